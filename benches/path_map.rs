@@ -36,7 +36,7 @@ fn path_map(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("path_map");
     for count in [1, 8, 64] {
         let dirs = grants(count);
-        let map = PathMap::of_grants(&dirs).expect("the grants do not overlap");
+        let map = PathMap::from_grants(&dirs).expect("the grants do not overlap");
         let last = count - 1;
         let host = HostPath::unix(&format!("/home/ada/projects/number {last}/src/main.py")).expect("a host path");
         let guest = GuestPath::new(format!("/work/{last}/src/main.py")).expect("a guest path");
@@ -44,7 +44,7 @@ fn path_map(criterion: &mut Criterion) {
         assert_eq!(map.to_host(&guest).as_ref(), Ok(&host));
 
         group.bench_with_input(BenchmarkId::new("new", count), &dirs, |bencher, dirs| {
-            bencher.iter(|| PathMap::of_grants(black_box(dirs)));
+            bencher.iter(|| PathMap::from_grants(black_box(dirs)));
         });
         group.bench_with_input(BenchmarkId::new("to_guest", count), &host, |bencher, host| {
             bencher.iter(|| map.to_guest(black_box(host)));
@@ -54,7 +54,7 @@ fn path_map(criterion: &mut Criterion) {
         });
     }
 
-    let map = PathMap::of_grants(&grants(8)).expect("the grants do not overlap");
+    let map = PathMap::from_grants(&grants(8)).expect("the grants do not overlap");
     let map_all = |value: &Value| map.map_json(value, Direction::ToHost, MaxDepth::default()).expect("not too deep");
     for count in [1, 100, 10_000] {
         let value = document(count);

@@ -9,11 +9,11 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 mod cases;
 
-use cases::{Case, Cold, GROUPBY, LOG, NUMPY, PRINT};
+use cases::{Case, ColdBackend, GROUPBY, LOG, NUMPY, PRINT};
 
 fn warm(criterion: &mut Criterion) {
     let runner = cases::runner();
-    let cold = Cold::of(&runner);
+    let cold = ColdBackend::from_runner(&runner);
     let mut medians = Vec::new();
 
     let mut group = criterion.benchmark_group("run");
@@ -23,9 +23,9 @@ fn warm(criterion: &mut Criterion) {
             bencher.iter_custom(|count| {
                 let mut total = Duration::ZERO;
                 for _ in 0..count {
-                    let began = Instant::now();
+                    let start = Instant::now();
                     work();
-                    let took = began.elapsed();
+                    let took = start.elapsed();
                     times.push(took);
                     total += took;
                 }
@@ -36,7 +36,7 @@ fn warm(criterion: &mut Criterion) {
         medians.push((name, times.get(times.len() / 2).copied().unwrap_or_default()));
     };
 
-    measure("spawn/true".to_owned(), &mut cases::smallest_process);
+    measure("spawn/true".to_owned(), &mut cases::spawn_minimal_process);
     for case in [PRINT, NUMPY, GROUPBY, LOG] {
         let job = case.job();
         measure(id(&case, "wasm"), &mut || {
@@ -51,10 +51,10 @@ fn warm(criterion: &mut Criterion) {
     }
     group.finish();
 
-    let Some((_, unit)) = medians.first().cloned().filter(|(_, unit)| !unit.is_zero()) else { return };
-    println!("p50 against spawning and reaping a process ({unit:.0?}):");
+    let Some((_, baseline)) = medians.first().cloned().filter(|(_, baseline)| !baseline.is_zero()) else { return };
+    println!("p50 against spawning and reaping a process ({baseline:.0?}):");
     for (name, time) in &medians {
-        println!("  {name:<18} {:.3}x  {time:.0?}", time.as_secs_f64() / unit.as_secs_f64());
+        println!("  {name:<18} {:.3}x  {time:.0?}", time.as_secs_f64() / baseline.as_secs_f64());
     }
     // The answers must still be right after the measurement.
     let job = GROUPBY.job();

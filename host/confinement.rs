@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codebox_cli::Confinement as Choice;
-use codebox_confine::{Network, Openat2, Place, Rules};
+use codebox_confine::{GrantedPath, Network, Openat2, Rules};
 use codebox_core::{Access, InstanceSpec, ResultKind, RunnerError, SandboxLayer};
 use codebox_runner::Confinement;
 use codebox_service::{Admitted, Check};
@@ -40,14 +40,14 @@ pub(crate) fn confine(rules: &Rules) -> Result<Vec<SandboxLayer>, RunnerError> {
 /// Returns the rules for a guest: its grants, the runtime's directories and the job's private directories.
 pub(crate) fn rules_of(machine: &Machine, spec: &InstanceSpec) -> Result<Rules, RunnerError> {
     let wasm = machine.wasm()?;
-    let network = machine.line.get().map_or(Network::Denied, |line| Network::Handed(*line));
+    let network = machine.line.get().map_or(Network::Denied, |line| Network::PassedSockets(*line));
     // Without `openat2`, every path takes as many calls as it has components, which is many times slower in deep trees.
     let mut rules = Rules { network, openat2: Openat2::Allowed, ..Rules::default() };
     let store = wasm.store(&spec.language);
-    rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
-    rules.read.extend(spec.layers.iter().map(|layer| Place::from(layer.host.clone())));
+    rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(GrantedPath::from));
+    rules.read.extend(spec.layers.iter().map(|layer| GrantedPath::from(layer.host.clone())));
     rules.read_write.push(wasm.scratch_dir().to_owned().into());
-    rules.retire.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
+    rules.remove_empty_dirs.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
     for grant in &spec.grants.dirs {
         let places = match grant.access {
             Access::ReadOnly => &mut rules.read,

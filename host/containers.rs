@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use codebox_analysis::Analyzer;
 use codebox_container::{
-    ContainerBackend, Flavour, ImageTable, Place, Settings as ContainerSettings, StartKeeper, Surroundings, candidates,
+    ContainerBackend, EngineAddress, Flavour, HostEnvironment, ImageTable, Settings as ContainerSettings,
+    StartPoolDaemon, candidates,
 };
-use codebox_core::path::{Protected, Reach};
+use codebox_core::path::{ProtectedDir, ProtectionScope};
 use codebox_core::{HostPath, ImageName};
 use codebox_files::Scratch;
 use codebox_service::config::Settings;
@@ -22,13 +23,13 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Returns a backend for each engine, the preferred one first. `keeper` starts the process that keeps containers ready;
+/// Returns a backend for each engine, the preferred one first. `start_pool_daemon` starts the process that keeps containers ready;
 /// without it, this process keeps them ready itself.
 pub(crate) fn backends(
     places: &Places,
     settings: &Settings,
     scratch: &Arc<Scratch>,
-    keeper: Option<StartKeeper>,
+    start_pool_daemon: Option<StartPoolDaemon>,
     analyzer: &Analyzer,
 ) -> Vec<ContainerBackend> {
     let allowed = |name: &ImageName| {
@@ -36,21 +37,21 @@ pub(crate) fn backends(
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
     };
     let shared = ContainerSettings {
-        candidates: candidates(&surroundings()),
+        candidates: candidates(&host_environment()),
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
         folder: places.containers(),
-        keeper,
+        start_pool_daemon,
         analyzer: analyzer.clone(),
-        authorities: authorities(),
+        ca_bundle: ca_bundle(),
     };
     let mut flavours = Flavour::ALL;
     flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
-    ContainerBackend::each(flavours, shared)
+    ContainerBackend::create_all(flavours, shared)
 }
 
 /// Returns the file of certificate authorities: the one that `SSL_CERT_FILE` names, or else the system's.
-fn authorities() -> Option<PathBuf> {
+fn ca_bundle() -> Option<PathBuf> {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let all = named.into_iter().chain(AUTHORITIES.map(PathBuf::from));
     all.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file())
@@ -60,22 +61,22 @@ fn authorities() -> Option<PathBuf> {
 ///
 /// A directory that contains such a socket gives its reader full access to the engine, because connecting to a socket
 /// is possible through a read-only mount.
-pub(crate) fn sockets() -> Vec<Protected> {
-    let places = candidates(&surroundings()).into_iter().filter_map(|candidate| match candidate.place {
-        Place::Unix(path) => path.canonicalize().ok(),
-        Place::Tcp(_) | Place::Unusable(_) => None,
+pub(crate) fn sockets() -> Vec<ProtectedDir> {
+    let places = candidates(&host_environment()).into_iter().filter_map(|candidate| match candidate.place {
+        EngineAddress::Unix(path) => path.canonicalize().ok(),
+        EngineAddress::Tcp(_) | EngineAddress::Unusable(_) => None,
     });
     let protected = |path: PathBuf| {
         let path = HostPath::native(&path).ok()?;
-        Some(Protected { path, reach: Reach::Itself, what: "the socket of a container engine".to_owned() })
+        Some(ProtectedDir { path, scope: ProtectionScope::Itself, what: "the socket of a container engine".to_owned() })
     };
     places.filter_map(protected).collect()
 }
 
 /// Reads the environment variables and directories from which the engines' sockets are derived.
-fn surroundings() -> Surroundings {
+fn host_environment() -> HostEnvironment {
     let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    Surroundings {
+    HostEnvironment {
         docker_host: text("DOCKER_HOST"),
         docker_context: text("DOCKER_CONTEXT"),
         docker_config: text("DOCKER_CONFIG").map(PathBuf::from),

@@ -40,10 +40,10 @@ mod places;
 mod processes;
 
 pub use codebox_core::{
-    Access, Backend, ByteSize, CancelToken, Captured, DirGrant, DirGrantSpec, EscalatedFrom, ExecIo, Grants, GuestPath,
-    HostPath, InputFile, Isolation, IsolationSet, Job, Language, Limit, LimitKind, LimitOverrides, Limits, Missing,
-    NeedsEscalation, NetGrant, Outcome, OutputSink, Progress, Provenance, ResultKind, RunReport, RunnerError, Source,
-    Stdin,
+    Access, Backend, ByteSize, CancelToken, CapturedOutput, DirGrant, DirGrantSpec, EscalatedFrom, ExecIo, Grants,
+    GuestPath, HostPath, InputFile, Isolation, IsolationSet, Job, Language, Limit, LimitKind, LimitOverrides, Limits,
+    Missing, NeedsEscalation, NetGrant, Outcome, OutputSink, Progress, Provenance, ResultKind, RunReport, RunnerError,
+    Source, Stdin,
 };
 pub use codebox_runner::{Builder, Confinement, Detached, Explanation, Lazy, Runner, TierReport};
 pub use codebox_service::{EnvRequest, LinkPolicy, Policy, Preference, Program, Request};

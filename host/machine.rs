@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use codebox_analysis::Analyzer;
 #[cfg(feature = "containers")]
 use codebox_core::Backend;
-use codebox_core::path::{Protected, Reach};
+use codebox_core::path::{ProtectedDir, ProtectionScope};
 use codebox_core::{BackendError, HostPath, RunnerError};
 use codebox_files::{FilesError, Scratch};
 use codebox_runner::{Builder, Lazy};
@@ -121,14 +121,14 @@ impl Machine {
         let stores = self.catalog.get()?.stores().iter().cloned();
         let scratch = Arc::clone(self.scratch()?);
         let wasm = match self.usage {
-            Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).reaching(network::direct()),
+            Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).with_connectors(network::direct()),
             // A process of the command line runs one job.
             #[cfg(feature = "cli")]
-            Use::CommandLine => {
-                WasmBackend::new(stores, scratch, 0).reaching(network::of_command_line(&self.line)).alone_in_process()
-            }
+            Use::CommandLine => WasmBackend::new(stores, scratch, 0)
+                .with_connectors(network::of_command_line(&self.line))
+                .with_dedicated_process(),
         };
-        Ok(Arc::new(wasm.analyzing(self.analyzer()?.clone())))
+        Ok(Arc::new(wasm.with_analyzer(self.analyzer()?.clone())))
     }
 
     /// Creates the private directory of this process.
@@ -219,10 +219,11 @@ pub(crate) fn wasm_error(error: &WasmError) -> RunnerError {
 }
 
 /// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests.
-fn protected(places: &Places) -> Vec<Protected> {
+fn protected(places: &Places) -> Vec<ProtectedDir> {
     let own = [&places.data, &places.cache, &places.config];
     let own = own.into_iter().filter_map(|path| HostPath::native(path).ok());
-    let own = own.map(|path| Protected { path, what: "codebox's own files".into(), reach: Reach::Subtree });
+    let own =
+        own.map(|path| ProtectedDir { path, what: "codebox's own files".into(), scope: ProtectionScope::Subtree });
     #[cfg(feature = "containers")]
     let own = own.chain(crate::containers::sockets());
     own.collect()

@@ -18,7 +18,7 @@ pub struct Case {
     /// Image that the program starts from.
     pub image: &'static str,
     pub code: &'static str,
-    pub answer: &'static str,
+    pub expected_stdout: &'static str,
 }
 
 impl Case {
@@ -30,11 +30,16 @@ impl Case {
 
 /// Smallest Python program whose output proves that it ran.
 pub const PRINT: Case =
-    Case { name: "print", language: Language::Python, image: "python", code: "print(1)", answer: "1\n" };
+    Case { name: "print", language: Language::Python, image: "python", code: "print(1)", expected_stdout: "1\n" };
 
 /// Smallest JavaScript program whose output proves that it ran.
-pub const LOG: Case =
-    Case { name: "log", language: Language::JavaScript, image: "javascript", code: "console.log(1)", answer: "1\n" };
+pub const LOG: Case = Case {
+    name: "log",
+    language: Language::JavaScript,
+    image: "javascript",
+    code: "console.log(1)",
+    expected_stdout: "1\n",
+};
 
 /// Small computation with numpy, from the image that has numpy and pandas imported.
 pub const NUMPY: Case = Case {
@@ -42,7 +47,7 @@ pub const NUMPY: Case = Case {
     language: Language::Python,
     image: "python-data",
     code: "import numpy as np; print(np.arange(10).sum())",
-    answer: "45\n",
+    expected_stdout: "45\n",
 };
 
 /// Creation, grouping and summing of a frame of 1,000 rows.
@@ -56,7 +61,7 @@ import pandas as pd
 frame = pd.DataFrame({'key': np.arange(1000) % 10, 'value': np.arange(1000.0)})
 print(frame.groupby('key')['value'].sum().loc[3])
 ",
-    answer: "49800.0\n",
+    expected_stdout: "49800.0\n",
 };
 
 /// Returns true for the quick benchmark, which shows that everything works and measures roughly.
@@ -90,19 +95,19 @@ pub fn run(runner: &Workbench, job: &Job) -> RunReport {
 /// Panics if a job did not give its expected answer.
 pub fn check(case: &Case, report: &RunReport) {
     assert_eq!(report.outcome, Outcome::Exited(0), "{}: {}", case.name, report.stderr.to_text_lossy());
-    assert_eq!(report.stdout.bytes(), case.answer.as_bytes(), "{}", case.name);
+    assert_eq!(report.stdout.bytes(), case.expected_stdout.as_bytes(), "{}", case.name);
     assert_eq!(report.provenance.image.as_deref(), Some(case.image), "{}", case.name);
 }
 
 /// Backend that maps memory afresh for each job: the same engine, with no regions kept.
-pub struct Cold {
+pub struct ColdBackend {
     backend: WasmBackend,
     executor: tokio::runtime::Runtime,
 }
 
-impl Cold {
+impl ColdBackend {
     /// Creates a separate backend over the runner's stores.
-    pub fn of(runner: &Workbench) -> Self {
+    pub fn from_runner(runner: &Workbench) -> Self {
         let stores = [Language::Python, Language::JavaScript].map(|language| {
             let store = runner.backend().store(&language).expect("the language is there").clone();
             (language, store)
@@ -139,7 +144,7 @@ impl Cold {
 }
 
 /// Spawns and reaps the smallest available process, with which the bars compare.
-pub fn smallest_process() {
+pub fn spawn_minimal_process() {
     let mut command = Command::new(if cfg!(windows) { "hostname" } else { "/bin/true" });
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(status.is_ok_and(|status| status.success()), "the smallest process runs");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Part of the file, 50 lines long; `#` stands for the part's number, so that no name is declared twice.
-const PART: &str = "\
+const TEMPLATE: &str = "\
 interface Entity# {
   readonly id: number;
   name: string;
@@ -58,12 +58,12 @@ declare const outside#: unique symbol;
 
 /// Generates a file of this many lines.
 pub fn program(lines: usize) -> String {
-    let part = PART.lines().count();
+    let part = TEMPLATE.lines().count();
     assert_eq!(lines % part, 0, "a part of {part} lines is not cut");
     let mut text = String::new();
     for number in 0..lines / part {
         // `#found` is the only name that itself starts with `#`.
-        let numbered = PART.replace("#found", "@").replace('#', &number.to_string()).replace('@', "#found");
+        let numbered = TEMPLATE.replace("#found", "@").replace('#', &number.to_string()).replace('@', "#found");
         // Writing to a string cannot fail.
         let _ = write!(text, "{numbered}");
     }

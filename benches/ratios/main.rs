@@ -18,41 +18,41 @@ mod table;
 mod threads;
 mod typescript;
 
-use cases::{Case, Cold, GROUPBY, LOG, NUMPY, PRINT};
-use table::{Bar, Row, Verdict};
+use cases::{Case, ColdBackend, GROUPBY, LOG, NUMPY, PRINT};
+use table::{Row, Threshold, Verdict};
 
 /// Amount of measuring.
 #[derive(Debug, Clone, Copy)]
-struct Effort {
+struct SampleCounts {
     /// Number of turns of every subject.
     rounds: usize,
     /// Runs in one turn.
-    turn: usize,
+    batch_size: usize,
     /// Number of live instances whose memory is measured.
-    live: usize,
+    live_instances: usize,
 }
 
-const FULL: Effort = Effort { rounds: 40, turn: 25, live: 32 };
-const QUICK: Effort = Effort { rounds: 4, turn: 10, live: 8 };
+const FULL: SampleCounts = SampleCounts { rounds: 40, batch_size: 25, live_instances: 32 };
+const QUICK: SampleCounts = SampleCounts { rounds: 4, batch_size: 10, live_instances: 8 };
 
 /// Operation that is measured in alternation with others.
-struct Subject<'a> {
-    work: Box<dyn FnMut() + 'a>,
+struct Benchmark<'a> {
+    operation: Box<dyn FnMut() + 'a>,
     times: Vec<Duration>,
 }
 
-impl<'a> Subject<'a> {
-    fn new(work: impl FnMut() + 'a) -> Self {
-        Self { work: Box::new(work), times: Vec::new() }
+impl<'a> Benchmark<'a> {
+    fn new(operation: impl FnMut() + 'a) -> Self {
+        Self { operation: Box::new(operation), times: Vec::new() }
     }
 
-    fn take_turn(&mut self, runs: usize) {
+    fn run_batch(&mut self, runs: usize) {
         // The first run after another subject's turn is not timed, because it refills the caches.
-        (self.work)();
+        (self.operation)();
         for _ in 0..runs {
-            let began = Instant::now();
-            (self.work)();
-            self.times.push(began.elapsed());
+            let started = Instant::now();
+            (self.operation)();
+            self.times.push(started.elapsed());
         }
     }
 
@@ -63,70 +63,74 @@ impl<'a> Subject<'a> {
 }
 
 fn main() -> ExitCode {
-    let effort = if cases::is_quick() { QUICK } else { FULL };
+    let samples = if cases::is_quick() { QUICK } else { FULL };
     let runner = Arc::new(cases::runner());
-    let cold = Cold::of(&runner);
+    let cold = ColdBackend::from_runner(&runner);
 
     let warm = |case: Case| {
         let (runner, job) = (&runner, case.job());
-        Subject::new(move || {
+        Benchmark::new(move || {
             black_box(cases::run(runner, &job));
         })
     };
-    let afresh = |case: Case| {
+    let cold_start = |case: Case| {
         let (cold, job) = (&cold, case.job());
-        Subject::new(move || {
+        Benchmark::new(move || {
             black_box(cold.run(&case, &job));
         })
     };
-    let mut subjects = [
-        Subject::new(cases::smallest_process),
+    let mut benchmarks = [
+        Benchmark::new(cases::spawn_minimal_process),
         warm(PRINT),
         warm(NUMPY),
         warm(GROUPBY),
         warm(LOG),
-        afresh(PRINT),
-        afresh(NUMPY),
-        afresh(LOG),
+        cold_start(PRINT),
+        cold_start(NUMPY),
+        cold_start(LOG),
     ];
-    for _ in 0..effort.rounds {
-        subjects.iter_mut().for_each(|subject| subject.take_turn(effort.turn));
+    for _ in 0..samples.rounds {
+        benchmarks.iter_mut().for_each(|benchmark| benchmark.run_batch(samples.batch_size));
     }
     let [process, print, numpy, groupby, log, cold_print, cold_numpy, cold_log] =
-        subjects.each_mut().map(Subject::median);
-    drop(subjects);
+        benchmarks.each_mut().map(Benchmark::median);
+    drop(benchmarks);
 
-    let runs = effort.rounds * effort.turn;
-    let against = |what: &'static str, bar: Option<f64>, time: Duration| Row {
-        what,
-        bar: bar.map_or(Bar::None, Bar::AtMost),
+    let runs = samples.rounds * samples.batch_size;
+    let ratio_row = |label: &'static str, threshold: Option<f64>, time: Duration| Row {
+        label,
+        threshold: threshold.map_or(Threshold::None, Threshold::AtMost),
         measured: Some(time.as_secs_f64() / process.as_secs_f64()),
         unit: "x",
         detail: format!("{time:.2?} vs {process:.2?}, p50 of {runs} each"),
     };
     let rows = [
-        against("fresh instance, `print(1)`, torn down and reset, vs spawning and reaping a process", Some(0.4), print),
-        against("the same with numpy and pandas imported, small computation", Some(0.8), numpy),
-        against("the same, groupby over a 1,000-row frame", Some(4.0), groupby),
-        against(
+        ratio_row(
+            "fresh instance, `print(1)`, torn down and reset, vs spawning and reaping a process",
+            Some(0.4),
+            print,
+        ),
+        ratio_row("the same with numpy and pandas imported, small computation", Some(0.8), numpy),
+        ratio_row("the same, groupby over a 1,000-row frame", Some(4.0), groupby),
+        ratio_row(
             "fresh JavaScript instance, `console.log(1)`, torn down and reset, vs the same process",
             Some(0.15),
             log,
         ),
-        against("`print(1)` on memory mapped afresh", None, cold_print),
-        against("the same with numpy and pandas imported", None, cold_numpy),
-        against("`console.log(1)` on memory mapped afresh", None, cold_log),
-        threads::measure(&runner, effort.rounds, effort.turn),
-        memory::measure(&runner, &memory::PYTHON, effort.live),
-        memory::measure(&runner, &memory::JAVASCRIPT, effort.live),
-        typescript::measure(effort.rounds),
+        ratio_row("`print(1)` on memory mapped afresh", None, cold_print),
+        ratio_row("the same with numpy and pandas imported", None, cold_numpy),
+        ratio_row("`console.log(1)` on memory mapped afresh", None, cold_log),
+        threads::measure(&runner, samples.rounds, samples.batch_size),
+        memory::measure(&runner, &memory::PYTHON, samples.live_instances),
+        memory::measure(&runner, &memory::JAVASCRIPT, samples.live_instances),
+        typescript::measure(samples.rounds),
     ];
     print!("{}", table::render(&rows));
-    let mapped = [PRINT, NUMPY, LOG].map(|case| {
+    let region_counts_by_image = [PRINT, NUMPY, LOG].map(|case| {
         let counts = runner.backend().region_counts(case.image).unwrap_or_default();
         format!("{} {counts:?}", case.image)
     });
-    println!("\nregions (mapped, used again): {}", mapped.join(", "));
+    println!("\nregions (mapped, used again): {}", region_counts_by_image.join(", "));
 
     // The answers must still be right after the measurement.
     for case in [PRINT, NUMPY, GROUPBY, LOG] {

@@ -14,35 +14,36 @@ use codebox_core::ExecIo;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use super::table::{Bar, Row};
+use super::table::{Row, Threshold};
 
 /// Guest program that prints a line and then idles.
-pub struct Sleeper {
-    what: &'static str,
+pub struct IdleGuest {
+    label: &'static str,
     language: Language,
     code: &'static str,
     /// Maximum MiB that each instance may add.
-    bar: f64,
+    threshold: f64,
 }
 
-pub const PYTHON: Sleeper = Sleeper {
-    what: "extra resident memory per idle live instance",
+pub const PYTHON: IdleGuest = IdleGuest {
+    label: "extra resident memory per idle live instance",
     language: Language::Python,
     code: "import time; print('up', flush=True); time.sleep(600)",
-    bar: 3.0,
+    threshold: 3.0,
 };
 
-pub const JAVASCRIPT: Sleeper = Sleeper {
-    what: "extra resident memory per idle live JavaScript instance",
+pub const JAVASCRIPT: IdleGuest = IdleGuest {
+    label: "extra resident memory per idle live JavaScript instance",
     language: Language::JavaScript,
     code: "console.log('up'); setTimeout(() => {}, 600_000)",
-    bar: 1.0,
+    threshold: 1.0,
 };
 
 /// Measures the memory that `count` idle guests add to the first, divided by `count`.
-pub fn measure(runner: &Arc<Workbench>, sleeper: &Sleeper, count: usize) -> Row {
-    let Sleeper { what, language, code, bar } = sleeper;
-    let row = |measured, detail| Row { what, bar: Bar::AtMost(*bar), measured, unit: " MiB", detail };
+pub fn measure(runner: &Arc<Workbench>, idle_guest: &IdleGuest, count: usize) -> Row {
+    let IdleGuest { label, language, code, threshold } = idle_guest;
+    let row =
+        |measured, detail| Row { label, threshold: Threshold::AtMost(*threshold), measured, unit: " MiB", detail };
     if resident().is_none() {
         return row(None, "this system has no /proc/self/smaps_rollup".to_owned());
     }
@@ -70,16 +71,16 @@ pub fn measure(runner: &Arc<Workbench>, sleeper: &Sleeper, count: usize) -> Row 
 
 /// Starts guests and waits until all have printed their line and sleep.
 async fn start(runner: &Arc<Workbench>, job: &Job, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
-    let (up, mut ups) = unbounded_channel();
+    let (started, mut start_signals) = unbounded_channel();
     for _ in 0..count {
-        let (runner, job, cancel, up) = (runner.clone(), job.clone(), cancel.clone(), up.clone());
+        let (runner, job, cancel, started) = (runner.clone(), job.clone(), cancel.clone(), started.clone());
         guests.spawn(async move {
-            let mut io = ExecIo { stdout: Some(Box::new(Signal(up))), cancel, ..ExecIo::none() };
+            let mut io = ExecIo { stdout: Some(Box::new(Signal(started))), cancel, ..ExecIo::none() };
             runner.run_async_with(&job, &mut io).await.expect("the job runs").outcome
         });
     }
     for _ in 0..count {
-        ups.recv().await.expect("every guest comes up");
+        start_signals.recv().await.expect("every guest comes up");
     }
     // A guest still runs between its last output and its sleep, and cannot signal that it sleeps.
     tokio::time::sleep(Duration::from_millis(300)).await;

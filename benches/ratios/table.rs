@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// Bound for a measured value.
 #[derive(Debug, Clone, Copy)]
-pub enum Bar {
+pub enum Threshold {
     AtMost(f64),
     AtLeast(f64),
     /// Measured for comparison only.
@@ -13,8 +13,8 @@ pub enum Bar {
 
 /// Measured value and its bar.
 pub struct Row {
-    pub what: &'static str,
-    pub bar: Bar,
+    pub label: &'static str,
+    pub threshold: Threshold,
     /// Value; `None` if this system cannot measure it.
     pub measured: Option<f64>,
     pub unit: &'static str,
@@ -27,15 +27,15 @@ pub enum Verdict {
     Met,
     Missed,
     /// No bar, or no measurement.
-    Open,
+    NotApplicable,
 }
 
 impl Row {
     pub fn verdict(&self) -> Verdict {
-        let met = match (self.bar, self.measured) {
-            (Bar::None, _) | (_, None) => return Verdict::Open,
-            (Bar::AtMost(bar), Some(value)) => value <= bar,
-            (Bar::AtLeast(bar), Some(value)) => value >= bar,
+        let met = match (self.threshold, self.measured) {
+            (Threshold::None, _) | (_, None) => return Verdict::NotApplicable,
+            (Threshold::AtMost(threshold), Some(value)) => value <= threshold,
+            (Threshold::AtLeast(threshold), Some(value)) => value >= threshold,
         };
         if met { Verdict::Met } else { Verdict::Missed }
     }
@@ -45,20 +45,20 @@ impl Row {
 pub fn render(rows: &[Row]) -> String {
     let mut text = String::from("| what | bar | measured | | detail |\n|---|---|---|---|---|\n");
     for row in rows {
-        let Row { what, bar, measured, unit, detail } = row;
-        let bar = match bar {
-            Bar::AtMost(bar) => format!("<= {bar}{unit}"),
-            Bar::AtLeast(bar) => format!(">= {bar}{unit}"),
-            Bar::None => String::new(),
+        let Row { label, threshold, measured, unit, detail } = row;
+        let threshold = match threshold {
+            Threshold::AtMost(threshold) => format!("<= {threshold}{unit}"),
+            Threshold::AtLeast(threshold) => format!(">= {threshold}{unit}"),
+            Threshold::None => String::new(),
         };
         let measured = measured.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.3}{unit}"));
         let verdict = match row.verdict() {
             Verdict::Met => "met",
             Verdict::Missed => "MISSED",
-            Verdict::Open => "",
+            Verdict::NotApplicable => "",
         };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {what} | {bar} | {measured} | {verdict} | {detail} |");
+        let _ = writeln!(text, "| {label} | {threshold} | {measured} | {verdict} | {detail} |");
     }
     text
 }

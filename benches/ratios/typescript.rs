@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use codebox_typescript::{parse_only, strip};
 
 use super::program::program;
-use super::table::{Bar, Row};
+use super::table::{Row, Threshold};
 
 const FILE: &str = "measured.ts";
 const LINES: usize = 1000;
@@ -22,8 +22,8 @@ pub fn measure(rounds: usize) -> Row {
     }
     let (strip, parse) = (median(&mut stripping), median(&mut parsing));
     Row {
-        what: "a TypeScript file of 1,000 lines: taking the types out vs parsing alone",
-        bar: Bar::AtMost(3.0),
+        label: "a TypeScript file of 1,000 lines: taking the types out vs parsing alone",
+        threshold: Threshold::AtMost(3.0),
         measured: Some(strip.as_secs_f64() / parse.as_secs_f64()),
         unit: "x",
         detail: format!("{strip:.2?} vs {parse:.2?}, p50 of {} each, {} bytes", stripping.len(), text.len()),
@@ -35,18 +35,18 @@ fn check(text: &str) {
     assert_eq!(text.lines().count(), LINES);
     assert!(parse_only(FILE, text).expect("the text is looked at"), "the text is no TypeScript");
     let code = strip(FILE, text).expect("the text is TypeScript").code;
-    for gone in ["interface", "implements", "declare", "namespace", "Lookup"] {
-        assert!(!code.contains(gone), "{gone} is still there");
+    for removed in ["interface", "implements", "declare", "namespace", "Lookup"] {
+        assert!(!code.contains(removed), "{removed} is still there");
     }
-    for made in ["class Store19", "this.items = items", "State19[\"Open\"]", "function group19"] {
-        assert!(code.contains(made), "{made} is not there");
+    for generated in ["class Store19", "this.items = items", "State19[\"Open\"]", "function group19"] {
+        assert!(code.contains(generated), "{generated} is not there");
     }
 }
 
-fn time(work: impl FnOnce()) -> Duration {
-    let began = Instant::now();
-    work();
-    began.elapsed()
+fn time(operation: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    operation();
+    start.elapsed()
 }
 
 fn median(times: &mut [Duration]) -> Duration {

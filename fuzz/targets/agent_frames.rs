@@ -2,36 +2,36 @@
 #![no_main]
 
 use codebox_agent::frame::{Decoder, Frame, encode};
-use codebox_agent::{Order, Word};
+use codebox_agent::{Request, Event};
 use libfuzzer_sys::fuzz_target;
 
-const MOST: usize = 1 << 16;
+const MAX_PAYLOAD: usize = 1 << 16;
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (size, bytes) = input;
-    let whole = frames([bytes].into_iter());
-    let pieces = frames(bytes.chunks(usize::from(size) + 1));
-    assert_eq!(whole, pieces, "the pieces do not matter");
-    for Frame { kind, payload } in whole {
-        assert!(payload.len() <= MOST);
+    let expected = frames([bytes].into_iter());
+    let chunks_of_bytes = frames(bytes.chunks(usize::from(size) + 1));
+    assert_eq!(expected, chunks_of_bytes, "the pieces do not matter");
+    for Frame { kind, payload } in expected {
+        assert!(payload.len() <= MAX_PAYLOAD);
         let frame = || Frame { kind, payload: payload.clone() };
-        if let Some(word) = Word::decode(frame()) {
-            let again = frames([word.encode().as_slice()].into_iter()).pop().and_then(Word::decode);
-            assert_eq!(again, Some(word));
+        if let Some(event) = Event::decode(frame()) {
+            let decoded = frames([event.encode().as_slice()].into_iter()).pop().and_then(Event::decode);
+            assert_eq!(decoded, Some(event));
         }
-        if let Some(order) = Order::decode(frame()) {
-            let again = frames([order.encode().as_slice()].into_iter()).pop().and_then(Order::decode);
-            assert_eq!(again, Some(order));
+        if let Some(request) = Request::decode(frame()) {
+            let decoded = frames([request.encode().as_slice()].into_iter()).pop().and_then(Request::decode);
+            assert_eq!(decoded, Some(request));
         }
         assert_eq!(frames([encode(kind, &payload).as_slice()].into_iter()), [frame()]);
     }
 });
 
-fn frames<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> Vec<Frame> {
-    let mut decoder = Decoder::new(MOST);
+fn frames<'p>(chunks_of_bytes: impl Iterator<Item = &'p [u8]>) -> Vec<Frame> {
+    let mut decoder = Decoder::new(MAX_PAYLOAD);
     let mut frames = Vec::new();
-    for piece in pieces {
-        decoder.push(piece);
+    for chunk in chunks_of_bytes {
+        decoder.push(chunk);
         while let Ok(Some(frame)) = decoder.next_frame() {
             frames.push(frame);
         }

@@ -3,9 +3,9 @@
 
 use codebox_analysis::Needs;
 use libfuzzer_sys::fuzz_target;
-use quiet::survives;
+use panics::catch_parser_panic;
 
-mod quiet;
+mod panics;
 
 fuzz_target!(|text: &str| {
     let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
@@ -18,9 +18,9 @@ fuzz_target!(|text: &str| {
         let names: usize = needs.imports.iter().map(String::len).sum();
         assert!(names <= 2 * text.len(), "{names} bytes of names");
     };
-    survives(|| codebox_analyzer::python_needs(text)).map(check);
-    survives(|| codebox_analyzer::can_be_python(text));
+    catch_parser_panic(|| codebox_analyzer::python_needs(text)).map(check);
+    catch_parser_panic(|| codebox_analyzer::can_be_python(text));
     for file in ["a.ts", "a.cjs", "a.mjs"] {
-        survives(|| codebox_analyzer::script_needs(file, text)).map(check);
+        catch_parser_panic(|| codebox_analyzer::script_needs(file, text)).map(check);
     }
 });

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use codebox_packages::{Silent, UnpackLimits, unpack_tarball, unpack_wheel_within};
+use codebox_core::Silent;
+use codebox_packages::{UnpackLimits, unpack_tarball, unpack_wheel_within};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 20, members: 100 };
@@ -13,25 +14,25 @@ fuzz_target!(|bytes: &[u8]| {
     let folder = tempfile::tempdir_in(Path::new("/dev/shm")).expect("a directory in memory");
     let wheel = folder.path().join("a.whl");
     fs::write(&wheel, bytes).expect("written");
-    let into = folder.path().join("wheel");
-    let unpacked = unpack_wheel_within(&LIMITS, &wheel, &[""], &into, &Silent);
-    check(folder.path(), &into, unpacked.is_ok());
-    assert!(unpacked.is_ok() || !into.exists(), "a wheel leaves nothing");
-    let _ = fs::remove_dir_all(&into);
-    let into = folder.path().join("tarball");
-    let unpacked = unpack_tarball(&LIMITS, "a.tgz", bytes, &into);
-    check(folder.path(), &into, unpacked.is_ok());
+    let target_dir = folder.path().join("wheel");
+    let unpacked = unpack_wheel_within(&LIMITS, &wheel, &[""], &target_dir, &Silent);
+    check(folder.path(), &target_dir, unpacked.is_ok());
+    assert!(unpacked.is_ok() || !target_dir.exists(), "a wheel leaves nothing");
+    let _ = fs::remove_dir_all(&target_dir);
+    let target_dir = folder.path().join("tarball");
+    let unpacked = unpack_tarball(&LIMITS, "a.tgz", bytes, &target_dir);
+    check(folder.path(), &target_dir, unpacked.is_ok());
 });
 
 /// Checks that the folder holds only the wheel and the output directory, that the output has no links, and that after a
 /// success its size is within the limit.
-fn check(folder: &Path, into: &Path, is_ok: bool) {
+fn check(folder: &Path, target_dir: &Path, is_ok: bool) {
     for entry in fs::read_dir(folder).expect("a directory").flatten() {
-        assert!(entry.file_name() == "a.whl" || entry.path() == into, "{:?}", entry.file_name());
+        assert!(entry.file_name() == "a.whl" || entry.path() == target_dir, "{:?}", entry.file_name());
     }
-    if into.exists() {
+    if target_dir.exists() {
         let mut size = 0;
-        walk(into, &mut size);
+        walk(target_dir, &mut size);
         assert!(!is_ok || size <= LIMITS.bytes, "{size} bytes");
     }
 }

@@ -8,8 +8,8 @@ mod handover;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(read) = handover::Handover::read(&mut &*bytes) {
-        let mut wire = Vec::new();
-        read.write(&mut wire).expect("a vector takes all");
-        assert_eq!(handover::Handover::read(&mut wire.as_slice()), Some(read));
+        let mut encoded = Vec::new();
+        read.write(&mut encoded).expect("a vector takes all");
+        assert_eq!(handover::Handover::read(&mut encoded.as_slice()), Some(read));
     }
 });

@@ -15,18 +15,18 @@ mod devices {
 mod resolve;
 
 fuzz_target!(|input: (Vec<&str>, &str)| {
-    let (places, path) = input;
-    table(&places, path);
-    map(&places, path);
+    let (mount_points, path) = input;
+    check_mount_table(&mount_points, path);
+    map(&mount_points, path);
 });
 
 /// Checks the mount table of a WebAssembly guest.
-fn table(places: &[&str], path: &str) {
-    let parts = |place: &&str| {
-        let parts = place.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
+fn check_mount_table(mount_points: &[&str], path: &str) {
+    let parts = |mount_point: &&str| {
+        let parts = mount_point.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
         parts.map(str::to_owned).collect::<Vec<_>>()
     };
-    let mounts: Vec<Vec<String>> = places.iter().map(parts).filter(|parts| !parts.is_empty()).collect();
+    let mounts: Vec<Vec<String>> = mount_points.iter().map(parts).filter(|parts| !parts.is_empty()).collect();
     assert!(resolve::device_path(path).is_none_or(|rest| path.ends_with(rest)), "{path:?}");
     if let Prefix::Found { index, rest } = resolve::resolve(&mounts, path) {
         assert!(mounts.get(index).is_some() && path.is_char_boundary(rest), "{mounts:?} {path:?}");
@@ -37,10 +37,10 @@ fn table(places: &[&str], path: &str) {
 }
 
 /// Checks the path map of all backends.
-fn map(places: &[&str], path: &str) {
-    let mounts = places.iter().enumerate().filter_map(|(n, place)| {
+fn map(mount_points: &[&str], path: &str) {
+    let mounts = mount_points.iter().enumerate().filter_map(|(n, mount_point)| {
         let from = HostPath::unix(&format!("/host/{n}")).ok()?;
-        Some(Mount { from, to: GuestPath::new(*place).ok()?, access: Access::ReadOnly })
+        Some(Mount { from, to: GuestPath::new(*mount_point).ok()?, access: Access::ReadOnly })
     });
     let Ok(map) = PathMap::new(mounts.collect::<Vec<_>>()) else { return };
     let Ok(path) = GuestPath::new(path) else { return };

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::support::{assert_one_line, folder, images, run_in, shown_in};
+use crate::support::{assert_one_line, folder, lock_images, run_and_format, run_in};
 
 /// Command line, its exit status, and the text that its one-line message must contain.
 type Refusal = (&'static [&'static str], i32, &'static str);
@@ -68,50 +68,50 @@ const REFUSALS: &[Refusal] = &[
     (&["run", "-q", "-v", "-c", "1"], 125, "--quiet"),
 ];
 
-fn prepared() -> tempfile::TempDir {
+fn prepare_folder() -> tempfile::TempDir {
     let folder = folder();
-    let place = |name: &str| folder.path().join(name);
-    fs::create_dir(place("folder.py")).expect("a folder");
-    fs::create_dir(place("d")).expect("a folder");
-    fs::write(place("file.py"), "print(1)\n").expect("a file");
-    fs::write(place("file.ts"), "console.log(1)\n").expect("a file");
-    fs::write(place("latin.py"), b"x = 1\nprint('\xff')\n").expect("a file");
+    let dir = |name: &str| folder.path().join(name);
+    fs::create_dir(dir("folder.py")).expect("a folder");
+    fs::create_dir(dir("d")).expect("a folder");
+    fs::write(dir("file.py"), "print(1)\n").expect("a file");
+    fs::write(dir("file.ts"), "console.log(1)\n").expect("a file");
+    fs::write(dir("latin.py"), b"x = 1\nprint('\xff')\n").expect("a file");
     folder
 }
 
 #[test]
-fn each_is_told_in_one_line() {
-    let folder = prepared();
+fn reports_each_refusal_in_one_line() {
+    let folder = prepare_folder();
     let mut wrong = Vec::new();
-    for (args, status, named) in REFUSALS {
-        let ran = run_in(folder.path(), args);
-        let told = std::panic::catch_unwind(|| assert_one_line(&ran, *status, named));
-        if told.is_err() {
-            wrong.push(format!("{args:?}: status {:?} and not {status}\n{}", ran.code, ran.stderr_text()));
+    for (args, status, expected) in REFUSALS {
+        let result = run_in(folder.path(), args);
+        let check = std::panic::catch_unwind(|| assert_one_line(&result, *status, expected));
+        if check.is_err() {
+            wrong.push(format!("{args:?}: status {:?} and not {status}\n{}", result.code, result.stderr_text()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn words_of_refusals() {
-    let _images = images();
-    let folder = prepared();
+fn matches_refusal_messages() {
+    let _image_lock = lock_images();
+    let folder = prepare_folder();
     let mut text = String::new();
     for (args, ..) in REFUSALS {
-        text.push_str(&format!("$ codebox {}\n{}\n", args.join(" "), shown_in(folder.path(), args)));
+        text.push_str(&format!("$ codebox {}\n{}\n", args.join(" "), run_and_format(folder.path(), args)));
     }
     assert_snapshot!("refusals", text);
 }
 
 #[test]
-fn json_tells_the_same() {
-    let folder = prepared();
+fn reports_each_refusal_as_json() {
+    let folder = prepare_folder();
     for (args, status, _) in REFUSALS.iter().filter(|(args, ..)| args[0] == "run" && args.len() > 1) {
         let args: Vec<&str> = ["run", "--json"].into_iter().chain(args[1..].iter().copied()).collect();
-        let ran = run_in(folder.path(), &args);
-        assert_eq!(ran.code, Some(*status), "{args:?}: {}", ran.stderr_text());
-        let report = ran.report().unwrap_or_else(|error| panic!("{args:?}: {error:#}"));
+        let result = run_in(folder.path(), &args);
+        assert_eq!(result.code, Some(*status), "{args:?}: {}", result.stderr_text());
+        let report = result.report().unwrap_or_else(|error| panic!("{args:?}: {error:#}"));
         assert_eq!(report.exit_code(), Some(i64::from(*status)), "{args:?}");
         assert_ne!(report.kind(), "internal_error", "{args:?}");
         let message = report.at("/error/message").as_str().unwrap_or_default();
@@ -120,18 +120,18 @@ fn json_tells_the_same() {
 }
 
 #[test]
-fn codeboxs_own_files_are_not_granted() {
-    let folder = prepared();
+fn rejects_grants_of_own_files() {
+    let folder = prepare_folder();
     let home = crate::support::kit().home().canonicalize().expect("the home is there");
-    for place in [home.clone(), home.join("data"), home.join("cache/prepared")] {
-        let grant = format!("{}:/d", place.display());
+    for dir in [home.clone(), home.join("data"), home.join("cache/prepared")] {
+        let grant = format!("{}:/d", dir.display());
         assert_one_line(&run_in(folder.path(), &["run", "--dir", &grant, "-c", "1"]), 126, "codebox");
     }
 }
 
 #[test]
 fn a_syntax_error_is_the_programs_own() {
-    let folder = prepared();
+    let folder = prepare_folder();
     fs::write(folder.path().join("syntax.py"), "def f(:\n").expect("a file");
-    assert_snapshot!(shown_in(folder.path(), &["run", "syntax.py"]));
+    assert_snapshot!(run_and_format(folder.path(), &["run", "syntax.py"]));
 }

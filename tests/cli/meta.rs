@@ -2,63 +2,63 @@
 
 use insta::assert_snapshot;
 
-use crate::support::{bare_kit, folder, kit, run, run_in, shown_in};
+use crate::support::{folder, kit, run, run_and_format, run_in, unprepared_kit};
 
 #[test]
-fn help() {
-    assert_snapshot!("help", shown_in(folder().path(), &["--help"]));
-    assert_snapshot!("help-run", shown_in(folder().path(), &["run", "--help"]));
+fn prints_help() {
+    assert_snapshot!("help", run_and_format(folder().path(), &["--help"]));
+    assert_snapshot!("help-run", run_and_format(folder().path(), &["run", "--help"]));
 }
 
 #[test]
-fn no_arguments_is_a_mistake_that_shows_the_help() {
-    let ran = run_in(folder().path(), &[]);
-    assert_eq!(ran.code, Some(125));
-    assert!(ran.stdout.is_empty() && ran.stderr_text().contains("Usage: codebox"), "{}", ran.stderr_text());
+fn shows_help_without_arguments() {
+    let result = run_in(folder().path(), &[]);
+    assert_eq!(result.code, Some(125));
+    assert!(result.stdout.is_empty() && result.stderr_text().contains("Usage: codebox"), "{}", result.stderr_text());
 }
 
 #[test]
-fn version() {
-    let ran = run_in(folder().path(), &["--version"]);
-    assert_eq!(ran.code, Some(0));
-    assert_eq!(ran.stdout_text(), format!("codebox {}\n", env!("CARGO_PKG_VERSION")));
+fn prints_version() {
+    let result = run_in(folder().path(), &["--version"]);
+    assert_eq!(result.code, Some(0));
+    assert_eq!(result.stdout_text(), format!("codebox {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn completions_for_every_shell() {
+fn generates_completions_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let ran = run_in(folder().path(), &["completions", shell]);
-        assert_eq!(ran.code, Some(0), "{shell}");
-        assert!(ran.stdout_text().contains("isolation") && ran.stderr.is_empty(), "{shell}");
+        let result = run_in(folder().path(), &["completions", shell]);
+        assert_eq!(result.code, Some(0), "{shell}");
+        assert!(result.stdout_text().contains("isolation") && result.stderr.is_empty(), "{shell}");
     }
 }
 
 #[test]
-fn doctor_says_what_works() {
-    let ran = run_in(folder().path(), &["doctor"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stdout_text());
-    let told = ran.stdout_text();
+fn doctor_lists_checks() {
+    let result = run_in(folder().path(), &["doctor"]);
+    assert_eq!(result.code, Some(0), "{}", result.stdout_text());
+    let listing = result.stdout_text();
     for check in ["system: ", "directories: ", "runtime python: ", "OS sandbox: "] {
-        assert!(told.contains(check), "{told}");
+        assert!(listing.contains(check), "{listing}");
     }
 }
 
 #[test]
-fn doctor_without_a_runtime_says_how_to_get_one() {
+fn doctor_suggests_runtime_install() {
     let empty = folder();
-    let ran = run(bare_kit().codebox().home(empty.path()).arg("doctor"));
-    let told = ran.stdout_text();
-    assert!(told.contains("codebox runtime install"), "{told}");
+    let result = run(unprepared_kit().codebox().home(empty.path()).arg("doctor"));
+    let listing = result.stdout_text();
+    assert!(listing.contains("codebox runtime install"), "{listing}");
 }
 
 #[test]
-fn the_reference_is_markdown() {
-    let ran = run_in(folder().path(), &["help-markdown"]);
-    assert!(ran.stdout_text().starts_with("# ") && ran.code == Some(0), "{}", ran.stdout_text());
+fn prints_reference_as_markdown() {
+    let result = run_in(folder().path(), &["help-markdown"]);
+    assert!(result.stdout_text().starts_with("# ") && result.code == Some(0), "{}", result.stdout_text());
 }
 
 #[test]
-fn nothing_needs_a_home_that_is_not_asked_for() {
-    let ran = run(kit().codebox().home(std::path::Path::new("")).arg("--version"));
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
+fn version_needs_no_home() {
+    let result = run(kit().codebox().home(std::path::Path::new("")).arg("--version"));
+    assert_eq!(result.code, Some(0), "{}", result.stderr_text());
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use codebox_testkit::Input;
 use insta::assert_snapshot;
 
-use crate::support::{folder, kit, run, run_in, shown_in};
+use crate::support::{folder, kit, run, run_and_format, run_in};
 
 #[test]
-fn a_program_that_ends_well_says_nothing_more() {
-    assert_snapshot!(shown_in(folder().path(), &["run", "-c", "print(6*7)"]), @r"
+fn adds_nothing_to_successful_output() {
+    assert_snapshot!(run_and_format(folder().path(), &["run", "-c", "print(6*7)"]), @r"
     status 0
     --- stdout
     42
@@ -19,63 +19,66 @@ fn a_program_that_ends_well_says_nothing_more() {
 }
 
 #[test]
-fn what_was_missing_is_said_in_one_line() {
+fn reports_missing_feature_in_one_line() {
     let args = ["run", "-c", "import threading; threading.Thread(target=print).start()"];
-    assert_snapshot!("missing", shown_in(folder().path(), &args));
+    assert_snapshot!("missing", run_and_format(folder().path(), &args));
     let quiet =
         run_in(folder().path(), &["-q", "run", "-c", "import socket\ntry: socket.socket()\nexcept OSError: pass"]);
     assert_eq!((quiet.code, quiet.stderr_text().as_str()), (Some(0), ""));
 }
 
 #[test]
-fn a_limit_is_said_in_one_line() {
-    assert_snapshot!("limit", shown_in(folder().path(), &["run", "--timeout", "200ms", "-c", "while True: pass"]));
+fn reports_limit_in_one_line() {
+    assert_snapshot!(
+        "limit",
+        run_and_format(folder().path(), &["run", "--timeout", "200ms", "-c", "while True: pass"])
+    );
 }
 
 #[test]
-fn quiet_and_verbose() {
-    let loud = run_in(folder().path(), &["run", "-v", "-c", "print(1)"]);
-    assert_eq!(loud.stdout_text(), "1\n");
-    assert!(loud.stderr_text().lines().count() >= 2, "{}", loud.stderr_text());
+fn honours_quiet_and_verbose() {
+    let verbose = run_in(folder().path(), &["run", "-v", "-c", "print(1)"]);
+    assert_eq!(verbose.stdout_text(), "1\n");
+    assert!(verbose.stderr_text().lines().count() >= 2, "{}", verbose.stderr_text());
     let quiet = run_in(folder().path(), &["-q", "run", "--timeout", "100ms", "-c", "while True: pass"]);
     assert_eq!((quiet.code, quiet.stderr_text().as_str()), (Some(124), ""));
 }
 
 #[test]
-fn no_colours_without_a_terminal() {
+fn omits_colours_without_terminal() {
     for args in [&["run", "--timeout", "100ms", "-c", "while True: pass"][..], &["run", "nope.py"], &["doctor"]] {
-        let ran = run_in(folder().path(), args);
-        assert!(!ran.stdout.contains(&0x1b) && !ran.stderr.contains(&0x1b), "{args:?}");
+        let result = run_in(folder().path(), args);
+        assert!(!result.stdout.contains(&0x1b) && !result.stderr.contains(&0x1b), "{args:?}");
     }
 }
 
 #[test]
-fn output_streams_as_it_comes() {
+fn streams_output_as_it_arrives() {
     let program = "import time\nprint('first', flush=True)\ntime.sleep(3)\nprint('second')";
     let mut command = kit().codebox().args(["run", "-c", program]).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let began = Instant::now();
+    let start = Instant::now();
     let mut first = [0; 6];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut first).expect("the first line");
-    let waited = began.elapsed();
+    let waited = start.elapsed();
     assert_eq!(&first, b"first\n");
     assert!(waited < Duration::from_millis(2500), "{waited:?}");
     assert!(child.wait().expect("it ends").success());
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run() {
+fn ends_run_when_reader_disconnects() {
     let mut command = kit().codebox().args(["run", "-c", "while True: print('x' * 1000)"]).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut some = [0; 100];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut some).expect("output");
     drop(child.stdout.take());
-    let began = Instant::now();
+    let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("it can be asked") {
             break status;
         }
-        if began.elapsed() > Duration::from_secs(20) {
+        if start.elapsed() > Duration::from_secs(20) {
             child.kill().expect("it can be killed");
             panic!("it went on without a reader");
         }
@@ -85,38 +88,38 @@ fn a_reader_that_goes_away_ends_the_run() {
 }
 
 #[test]
-fn the_guests_status_passes_through() {
+fn passes_guest_status_through() {
     for status in [0, 1, 3, 42, 125, 255] {
-        let ran = run_in(folder().path(), &["run", "-c", &format!("raise SystemExit({status})")]);
-        assert_eq!((ran.code, ran.stderr_text().as_str()), (Some(status), ""));
+        let result = run_in(folder().path(), &["run", "-c", &format!("raise SystemExit({status})")]);
+        assert_eq!((result.code, result.stderr_text().as_str()), (Some(status), ""));
     }
 }
 
 #[test]
-fn a_program_from_standard_input() {
-    let ran = run(kit()
+fn runs_program_from_stdin() {
+    let result = run(kit()
         .codebox()
         .args(["run", "--lang", "python", "-", "a"])
         .input(Input::Bytes(b"import sys\nprint(sys.argv)".to_vec())));
-    assert_eq!(ran.stdout_text(), "['-', 'a']\n");
+    assert_eq!(result.stdout_text(), "['-', 'a']\n");
 }
 
 #[test]
-fn files_that_come_out_are_said() {
-    let place = folder();
-    let ran = run_in(place.path(), &["run", "--out", "out", "-c", "open('a.txt', 'w').write('hello')"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
-    assert!(ran.stderr_text().contains("a.txt"), "{}", ran.stderr_text());
-    assert_eq!(std::fs::read(place.path().join("out/a.txt")).unwrap_or_default(), b"hello");
+fn reports_output_files() {
+    let dir = folder();
+    let result = run_in(dir.path(), &["run", "--out", "out", "-c", "open('a.txt', 'w').write('hello')"]);
+    assert_eq!(result.code, Some(0), "{}", result.stderr_text());
+    assert!(result.stderr_text().contains("a.txt"), "{}", result.stderr_text());
+    assert_eq!(std::fs::read(dir.path().join("out/a.txt")).unwrap_or_default(), b"hello");
 }
 
 #[test]
-fn a_project_cannot_widen_what_is_allowed() {
-    let place = folder();
-    std::fs::write(place.path().join("codebox.toml"), "[limits]\ntimeout = \"unlimited\"\nmemory = \"100G\"\n")
+fn project_cannot_widen_limits() {
+    let dir = folder();
+    std::fs::write(dir.path().join("codebox.toml"), "[limits]\ntimeout = \"unlimited\"\nmemory = \"100G\"\n")
         .expect("a file");
-    let ran = run_in(place.path(), &["run", "--json", "-c", "print(1)"]);
-    let report = ran.report().expect("a report");
+    let result = run_in(dir.path(), &["run", "--json", "-c", "print(1)"]);
+    let report = result.report().expect("a report");
     // The setting is refused or has no effect; it never widens the limit.
     if report.kind() == "ok" {
         assert_eq!(report.at("/limits/wall_ms"), 60_000, "{}", report.at("/limits"));
@@ -124,7 +127,7 @@ fn a_project_cannot_widen_what_is_allowed() {
 }
 
 #[test]
-fn ctrl_c_ends_the_program_and_leaves_its_report() {
+fn reports_cancellation_on_ctrl_c() {
     let shared = folder();
     let grant = format!("{}:/work:rw", shared.path().display());
     let program = "open('/work/up', 'w').close()\nprint('so far')\nwhile True: pass";
@@ -133,13 +136,13 @@ fn ctrl_c_ends_the_program_and_leaves_its_report() {
         let mut command = kit().codebox().args(args).args(["--dir", &grant, "-c", program]).command();
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("it starts");
-        let up = shared.path().join("up");
-        let began = Instant::now();
-        while !up.exists() {
-            assert!(began.elapsed() < Duration::from_secs(60), "the program did not start");
+        let ready_file = shared.path().join("up");
+        let start = Instant::now();
+        while !ready_file.exists() {
+            assert!(start.elapsed() < Duration::from_secs(60), "the program did not start");
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::fs::remove_file(&up).expect("the program made it");
+        std::fs::remove_file(&ready_file).expect("the program made it");
         let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(sent.expect("there is kill").success());
         let output = child.wait_with_output().expect("it ends");

@@ -4,55 +4,55 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::support::{assert_one_line, bare_kit, folder, kit, run, run_in, shown};
+use crate::support::{assert_one_line, folder, format_result, kit, run, run_in, unprepared_kit};
 
 #[test]
 fn list() {
-    let ran = run_in(folder().path(), &["runtime", "list"]);
-    let columns = ran.stdout_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    let result = run_in(folder().path(), &["runtime", "list"]);
+    let columns = result.stdout_text().split_whitespace().collect::<Vec<_>>().join(" ");
     let canonical = kit().home().canonicalize().expect("the home is there");
     let columns = codebox_testkit::redact(&columns, &[(&canonical, "HOME"), (kit().home(), "HOME")]);
     assert_snapshot!(columns);
 }
 
 #[test]
-fn list_without_any() {
+fn lists_runtimes_before_install() {
     let empty = folder();
-    let ran = run(bare_kit().codebox().home(empty.path()).args(["runtime", "list"]));
-    assert!(ran.code == Some(0) && ran.stdout_text().contains("not installed"), "{}", ran.stdout_text());
+    let result = run(unprepared_kit().codebox().home(empty.path()).args(["runtime", "list"]));
+    assert!(result.code == Some(0) && result.stdout_text().contains("not installed"), "{}", result.stdout_text());
 }
 
 #[test]
-fn verify() {
-    let ran = run_in(folder().path(), &["runtime", "verify"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stdout_text());
-    assert!(ran.stdout_text().starts_with("ok "), "{}", ran.stdout_text());
+fn verifies_runtime() {
+    let result = run_in(folder().path(), &["runtime", "verify"]);
+    assert_eq!(result.code, Some(0), "{}", result.stdout_text());
+    assert!(result.stdout_text().starts_with("ok "), "{}", result.stdout_text());
 }
 
 #[test]
-fn verify_without_any_fails() {
+fn verify_fails_without_runtime() {
     let empty = folder();
-    let ran = run(bare_kit().codebox().home(empty.path()).args(["runtime", "verify"]));
-    assert_eq!(ran.code, Some(125), "{}{}", ran.stdout_text(), ran.stderr_text());
+    let result = run(unprepared_kit().codebox().home(empty.path()).args(["runtime", "verify"]));
+    assert_eq!(result.code, Some(125), "{}{}", result.stdout_text(), result.stderr_text());
 }
 
 #[test]
 fn removing_what_is_not_there_is_no_failure() {
     let empty = folder();
-    let ran = run(bare_kit().codebox().home(empty.path()).args(["runtime", "remove"]));
-    assert_snapshot!(shown(&ran, &[(empty.path(), "HOME")]));
+    let result = run(unprepared_kit().codebox().home(empty.path()).args(["runtime", "remove"]));
+    assert_snapshot!(format_result(&result, &[(empty.path(), "HOME")]));
 }
 
 #[test]
-fn another_file_than_the_pinned_one_is_refused() {
-    let place = folder();
-    let wheel = place.path().join("wrong.whl");
+fn rejects_unpinned_runtime_file() {
+    let dir = folder();
+    let wheel = dir.path().join("wrong.whl");
     fs::write(&wheel, b"PK\x05\x06 not the package").expect("a file");
-    let home = place.path().join("home");
-    let install = bare_kit().codebox().home(&home).args(["runtime", "install", "--from"]).arg(&wheel);
-    let ran = run(install);
-    assert_one_line(&ran, 125, "wrong.whl");
-    assert!(ran.stderr_text().contains("sha256"), "{}", ran.stderr_text());
-    let left = fs::read_dir(home.join("data/runtimes")).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "something half-done is left");
+    let home = dir.path().join("home");
+    let install = unprepared_kit().codebox().home(&home).args(["runtime", "install", "--from"]).arg(&wheel);
+    let result = run(install);
+    assert_one_line(&result, 125, "wrong.whl");
+    assert!(result.stderr_text().contains("sha256"), "{}", result.stderr_text());
+    let remaining = fs::read_dir(home.join("data/runtimes")).map_or(0, Iterator::count);
+    assert_eq!(remaining, 0, "something half-done is left");
 }

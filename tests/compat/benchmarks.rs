@@ -9,7 +9,7 @@ use codebox_testkit::{Kit, pyperformance_dir};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::{Shared, completed, shared, wheel, without};
+use crate::{Shared, completion, shared, unavailable, wheel};
 
 /// Reads the list of programs and of the wheel that contains them.
 fn list() -> Result<Value> {
@@ -20,22 +20,22 @@ fn list() -> Result<Value> {
 pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     let list = list()?;
     let programs = list["programs"].as_array().context("no programs")?.clone();
-    let fetching = kit.clone();
-    let folder = shared(move || wheel::unpacked(&fetching, &list));
+    let kit_to_fetch = kit.clone();
+    let folder = shared(move || wheel::fetch_programs(&kit_to_fetch, &list));
     let trial = |program: Value| {
         let (kit, ready, folder) = (kit.clone(), ready.clone(), folder.clone());
         let name = program["name"].as_str().unwrap_or("?").to_owned();
         Trial::ignorable_test(format!("pyperformance::{name}"), move || match (&**ready, &**folder) {
-            (Err(reason), _) => without("wasm", reason),
-            (_, Err(reason)) => without("pyperformance", reason),
-            (Ok(()), Ok(folder)) => completed(run(&kit, folder, &program)),
+            (Err(reason), _) => unavailable("wasm", reason),
+            (_, Err(reason)) => unavailable("pyperformance", reason),
+            (Ok(()), Ok(folder)) => completion(run(&kit, folder, &program)),
         })
     };
     Ok(programs.into_iter().map(trial).collect())
 }
 
 /// Checks that the list contains at least the promised number of programs.
-pub fn enough() -> Result<()> {
+pub fn check_program_count() -> Result<()> {
     let count = list()?["programs"].as_array().map_or(0, Vec::len);
     ensure!(count >= 20, "{count} programs are too few");
     Ok(())
@@ -48,9 +48,9 @@ fn run(kit: &Kit, folder: &Path, program: &Value) -> Result<()> {
     let args = program["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let run = kit.codebox().args(["run", "--isolation", "wasm", "--timeout", "200s"]).grant(folder, "/bench", "ro");
     let run = run.arg(driver).arg(name).arg(program["loops"].to_string()).args(args);
-    let ran = run.deadline(Duration::from_secs(220)).run()?;
-    ensure!(ran.code == Some(0), "its status is {:?}\n{}", ran.code, ran.stderr_text());
-    let printed = ran.stdout_text();
+    let result = run.deadline(Duration::from_secs(220)).run()?;
+    ensure!(result.code == Some(0), "its status is {:?}\n{}", result.code, result.stderr_text());
+    let printed = result.stdout_text();
     ensure!(printed.trim() == format!("{name} {digest}"), "it printed {printed:?} and not {digest}");
     Ok(())
 }

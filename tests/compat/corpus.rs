@@ -11,35 +11,35 @@ use codebox_testkit::{Input, Kit, corpus_dir};
 use libtest_mimic::{Completion, Trial};
 use serde::Deserialize;
 
-use crate::programs::difference;
-use crate::{Shared, completed, without};
+use crate::programs::first_difference;
+use crate::{Shared, completion, unavailable};
 
 /// Folder of programs.
 struct Corpus {
     name: &'static str,
     /// Names of main files.
-    mains: &'static [&'static str],
+    main_files: &'static [&'static str],
     /// Minimum number of programs.
-    least: usize,
+    min_programs: usize,
     /// Programs whose output differs from that of the language's own interpreter, each with the reason.
-    unlike: &'static [(&'static str, &'static str)],
+    differing: &'static [(&'static str, &'static str)],
 }
 
 const CORPORA: [Corpus; 3] = [
     Corpus {
         name: "javascript",
-        mains: &["main.js", "main.mjs", "main.cjs", "main.ts", "main.mts", "main.cts"],
-        least: 140,
-        unlike: &[("dynamic-import", "the promise of importing one of Node's modules is settled a turn earlier")],
+        main_files: &["main.js", "main.mjs", "main.cjs", "main.ts", "main.mts", "main.cts"],
+        min_programs: 140,
+        differing: &[("dynamic-import", "the promise of importing one of Node's modules is settled a turn earlier")],
     },
-    Corpus { name: "typescript", mains: &["main.ts", "main.cts"], least: 18, unlike: &[] },
-    Corpus { name: "lua", mains: &["main.lua"], least: 25, unlike: &[] },
+    Corpus { name: "typescript", main_files: &["main.ts", "main.cts"], min_programs: 18, differing: &[] },
+    Corpus { name: "lua", main_files: &["main.lua"], min_programs: 25, differing: &[] },
 ];
 
 /// Arguments, input and environment of a program.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Given {
+struct ProgramInputs {
     args: Vec<String>,
     stdin: String,
     env: BTreeMap<String, String>,
@@ -49,15 +49,15 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for corpus in &CORPORA {
         let names = corpus.programs()?;
-        ensure!(names.len() >= corpus.least, "only {} programs are in {}", names.len(), corpus.name);
+        ensure!(names.len() >= corpus.min_programs, "only {} programs are in {}", names.len(), corpus.name);
         trials.extend(names.into_iter().map(|name| {
             let (kit, ready) = (kit.clone(), ready.clone());
             Trial::ignorable_test(format!("{}::{name}", corpus.name), move || match &**ready {
-                Ok(()) => match corpus.unlike.iter().find(|(unlike, _)| *unlike == name) {
+                Ok(()) => match corpus.differing.iter().find(|(differing, _)| *differing == name) {
                     Some((_, reason)) => Ok(Completion::ignored_with(*reason)),
-                    None => completed(corpus.run(&kit, &name)),
+                    None => completion(corpus.run(&kit, &name)),
                 },
-                Err(reason) => without("wasm", reason),
+                Err(reason) => unavailable("wasm", reason),
             })
         }));
     }
@@ -71,7 +71,7 @@ impl Corpus {
         let mut names = Vec::new();
         for entry in fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
             let entry = entry?;
-            if self.main_of(&entry.path()).is_some() {
+            if self.main_file(&entry.path()).is_some() {
                 names.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
@@ -79,8 +79,8 @@ impl Corpus {
         Ok(names)
     }
 
-    fn main_of(&self, folder: &Path) -> Option<&'static str> {
-        self.mains.iter().copied().find(|main| folder.join(main).is_file())
+    fn main_file(&self, folder: &Path) -> Option<&'static str> {
+        self.main_files.iter().copied().find(|main| folder.join(main).is_file())
     }
 
     /// Runs one program in a copy of its folder, granted as `/work`, and compares output and status.
@@ -88,19 +88,24 @@ impl Corpus {
         let source = corpus_dir(self.name).join(name);
         let folder = kit.folder()?;
         copy(&source, folder.path())?;
-        let given: Given = match fs::read(source.join("case.json")) {
+        let inputs: ProgramInputs = match fs::read(source.join("case.json")) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
-            Err(_) => Given::default(),
+            Err(_) => ProgramInputs::default(),
         };
-        let main = self.main_of(&source).context("it has no main file")?;
-        let env = given.env.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]);
+        let main = self.main_file(&source).context("it has no main file")?;
+        let env = inputs.env.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]);
         let run = kit.codebox().args(["run", "--isolation", "wasm"]).grant(folder.path(), "/work", "rw").args(env);
-        let run = run.arg(main).args(&given.args).folder(folder.path()).input(Input::Bytes(given.stdin.into_bytes()));
-        let ran = run.deadline(Duration::from_secs(60)).run()?;
+        let run = run.arg(main).args(&inputs.args).folder(folder.path()).input(Input::Bytes(inputs.stdin.into_bytes()));
+        let result = run.deadline(Duration::from_secs(60)).run()?;
         let expected = fs::read(source.join("expected.stdout"))?;
         let status: i32 = fs::read_to_string(source.join("expected.status"))?.trim().parse()?;
-        ensure!(ran.stdout == expected, "{}\n{}", difference(&expected, &ran.stdout), ran.stderr_text());
-        ensure!(ran.code == Some(status), "its status is {:?} and not {status}\n{}", ran.code, ran.stderr_text());
+        ensure!(result.stdout == expected, "{}\n{}", first_difference(&expected, &result.stdout), result.stderr_text());
+        ensure!(
+            result.code == Some(status),
+            "its status is {:?} and not {status}\n{}",
+            result.code,
+            result.stderr_text()
+        );
         Ok(())
     }
 }

@@ -30,25 +30,25 @@ fn shared<T>(make: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> Share
 }
 
 /// Returns the result of a trial whose precondition is missing.
-fn without(name: &str, reason: &str) -> Result<Completion, Failed> {
+fn unavailable(name: &str, reason: &str) -> Result<Completion, Failed> {
     if is_required(name) { Err(reason.to_owned().into()) } else { Ok(Completion::ignored_with(reason)) }
 }
 
-fn completed(result: anyhow::Result<()>) -> Result<Completion, Failed> {
+fn completion(result: anyhow::Result<()>) -> Result<Completion, Failed> {
     result.map(|()| Completion::Completed).map_err(|error| format!("{error:#}").into())
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
-    let preparing = kit.clone();
-    let ready = shared(move || preparing.prepare());
+    let kit_to_prepare = kit.clone();
+    let ready = shared(move || kit_to_prepare.prepare());
     let mut trials = programs::trials(&kit, &ready)?;
     trials.extend(numbers::trials(&kit, &ready));
     trials.extend(corpus::trials(&kit, &ready)?);
     trials.extend(absent::trials(&kit, &ready)?);
     trials.extend(quickjs::trials(&kit, &ready)?);
     trials.extend(benchmarks::trials(&kit, &ready)?);
-    trials.push(Trial::test("list::enough_benchmarks", || Ok(benchmarks::enough()?)));
+    trials.push(Trial::test("list::enough_benchmarks", || Ok(benchmarks::check_program_count()?)));
     libtest_mimic::run(&args, trials).exit()
 }

@@ -6,32 +6,32 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Codebox, Input, Kit, Ran, fixtures};
+use codebox_testkit::{Codebox, Input, Kit, ProcessResult, fixtures};
 use libtest_mimic::Trial;
 
-use crate::programs::difference;
-use crate::{Shared, completed, without};
+use crate::programs::first_difference;
+use crate::{Shared, completion, unavailable};
 
 /// Deadline, far above the duration of the longest program.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Minimum number of expressions in the fixture.
-const LEAST: usize = 900;
+const MIN_EXPRESSIONS: usize = 900;
 
 pub fn trials(kit: &Kit, ready: &Shared<()>) -> Vec<Trial> {
     type Check = fn(&Kit) -> Result<()>;
     let checks: [(&str, Check); 5] = [
         ("expressions", expressions),
-        ("files_of_other_widths", files),
-        ("imported_late", imported_late),
-        ("errors_name_no_file_of_codebox", errors),
+        ("loads_files_with_other_integer_widths", files),
+        ("late_import", imported_late),
+        ("errors_hide_internal_files", errors),
         ("overflow", overflow),
     ];
     let trial = |(name, check): (&str, Check)| {
         let (kit, ready) = (kit.clone(), ready.clone());
         Trial::ignorable_test(format!("numbers::{name}"), move || match &**ready {
-            Ok(()) => completed(check(&kit)),
-            Err(reason) => without("wasm", reason),
+            Ok(()) => completion(check(&kit)),
+            Err(reason) => unavailable("wasm", reason),
         })
     };
     checks.into_iter().map(trial).collect()
@@ -46,9 +46,9 @@ fn run(kit: &Kit) -> Codebox {
     kit.codebox().args(["run", "--isolation", "wasm", "--timeout", "300s"]).deadline(DEADLINE)
 }
 
-fn lines(ran: &Ran) -> Result<Vec<String>> {
-    ensure!(ran.code == Some(0), "its status is {:?}\n{}", ran.code, ran.stderr_text());
-    Ok(String::from_utf8(ran.stdout.clone())?.lines().map(str::to_owned).collect())
+fn lines(result: &ProcessResult) -> Result<Vec<String>> {
+    ensure!(result.code == Some(0), "its status is {:?}\n{}", result.code, result.stderr_text());
+    Ok(String::from_utf8(result.stdout.clone())?.lines().map(str::to_owned).collect())
 }
 
 /// Evaluates every expression of the fixture and compares value and type.
@@ -57,7 +57,7 @@ fn expressions(kit: &Kit) -> Result<()> {
     let (table, narrow) = (read("expressions.tsv")?, read("narrow.txt")?);
     let mut narrow: BTreeSet<&str> = narrow.lines().collect();
     let expected: Vec<(&str, &str)> = table.lines().filter_map(|line| line.split_once('\t')).collect();
-    ensure!(expected.len() >= LEAST, "only {} expressions", expected.len());
+    ensure!(expected.len() >= MIN_EXPRESSIONS, "only {} expressions", expected.len());
     let input: String = expected.iter().map(|(expression, _)| format!("{expression}\n")).collect();
     let program = folder()?.join("evaluate.py");
     let found = lines(&run(kit).arg(program).input(Input::Bytes(input.into_bytes())).run()?)?;
@@ -67,7 +67,7 @@ fn expressions(kit: &Kit) -> Result<()> {
         let printed = line.split_once('\t').map_or("", |(_, value)| value);
         let is_right = match narrow.take(expression) {
             // An expression that is no longer narrow must be removed from the list.
-            Some(_) => printed != *value && widened(printed) == widened(value),
+            Some(_) => printed != *value && widen(printed) == widen(value),
             None => printed == *value,
         };
         if !is_right {
@@ -80,7 +80,7 @@ fn expressions(kit: &Kit) -> Result<()> {
 }
 
 /// Replaces every 32-bit integer type in a value by its 64-bit form.
-fn widened(value: &str) -> String {
+fn widen(value: &str) -> String {
     value.replace("int32", "int64").replace("<i4", "<i8").replace("<u4", "<u8")
 }
 
@@ -88,9 +88,9 @@ fn widened(value: &str) -> String {
 fn files(kit: &Kit) -> Result<()> {
     let expected = fs::read(folder()?.join("load.out"))?;
     let command = run(kit).grant(&folder()?.join("files"), "/files", "ro").arg(folder()?.join("load.py"));
-    let ran = command.arg("/files").run()?;
-    ensure!(ran.code == Some(0), "its status is {:?}\n{}", ran.code, ran.stderr_text());
-    ensure!(ran.stdout == expected, "{}\n{}", difference(&expected, &ran.stdout), ran.stderr_text());
+    let result = command.arg("/files").run()?;
+    ensure!(result.code == Some(0), "its status is {:?}\n{}", result.code, result.stderr_text());
+    ensure!(result.stdout == expected, "{}\n{}", first_difference(&expected, &result.stdout), result.stderr_text());
     Ok(())
 }
 
@@ -119,12 +119,12 @@ fn errors(kit: &Kit) -> Result<()> {
         print(np.random.randint.__qualname__, inspect.signature(np.random.randint), np.bincount.__module__)\n\
         print(inspect.signature(np.bincount), np.random.RandomState.poisson.__doc__.strip()[:8])\n\
         np.random.randint(5, 1)";
-    let ran = run(kit).args(["-c", program]).run()?;
-    let shown = String::from_utf8(ran.stdout.clone())?;
+    let result = run(kit).args(["-c", program]).run()?;
+    let shown = String::from_utf8(result.stdout.clone())?;
     let expected = "RandomState.randint (low, high=None, size=None, dtype=<class 'int'>) numpy\n\
         (x, /, weights=None, minlength=0) poisson(\n";
     ensure!(shown == expected, "{shown}");
-    let error = ran.stderr_text();
+    let error = result.stderr_text();
     ensure!(error.contains("ValueError: low >= high"), "{error}");
     ensure!(!error.contains("<codebox>"), "{error}");
     Ok(())
@@ -160,8 +160,8 @@ print(np.argmax(np.eye(2), axis=1, out=out), out.dtype, warned(lambda: places //
 for _ in range(3):
     places * places
 "#;
-    let ran = run(kit).args(["-c", program]).run()?;
-    let found = lines(&ran)?;
+    let result = run(kit).args(["-c", program]).run()?;
+    let found = lines(&result)?;
     let (product, square) =
         ("'RuntimeWarning: overflow encountered in multiply'", "'RuntimeWarning: overflow encountered in square'");
     let expected = [
@@ -174,7 +174,7 @@ for _ in range(3):
         &format!("[0 1] int64 [{product}]"),
     ];
     ensure!(found == expected, "{found:#?}");
-    let told = ran.stderr_text();
-    ensure!(told.matches("RuntimeWarning: overflow encountered in multiply").count() == 1, "{told}");
+    let messages = result.stderr_text();
+    ensure!(messages.matches("RuntimeWarning: overflow encountered in multiply").count() == 1, "{messages}");
     Ok(())
 }

@@ -7,15 +7,15 @@ use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{Input, Kit, compat_dir, programs_in};
 use libtest_mimic::Trial;
 
-use crate::{Shared, completed, without};
+use crate::{Shared, completion, unavailable};
 
 pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     let names = programs_in(&compat_dir())?;
     let trial = |name: String| {
         let (kit, ready) = (kit.clone(), ready.clone());
         Trial::ignorable_test(format!("programs::{name}"), move || match &**ready {
-            Ok(()) => completed(run(&kit, &name)),
-            Err(reason) => without("wasm", reason),
+            Ok(()) => completion(run(&kit, &name)),
+            Err(reason) => unavailable("wasm", reason),
         })
     };
     Ok(names.into_iter().map(trial).collect())
@@ -23,25 +23,25 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
 
 /// Runs one program as its README describes, in an empty directory, and compares output and status.
 fn run(kit: &Kit, name: &str) -> Result<()> {
-    let beside = |ending: &str| compat_dir().join(format!("{name}.{ending}"));
-    let expected = fs::read(beside("out")).with_context(|| format!("{name} has no expected output"))?;
-    let code: i32 = match fs::read_to_string(beside("code")) {
+    let fixture_path = |extension: &str| compat_dir().join(format!("{name}.{extension}"));
+    let expected = fs::read(fixture_path("out")).with_context(|| format!("{name} has no expected output"))?;
+    let code: i32 = match fs::read_to_string(fixture_path("code")) {
         Ok(text) => text.trim().parse()?,
         Err(_) => 0,
     };
-    let args = fs::read_to_string(beside("args")).unwrap_or_default();
+    let args = fs::read_to_string(fixture_path("args")).unwrap_or_default();
     let folder = kit.folder()?;
     let program = compat_dir().canonicalize()?.join(format!("{name}.py"));
     let run = kit.codebox().args(["run", "--isolation", "wasm"]).arg(program).args(args.lines());
-    let input = fs::read(beside("in")).map_or(Input::Empty, Input::Bytes);
-    let ran = run.folder(folder.path()).input(input).deadline(Duration::from_secs(100)).run()?;
-    ensure!(ran.code == Some(code), "its status is {:?} and not {code}\n{}", ran.code, ran.stderr_text());
-    ensure!(ran.stdout == expected, "{}\n{}", difference(&expected, &ran.stdout), ran.stderr_text());
+    let input = fs::read(fixture_path("in")).map_or(Input::Empty, Input::Bytes);
+    let result = run.folder(folder.path()).input(input).deadline(Duration::from_secs(100)).run()?;
+    ensure!(result.code == Some(code), "its status is {:?} and not {code}\n{}", result.code, result.stderr_text());
+    ensure!(result.stdout == expected, "{}\n{}", first_difference(&expected, &result.stdout), result.stderr_text());
     Ok(())
 }
 
 /// Describes the first line that differs.
-pub fn difference(expected: &[u8], found: &[u8]) -> String {
+pub fn first_difference(expected: &[u8], found: &[u8]) -> String {
     let (expected, found) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(found));
     let mut lines = expected.lines().zip(found.lines()).enumerate();
     match lines.find(|(_, (one, other))| one != other) {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{Kit, Report, sources_of};
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::{Shared, completed, without};
+use crate::{Shared, completion, unavailable};
 
 mod edits;
 
@@ -19,14 +19,14 @@ mod edits;
 const CRATE: (&str, &str) = ("rquickjs-sys", "quickjs");
 
 /// Additional files beside the tests.
-const BESIDE: [(&str, &str); 3] = [
+const HARNESS_FILES: [(&str, &str); 3] = [
     ("adapter.mjs", include_str!("quickjs/adapter.mjs")),
     ("libc.mjs", include_str!("quickjs/libc.mjs")),
     ("package.json", r#"{"type": "module"}"#),
 ];
 
 /// Tests that fail, each with the reason.
-const FAILING: [(&str, &str); 5] = [
+const KNOWN_FAILURES: [(&str, &str); 5] = [
     ("import-attributes-identity", "imports text with `type: \"text\"`, which Node refuses too"),
     ("parse-error-column", "an error of syntax in text that is given to eval is told at the call, as in V8"),
     ("test_bjson", "tests quickjs-libc's module qjs:bjson, which programs do not get"),
@@ -36,35 +36,35 @@ const FAILING: [(&str, &str); 5] = [
 
 /// Expected end of a test, according to its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End<'a> {
-    Well,
+enum ExpectedEnd<'a> {
+    Success,
     /// An uncaught error of this name.
     Error(&'a str),
     /// A loop of hours, which a time limit must end.
-    Never,
+    Timeout,
 }
 
-impl<'a> End<'a> {
-    fn of(text: &'a str) -> Self {
+impl<'a> ExpectedEnd<'a> {
+    fn from_header(text: &'a str) -> Self {
         let head = text.split_once("/*---").and_then(|(_, rest)| rest.split_once("---*/")).map_or("", |(head, _)| head);
         if head.contains("qjs:set-interrupt-handler") {
-            return Self::Never;
+            return Self::Timeout;
         }
         let negative = head.split_once("negative:").and_then(|(_, rest)| rest.split_once("type:"));
-        negative.and_then(|(_, rest)| rest.split_whitespace().next()).map_or(Self::Well, Self::Error)
+        negative.and_then(|(_, rest)| rest.split_whitespace().next()).map_or(Self::Success, Self::Error)
     }
 
     fn check(self, report: &Report) -> Result<()> {
-        let (outcome, told) = (report.outcome(), report.stderr());
-        let wanted = match self {
-            Self::Well => "exited 0",
+        let (outcome, messages) = (report.outcome(), report.stderr());
+        let expected = match self {
+            Self::Success => "exited 0",
             Self::Error(_) => "exited 1",
-            Self::Never => "limit wall",
+            Self::Timeout => "limit wall",
         };
-        ensure!(outcome == wanted, "it ended with {outcome} and not with {wanted}\n{told}");
+        ensure!(outcome == expected, "it ended with {outcome} and not with {expected}\n{messages}");
         if let Self::Error(name) = self {
             let found = report.at("/error/name");
-            ensure!(found == name, "it ended with {found} and not with {name}\n{told}");
+            ensure!(found == name, "it ended with {found} and not with {name}\n{messages}");
         }
         Ok(())
     }
@@ -75,20 +75,20 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
         Ok(sources) => sources.join(CRATE.1),
         Err(error) => {
             let reason = format!("{error:#}");
-            return Ok(vec![Trial::ignorable_test("quickjs::sources", move || without("quickjs", &reason))]);
+            return Ok(vec![Trial::ignorable_test("quickjs::sources", move || unavailable("quickjs", &reason))]);
         }
     };
     let names = names(&sources.join("tests"), "")?;
-    let no_tests = no_tests(&sources)?;
-    for (listed, _) in &FAILING {
+    let excluded_files = excluded_files(&sources)?;
+    for (listed, _) in &KNOWN_FAILURES {
         ensure!(names.iter().any(|name| name == listed), "{} has no test {listed}", sources.display());
     }
     let trial = |name: String| {
         let (kit, ready, tests) = (kit.clone(), ready.clone(), sources.join("tests"));
-        let is_test = !no_tests.contains(&name);
+        let is_test = !excluded_files.contains(&name);
         Trial::ignorable_test(format!("quickjs::{name}"), move || match &**ready {
-            Err(reason) => without("wasm", reason),
-            Ok(()) if is_test => judged(&name, run(&kit, &tests, &name)),
+            Err(reason) => unavailable("wasm", reason),
+            Ok(()) if is_test => check_known_failure(&name, run(&kit, &tests, &name)),
             Ok(()) => Ok(Completion::ignored_with("a fixture or a benchmark, which QuickJS-NG's own list leaves out")),
         })
     };
@@ -96,10 +96,10 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
 }
 
 /// Judges a result. A listed test must fail: once it passes, the list is out of date.
-fn judged(name: &str, ran: Result<()>) -> Result<Completion, Failed> {
-    match FAILING.iter().find(|(failing, _)| *failing == name) {
-        None => completed(ran),
-        Some((_, reason)) if ran.is_err() => Ok(Completion::ignored_with(*reason)),
+fn check_known_failure(name: &str, result: Result<()>) -> Result<Completion, Failed> {
+    match KNOWN_FAILURES.iter().find(|(known, _)| *known == name) {
+        None => completion(result),
+        Some((_, reason)) if result.is_err() => Ok(Completion::ignored_with(*reason)),
         Some((_, reason)) => Err(format!("it passes and is listed as failing: {reason}").into()),
     }
 }
@@ -121,7 +121,7 @@ fn names(folder: &Path, prefix: &str) -> Result<Vec<String>> {
 }
 
 /// Lists the files that QuickJS-NG's own settings exclude from its tests.
-fn no_tests(sources: &Path) -> Result<Vec<String>> {
+fn excluded_files(sources: &Path) -> Result<Vec<String>> {
     let settings = fs::read_to_string(sources.join("tests.conf")).context("read the settings of the tests")?;
     let (_, excluded) = settings.split_once("[exclude]").context("the settings of the tests exclude nothing")?;
     let names = excluded.lines().filter_map(|line| line.strip_prefix("tests/")?.strip_suffix(".js"));
@@ -132,18 +132,18 @@ fn no_tests(sources: &Path) -> Result<Vec<String>> {
 fn run(kit: &Kit, tests: &Path, name: &str) -> Result<()> {
     let folder = kit.folder()?;
     copy(tests, &folder.path().join("tests"))?;
-    for (file, text) in BESIDE {
+    for (file, text) in HARNESS_FILES {
         fs::write(folder.path().join(file), text)?;
     }
     let file = format!("tests/{name}.js");
-    let text = edits::adapted(name, fs::read_to_string(folder.path().join(&file))?)?;
+    let text = edits::apply_edits(name, fs::read_to_string(folder.path().join(&file))?)?;
     fs::write(folder.path().join(&file), &text)?;
-    let end = End::of(&text);
+    let end = ExpectedEnd::from_header(&text);
     // The timeout suffices for the test to enter its loop.
-    let timeout: &[&str] = if end == End::Never { &["--timeout", "1s"] } else { &[] };
+    let timeout: &[&str] = if end == ExpectedEnd::Timeout { &["--timeout", "1s"] } else { &[] };
     let run = kit.run_json().args(timeout.iter().copied()).grant(folder.path(), "/work", "ro");
-    let ran = run.arg(folder.path().join("adapter.mjs")).arg(&file).folder(folder.path()).run()?;
-    end.check(&ran.report()?)
+    let result = run.arg(folder.path().join("adapter.mjs")).arg(&file).folder(folder.path()).run()?;
+    end.check(&result.report()?)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

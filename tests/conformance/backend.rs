@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use codebox_testkit::{BASE_IMAGE, Kit, engine_answers, is_required};
+use codebox_testkit::{BASE_IMAGE, Kit, check_engine, is_required};
 
 use crate::language::Language;
 use crate::tier::Tier;
@@ -16,7 +16,7 @@ pub enum Backend {
 }
 
 /// Lazily determined ability of a backend to run a language, or the reason why it cannot.
-pub type Ready = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
+pub type Availability = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
 
 impl Backend {
     pub const ALL: [Self; 3] = [Self::Wasm, Self::Podman, Self::Docker];
@@ -56,10 +56,10 @@ impl Backend {
         is_required(self.name())
     }
 
-    pub fn lazily_ready(self, language: Language, kit: Kit) -> Ready {
+    pub fn lazy_availability(self, language: Language, kit: Kit) -> Availability {
         LazyLock::new(Box::new(move || match self {
             Self::Wasm => language.prepare(&kit).map_err(|error| format!("{error:#}")),
-            Self::Podman | Self::Docker => engine_answers(&kit, self.name()).map_err(|error| format!("{error:#}")),
+            Self::Podman | Self::Docker => check_engine(&kit, self.name()).map_err(|error| format!("{error:#}")),
         }))
     }
 }

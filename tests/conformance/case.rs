@@ -19,7 +19,7 @@
 
 use codebox_testkit::Input;
 
-use crate::expect::{Expect, Expecting, Expects, Tiered};
+use crate::expect::{Expectation, ExpectationBuilder, TierExpectations, TieredExpectation};
 use crate::language::Language;
 use crate::program::Program;
 use crate::tier::Tier;
@@ -27,28 +27,28 @@ use crate::tier::Tier;
 /// Case, with programs in one or more languages.
 pub struct Case {
     pub name: &'static str,
-    pub given: Given,
+    pub program_source: ProgramSource,
     pub args: Vec<&'static str>,
     pub input: Input,
     /// Further options of `codebox run`, including limits.
     pub options: Vec<&'static str>,
     pub grants: Vec<Grant>,
     /// Presence of `--out`.
-    pub out: Out,
+    pub out: CollectOutput,
     /// True if `PORT` in the programs and options stands for the port of a server.
-    pub served: bool,
-    expect: Expects,
+    pub needs_server: bool,
+    expect: TieredExpectation,
     only: Option<(Tier, &'static str)>,
     programs: Vec<(Language, Program)>,
 }
 
 /// Form in which codebox gets the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given {
+pub enum ProgramSource {
     /// In a file of this name with the language's extension.
     File(&'static str),
     /// In a file of exactly this name.
-    Exactly(&'static str),
+    ExactFile(&'static str),
     /// With `-c`.
     Code,
     /// From standard input.
@@ -64,22 +64,22 @@ pub struct Grant {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Out {
+pub enum CollectOutput {
     No,
     Yes,
 }
 
-fn new(name: &'static str, given: Given) -> Case {
+fn new(name: &'static str, program_source: ProgramSource) -> Case {
     Case {
         name,
-        given,
+        program_source,
         args: Vec::new(),
         input: Input::Empty,
         options: Vec::new(),
         grants: Vec::new(),
-        out: Out::No,
-        served: false,
-        expect: Expects::default(),
+        out: CollectOutput::No,
+        needs_server: false,
+        expect: TieredExpectation::default(),
         only: None,
         programs: Vec::new(),
     }
@@ -92,26 +92,26 @@ pub fn file(name: &'static str) -> Case {
 
 /// Creates a case whose program is a file of this name with its language's extension.
 pub fn named_file(name: &'static str, stem: &'static str) -> Case {
-    new(name, Given::File(stem))
+    new(name, ProgramSource::File(stem))
 }
 
 /// Creates a case whose program is a file of this name without an extension.
 pub fn bare_file(name: &'static str, file: &'static str) -> Case {
-    new(name, Given::Exactly(file))
+    new(name, ProgramSource::ExactFile(file))
 }
 
 /// Creates a case whose program is given with `-c`.
 pub fn code(name: &'static str) -> Case {
-    new(name, Given::Code)
+    new(name, ProgramSource::Code)
 }
 
 /// Creates a case whose program comes from standard input.
-pub fn piped(name: &'static str) -> Case {
-    new(name, Given::Stdin)
+pub fn stdin(name: &'static str) -> Case {
+    new(name, ProgramSource::Stdin)
 }
 
-impl Tiered for Case {
-    fn expects(&mut self) -> &mut Expects {
+impl TierExpectations for Case {
+    fn expectations(&mut self) -> &mut TieredExpectation {
         &mut self.expect
     }
 
@@ -120,8 +120,8 @@ impl Tiered for Case {
     }
 }
 
-impl Expecting for Case {
-    fn expectation(&mut self) -> &mut Expect {
+impl ExpectationBuilder for Case {
+    fn expectation(&mut self) -> &mut Expectation {
         &mut self.expect.all
     }
 }
@@ -129,18 +129,18 @@ impl Expecting for Case {
 /// Tiers.
 impl Case {
     /// Returns the reason why a tier leaves out the program in this language, if the program exists and is left out.
-    pub fn left_out(&self, language: Language, tier: Tier) -> Option<&'static str> {
+    pub fn exclusion_reason(&self, language: Language, tier: Tier) -> Option<&'static str> {
         let only = self.only.or(self.program(language)?.only);
         only.and_then(|(own, reason)| (own != tier).then_some(reason))
     }
 
     /// Returns true if the case has a program in this language for this tier.
     pub fn runs(&self, language: Language, tier: Tier) -> bool {
-        self.program(language).is_some() && self.left_out(language, tier).is_none()
+        self.program(language).is_some() && self.exclusion_reason(language, tier).is_none()
     }
 
     /// Combines the expectations for this program on this tier.
-    pub fn expected_of(&self, program: &Program, tier: Tier) -> Expect {
+    pub fn expectation_for(&self, program: &Program, tier: Tier) -> Expectation {
         let everywhere = self.expect.all.and(&program.expect.all);
         everywhere.and(self.expect.of(tier)).and(program.expect.of(tier))
     }
@@ -213,13 +213,13 @@ impl Case {
         self
     }
 
-    pub fn served(mut self) -> Self {
-        self.served = true;
+    pub fn needs_server(mut self) -> Self {
+        self.needs_server = true;
         self
     }
 
     pub fn out(mut self) -> Self {
-        self.out = Out::Yes;
+        self.out = CollectOutput::Yes;
         self
     }
 }

@@ -10,17 +10,17 @@ mod frames;
 mod grants;
 mod left_open;
 mod library;
+mod limit_reports;
 mod limits;
 mod local;
-mod look;
 mod missing;
 mod network;
 mod program;
 mod status;
 mod streams;
-mod told;
 mod tracebacks;
 mod types;
+mod verify;
 mod wait;
 
 use crate::case::Case;
@@ -48,7 +48,7 @@ pub fn all() -> Vec<Case> {
         grants::cases(),
         limits::cases(),
         network::cases(),
-        told::cases(),
+        limit_reports::cases(),
     ];
     topics.into_iter().flatten().collect()
 }

@@ -5,14 +5,14 @@ use codebox_testkit::Report;
 use crate::tier::Tier;
 
 /// Expected content of a host directory after the run: directory, file and content.
-pub type Left = (&'static str, &'static str, &'static str);
+pub type ExpectedFile = (&'static str, &'static str, &'static str);
 
 /// Additional check of the report.
-pub type Look = fn(&Report) -> Result<(), String>;
+pub type ReportCheck = fn(&Report) -> Result<(), String>;
 
 /// Expectation. By default, a program must succeed and miss no feature; other unset properties are not checked.
 #[derive(Debug, Clone, Default)]
-pub struct Expect {
+pub struct Expectation {
     /// Kind of the end and exit status; `ok` and 0 by default.
     pub ending: Option<(&'static str, i32)>,
     pub stdout: Option<&'static str>,
@@ -22,14 +22,15 @@ pub struct Expect {
     pub missing: Vec<&'static str>,
     /// Guest paths of all created files.
     pub created: Option<Vec<&'static str>>,
-    pub left: Vec<Left>,
-    pub look: Vec<Look>,
+    pub expected_files: Vec<ExpectedFile>,
+    pub verify: Vec<ReportCheck>,
 }
 
-impl Expect {
+impl Expectation {
     /// Combines this expectation with `own`. A value of `own` takes precedence if only one value is possible.
     pub fn and(&self, own: &Self) -> Self {
-        let Self { ending, stdout, stdout_has, stderr_has, stderr_lacks, missing, created, left, look } = own;
+        let Self { ending, stdout, stdout_has, stderr_has, stderr_lacks, missing, created, expected_files, verify } =
+            own;
         Self {
             ending: ending.or(self.ending),
             stdout: stdout.or(self.stdout),
@@ -38,23 +39,23 @@ impl Expect {
             stderr_lacks: [&self.stderr_lacks[..], stderr_lacks].concat(),
             missing: [&self.missing[..], missing].concat(),
             created: created.clone().or_else(|| self.created.clone()),
-            left: [&self.left[..], left].concat(),
-            look: [&self.look[..], look].concat(),
+            expected_files: [&self.expected_files[..], expected_files].concat(),
+            verify: [&self.verify[..], verify].concat(),
         }
     }
 }
 
 /// General expectation, and additions or replacements for each tier.
 #[derive(Debug, Clone, Default)]
-pub struct Expects {
-    pub all: Expect,
-    pub wasm: Expect,
-    pub container: Expect,
+pub struct TieredExpectation {
+    pub all: Expectation,
+    pub wasm: Expectation,
+    pub container: Expectation,
 }
 
-impl Expects {
+impl TieredExpectation {
     /// Returns the expectation of one tier.
-    pub fn of(&self, tier: Tier) -> &Expect {
+    pub fn of(&self, tier: Tier) -> &Expectation {
         match tier {
             Tier::Wasm => &self.wasm,
             Tier::Container => &self.container,
@@ -63,19 +64,19 @@ impl Expects {
 }
 
 /// Creates an empty expectation for one tier.
-pub fn expected() -> Expect {
-    Expect::default()
+pub fn expected() -> Expectation {
+    Expectation::default()
 }
 
-impl Expecting for Expect {
-    fn expectation(&mut self) -> &mut Expect {
+impl ExpectationBuilder for Expectation {
+    fn expectation(&mut self) -> &mut Expectation {
         self
     }
 }
 
 /// Builder of tier-specific expectations for a case or for one language's program.
-pub trait Tiered: Sized {
-    fn expects(&mut self) -> &mut Expects;
+pub trait TierExpectations: Sized {
+    fn expectations(&mut self) -> &mut TieredExpectation;
 
     /// Returns the only tier, with the reason, if the item is restricted to one.
     fn only(&mut self) -> &mut Option<(Tier, &'static str)>;
@@ -87,23 +88,23 @@ pub trait Tiered: Sized {
     }
 
     /// Adds an expectation for WebAssembly.
-    fn wasm(mut self, expect: Expect) -> Self {
-        let wasm = &mut self.expects().wasm;
+    fn wasm(mut self, expect: Expectation) -> Self {
+        let wasm = &mut self.expectations().wasm;
         *wasm = wasm.and(&expect);
         self
     }
 
     /// Adds an expectation for containers.
-    fn containers(mut self, expect: Expect) -> Self {
-        let container = &mut self.expects().container;
+    fn containers(mut self, expect: Expectation) -> Self {
+        let container = &mut self.expectations().container;
         *container = container.and(&expect);
         self
     }
 }
 
 /// Builder of expectations: of a case, for all its programs, of one language's program, or of a tier.
-pub trait Expecting: Sized {
-    fn expectation(&mut self) -> &mut Expect;
+pub trait ExpectationBuilder: Sized {
+    fn expectation(&mut self) -> &mut Expectation;
 
     /// Expects this kind of end and this status.
     fn ends(mut self, kind: &'static str, code: i32) -> Self {
@@ -121,17 +122,17 @@ pub trait Expecting: Sized {
         self
     }
 
-    fn prints_with(mut self, part: &'static str) -> Self {
+    fn stdout_contains(mut self, part: &'static str) -> Self {
         self.expectation().stdout_has.push(part);
         self
     }
 
-    fn complains(mut self, part: &'static str) -> Self {
+    fn stderr_contains(mut self, part: &'static str) -> Self {
         self.expectation().stderr_has.push(part);
         self
     }
 
-    fn never_says(mut self, part: &'static str) -> Self {
+    fn stderr_omits(mut self, part: &'static str) -> Self {
         self.expectation().stderr_lacks.push(part);
         self
     }
@@ -147,13 +148,13 @@ pub trait Expecting: Sized {
         self
     }
 
-    fn leaves(mut self, left: Left) -> Self {
-        self.expectation().left.push(left);
+    fn leaves_file(mut self, expected_files: ExpectedFile) -> Self {
+        self.expectation().expected_files.push(expected_files);
         self
     }
 
-    fn look(mut self, look: Look) -> Self {
-        self.expectation().look.push(look);
+    fn verify(mut self, verify: ReportCheck) -> Self {
+        self.expectation().verify.push(verify);
         self
     }
 }

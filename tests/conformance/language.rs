@@ -28,7 +28,7 @@ impl Language {
     }
 
     /// Returns the extension of the language's files.
-    pub fn ending(self) -> &'static str {
+    pub fn extension(self) -> &'static str {
         match self {
             Self::Python => "py",
             Self::JavaScript => "js",
@@ -39,7 +39,7 @@ impl Language {
 
     /// Returns names that occur only in codebox's own code and that must therefore not appear on a program's standard
     /// error. An image's interpreter is not codebox's and may show its own internals.
-    pub fn internals(self, tier: Tier) -> &'static [&'static str] {
+    pub fn internal_names(self, tier: Tier) -> &'static [&'static str] {
         match self {
             _ if tier == Tier::Container => &["/.codebox"],
             Self::Python => &["<codebox", "<reactor>", "_codebox", "_reactor"],
@@ -49,7 +49,7 @@ impl Language {
     }
 
     /// Adapts an expected text to the tier's interpreter: Node has other names for a program without a file.
-    pub fn worded(self, tier: Tier, text: &str) -> String {
+    pub fn adapt_message(self, tier: Tier, text: &str) -> String {
         match (self, tier) {
             (Self::JavaScript | Self::TypeScript, Tier::Container) => {
                 text.replace("<string>", "[eval]").replace("<stdin>", "[stdin]")

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use codebox_testkit::Kit;
 use libtest_mimic::{Arguments, Completion, Trial};
 
-use backend::{Backend, Ready};
+use backend::{Availability, Backend};
 use case::Case;
 use language::Language;
 
@@ -30,7 +30,7 @@ fn main() {
     let mut trials = list::trials();
     for backend in Backend::ALL {
         for language in Language::ALL.into_iter().filter(|language| backend.runs(*language)) {
-            let ready = Arc::new(backend.lazily_ready(language, kit.clone()));
+            let ready = Arc::new(backend.lazy_availability(language, kit.clone()));
             let cases = cases::all().into_iter().filter(|case| case.runs(language, backend.tier()));
             trials.extend(cases.map(|case| trial(&kit, backend, language, case, &ready)));
         }
@@ -38,7 +38,7 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
-fn trial(kit: &Kit, backend: Backend, language: Language, case: Case, ready: &Arc<Ready>) -> Trial {
+fn trial(kit: &Kit, backend: Backend, language: Language, case: Case, ready: &Arc<Availability>) -> Trial {
     let (kit, ready) = (kit.clone(), Arc::clone(ready));
     let name = format!("{}::{}::{}", backend.name(), language.name(), case.name);
     Trial::ignorable_test(name, move || match &**ready {

@@ -1,6 +1,6 @@
 //! One language's program of a case.
 
-use crate::expect::{Expect, Expecting, Expects, Tiered};
+use crate::expect::{Expectation, ExpectationBuilder, TierExpectations, TieredExpectation};
 use crate::tier::Tier;
 
 /// Program text, and expectations for this language alone.
@@ -15,7 +15,7 @@ pub struct Program {
     /// Files in addition to the case's own: the host directory, and its file names and contents.
     pub files: Vec<Files>,
     /// Expectations in addition to those of the case, or instead of them.
-    pub expect: Expects,
+    pub expect: TieredExpectation,
     /// Only tier of the program, with the reason.
     pub only: Option<(Tier, &'static str)>,
 }
@@ -30,7 +30,7 @@ pub fn program(text: impl Into<Program>) -> Program {
 
 impl Program {
     /// Sets the file name.
-    pub fn named(mut self, name: &'static str) -> Self {
+    pub fn with_name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
     }
@@ -42,7 +42,7 @@ impl Program {
     }
 
     /// Returns the text for a tier.
-    pub fn text_in(&self, tier: Tier) -> &'static [u8] {
+    pub fn text_for(&self, tier: Tier) -> &'static [u8] {
         match tier {
             Tier::Wasm => self.text,
             Tier::Container => self.container_text.unwrap_or(self.text),
@@ -50,14 +50,14 @@ impl Program {
     }
 
     /// Adds these files to a host directory that the case grants.
-    pub fn beside(mut self, directory: &'static str, files: &'static [(&'static str, &'static str)]) -> Self {
+    pub fn with_files(mut self, directory: &'static str, files: &'static [(&'static str, &'static str)]) -> Self {
         self.files.push((directory, files));
         self
     }
 }
 
-impl Tiered for Program {
-    fn expects(&mut self) -> &mut Expects {
+impl TierExpectations for Program {
+    fn expectations(&mut self) -> &mut TieredExpectation {
         &mut self.expect
     }
 
@@ -66,8 +66,8 @@ impl Tiered for Program {
     }
 }
 
-impl Expecting for Program {
-    fn expectation(&mut self) -> &mut Expect {
+impl ExpectationBuilder for Program {
+    fn expectation(&mut self) -> &mut Expectation {
         &mut self.expect.all
     }
 }
@@ -80,7 +80,14 @@ impl From<&'static str> for Program {
 
 impl From<&'static [u8]> for Program {
     fn from(text: &'static [u8]) -> Self {
-        Self { text, container_text: None, name: None, files: Vec::new(), expect: Expects::default(), only: None }
+        Self {
+            text,
+            container_text: None,
+            name: None,
+            files: Vec::new(),
+            expect: TieredExpectation::default(),
+            only: None,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ static SERVER: LazyLock<io::Result<u16>> = LazyLock::new(|| {
 });
 
 /// Replaces the port's placeholder in a text of a served case.
-pub fn at_port(text: &str) -> Result<String> {
+pub fn substitute_port(text: &str) -> Result<String> {
     let port = SERVER.as_ref().map_err(|error| anyhow!("the server has no port: {error}"))?;
     Ok(text.replace(PORT, &port.to_string()))
 }

@@ -14,5 +14,5 @@ impl Tier {
 }
 
 /// Reason why positions in TypeScript from `-c` or standard input are tested only in WebAssembly.
-pub const UNMAPPED: &str =
+pub const UNMAPPED_POSITIONS: &str =
     "Node maps no place in a text without a file to where it was before its types were taken out";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, program};
 use crate::row::{Row, row};
+use crate::test_env::{TestEnvironment, program};
 
 /// Facts that a job reports and that have exactly one right value.
 const FACTS: &str = r#"{
@@ -27,32 +27,32 @@ const FACTS: &str = r#"{
 
 pub fn rows() -> Vec<Row> {
     vec![
-        row("C3::powers", powers),
+        row("C3::capabilities", capabilities),
         row("C3::writable_places", writable_places),
         row("C6::descriptors", descriptors),
         row("C9::kernel", kernel),
     ]
 }
 
-fn powers(ground: &Ground) -> Result<()> {
-    let report = ground.ends("ok", 0, ground.run().arg(program("c3_audit.py")))?;
+fn capabilities(test_env: &TestEnvironment) -> Result<()> {
+    let report = test_env.run_expecting("ok", 0, test_env.run().arg(program("c3_audit.py")))?;
     let expected: BTreeMap<String, Value> = serde_json::from_str(FACTS)?;
     let mut wrong = Vec::new();
-    let told = report.lines();
+    let facts = report.lines();
     for (what, value) in &expected {
-        let found = told.iter().find(|fact| fact["what"] == what.as_str()).map(|fact| &fact["value"]);
+        let found = facts.iter().find(|fact| fact["what"] == what.as_str()).map(|fact| &fact["value"]);
         if found != Some(value) {
             wrong.push(format!("{what}: {} and not {value}", found.unwrap_or(&Value::Null)));
         }
     }
-    ensure!(told.len() == expected.len(), "{} facts were told, not {}", told.len(), expected.len());
+    ensure!(facts.len() == expected.len(), "{} facts were told, not {}", facts.len(), expected.len());
     ensure!(wrong.is_empty(), "{}", wrong.join("; "));
     Ok(())
 }
 
 /// Limits cover every writable place: the disk limit covers files, the memory limit covers shared memory.
-fn writable_places(ground: &Ground) -> Result<()> {
-    let report = ground.ends("ok", 0, ground.run().arg(program("c3_places.py")))?;
+fn writable_places(test_env: &TestEnvironment) -> Result<()> {
+    let report = test_env.run_expecting("ok", 0, test_env.run().arg(program("c3_places.py")))?;
     let places = report.lines().first().map(|line| line["writable"].clone());
     let expected = json!(["/dev/mqueue", "/dev/shm", "/tmp", "/work"]);
     ensure!(places.as_ref() == Some(&expected), "it can write to {places:?}");
@@ -60,14 +60,14 @@ fn writable_places(ground: &Ground) -> Result<()> {
 }
 
 /// The job has only its three standard streams, each a pipe of the agent, and no descriptor of codebox or an engine.
-fn descriptors(ground: &Ground) -> Result<()> {
-    let own = "import os, json\nfound = {}\nfor name in os.listdir('/proc/self/fd'):\n    try:\n        found[int(name)] = os.readlink('/proc/self/fd/' + name).split(':')[0]\n    except OSError:\n        pass\nprint(json.dumps(found))";
-    let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", own]))?;
+fn descriptors(test_env: &TestEnvironment) -> Result<()> {
+    let list_descriptors = "import os, json\nfound = {}\nfor name in os.listdir('/proc/self/fd'):\n    try:\n        found[int(name)] = os.readlink('/proc/self/fd/' + name).split(':')[0]\n    except OSError:\n        pass\nprint(json.dumps(found))";
+    let report = test_env.run_expecting("ok", 0, test_env.run().args(["--lang", "python", "-c", list_descriptors]))?;
     let found = report.lines().first().cloned();
     ensure!(found == Some(json!({"0": "pipe", "1": "pipe", "2": "pipe"})), "it has {found:?}");
-    let held =
+    let list_shell_descriptors =
         ["--", "/bin/bash", "-c", "for fd in {3..255}; do [ -e /proc/$$/fd/$fd ] && readlink /proc/$$/fd/$fd; done; :"];
-    let report = ground.ends("ok", 0, ground.run().args(held))?;
+    let report = test_env.run_expecting("ok", 0, test_env.run().args(list_shell_descriptors))?;
     // The shell keeps a descriptor of its own, at 255, for the terminal or input of its script.
     let others = report.stdout().lines().filter(|line| !line.starts_with("/dev/") && !line.starts_with("pipe:"));
     ensure!(others.count() == 0, "a shell was given {}", report.stdout());
@@ -75,10 +75,10 @@ fn descriptors(ground: &Ground) -> Result<()> {
 }
 
 /// The kernel exposes no masked file and no power meters.
-fn kernel(ground: &Ground) -> Result<()> {
-    let report = ground.ends("ok", 0, ground.run().arg(program("c9_kernel.py")))?;
-    let told = report.lines();
-    let readable: Vec<&Value> = told.iter().filter(|fact| fact["readable"] == true).collect();
-    ensure!(!told.is_empty() && readable.is_empty(), "it could read {readable:?}");
+fn kernel(test_env: &TestEnvironment) -> Result<()> {
+    let report = test_env.run_expecting("ok", 0, test_env.run().arg(program("c9_kernel.py")))?;
+    let facts = report.lines();
+    let readable: Vec<&Value> = facts.iter().filter(|fact| fact["readable"] == true).collect();
+    ensure!(!facts.is_empty() && readable.is_empty(), "it could read {readable:?}");
     Ok(())
 }

@@ -8,16 +8,16 @@ use anyhow::{Result, ensure};
 use codebox_testkit::soak;
 
 use crate::engine::Engine;
-use crate::ground::Ground;
-use crate::many::many;
-use crate::residue::settle;
+use crate::parallel_map::parallel_map;
+use crate::residue::wait_until_empty;
 use crate::row::{Row, row};
+use crate::test_env::TestEnvironment;
 
 pub fn rows() -> Vec<Row> {
     vec![row("L5::consecutive_jobs", consecutive)]
 }
 
-const SIDE_BY_SIDE: usize = 3;
+const CONCURRENCY: usize = 3;
 
 /// Returns a job in Python, in JavaScript or without a language, and its output.
 fn job(number: usize) -> ([String; 4], String) {
@@ -29,28 +29,28 @@ fn job(number: usize) -> ([String; 4], String) {
     ([option, language, "-c", &text].map(str::to_owned), format!("{number}\n"))
 }
 
-fn consecutive(ground: &Ground) -> Result<()> {
-    let before = kept(ground.engine)?;
+fn consecutive(test_env: &TestEnvironment) -> Result<()> {
+    let before = networks_and_volumes(test_env.engine)?;
     let numbers: Vec<usize> = (0..soak().of(100, 500)).collect();
-    many(SIDE_BY_SIDE, &numbers, |number| {
+    parallel_map(CONCURRENCY, &numbers, |number| {
         let ([option, value, how, text], printed) = job(*number);
         let run = match option.as_str() {
-            "--timeout" => ground.run().args([option, value]).args(["--", "/bin/sh"]).args([how, text]),
-            _ => ground.run().args([option, value, how, text]),
+            "--timeout" => test_env.run().args([option, value]).args(["--", "/bin/sh"]).args([how, text]),
+            _ => test_env.run().args([option, value, how, text]),
         };
-        let report = ground.ends("ok", 0, run)?;
+        let report = test_env.run_expecting("ok", 0, run)?;
         ensure!(report.stdout() == printed && report.stderr().is_empty(), "{number}: {}", report.json());
         Ok(())
     })?;
-    ground.check_nothing_left()?;
-    settle(|| Ok(kept(ground.engine)?.difference(&before).cloned().collect()))
+    test_env.check_nothing_left()?;
+    wait_until_empty(|| Ok(networks_and_volumes(test_env.engine)?.difference(&before).cloned().collect()))
 }
 
 /// Lists networks and volumes of the engine. They have no label, but no other test creates any.
-fn kept(engine: Engine) -> Result<BTreeSet<String>> {
+fn networks_and_volumes(engine: Engine) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for what in ["network", "volume"] {
-        let names = engine.says(&[what, "ls", "--quiet"])?;
+        let names = engine.run_cli(&[what, "ls", "--quiet"])?;
         all.extend(names.lines().map(|name| format!("{what} {name}")));
     }
     Ok(all)

@@ -3,15 +3,15 @@
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{Codebox, Input, soak};
 
-use crate::ground::Ground;
-use crate::many::many;
+use crate::parallel_map::parallel_map;
 use crate::row::{Row, row};
+use crate::test_env::TestEnvironment;
 
 pub fn rows() -> Vec<Row> {
-    vec![row("L7::deadlines_hold", hold)]
+    vec![row("L7::deadlines_hold", deadlines_hold)]
 }
 
-const AT_A_TIME: usize = 6;
+const CONCURRENCY: usize = 6;
 
 /// Programs that never end, by name.
 const PROGRAMS: [(&str, &str); 9] = [
@@ -29,19 +29,19 @@ const PROGRAMS: [(&str, &str); 9] = [
     ),
 ];
 
-fn hold(ground: &Ground) -> Result<()> {
+fn deadlines_hold(test_env: &TestEnvironment) -> Result<()> {
     let jobs: Vec<usize> = (0..PROGRAMS.len() * soak().of(2, 100)).collect();
-    many(AT_A_TIME, &jobs, |number| {
+    parallel_map(CONCURRENCY, &jobs, |number| {
         let (name, program) = PROGRAMS[number % PROGRAMS.len()];
-        ends(ground, name, ground.run().input(Input::Silent).args(["--lang", "python", "-c", program]))
+        check_deadline(test_env, name, test_env.run().input(Input::Silent).args(["--lang", "python", "-c", program]))
             .with_context(|| format!("{name}, job {number}"))
     })?;
-    ground.check_nothing_left()
+    test_env.check_nothing_left()
 }
 
 /// Checks that the deadline ended the job. The clocks of the agent and the host differ, so the time is not compared.
-fn ends(ground: &Ground, name: &str, job: Codebox) -> Result<()> {
-    let report = ground.judge(&job.args(["--timeout", "1s"]).run()?)?;
+fn check_deadline(test_env: &TestEnvironment, name: &str, job: Codebox) -> Result<()> {
+    let report = test_env.check_run(&job.args(["--timeout", "1s"]).run()?)?;
     let limit = match report.kind() {
         "timeout_wall" => "wall",
         // The job may exceed its output limit before its deadline.

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result};
-use codebox_testkit::{Kit, engine_answers, engine_says, is_required};
+use codebox_testkit::{Kit, check_engine, engine_output, is_required};
 use serde_json::Value;
 
 /// Container engine.
@@ -14,7 +14,7 @@ pub enum Engine {
 }
 
 /// Lazily determined availability of an engine, or the reason why it is unavailable.
-pub type Ready = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
+pub type Availability = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
 
 impl Engine {
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
@@ -32,25 +32,25 @@ impl Engine {
         is_required(self.name())
     }
 
-    pub fn lazily_ready(self, kit: Kit) -> Ready {
-        LazyLock::new(Box::new(move || engine_answers(&kit, self.name()).map_err(|error| format!("{error:#}"))))
+    pub fn lazy_availability(self, kit: Kit) -> Availability {
+        LazyLock::new(Box::new(move || check_engine(&kit, self.name()).map_err(|error| format!("{error:#}"))))
     }
 
     /// Runs the engine's own CLI and returns its output.
-    pub fn says(self, args: &[&str]) -> Result<String> {
-        engine_says(self.name(), args)
+    pub fn run_cli(self, args: &[&str]) -> Result<String> {
+        engine_output(self.name(), args)
     }
 
     /// Lists the containers with this label, running or not.
     pub fn containers(self, label: &str) -> Result<Vec<String>> {
         let filter = format!("label={label}");
-        let told = self.says(&["ps", "--all", "--no-trunc", "--quiet", "--filter", &filter])?;
-        Ok(told.lines().map(str::to_owned).collect())
+        let output = self.run_cli(&["ps", "--all", "--no-trunc", "--quiet", "--filter", &filter])?;
+        Ok(output.lines().map(str::to_owned).collect())
     }
 
     /// Returns the engine's full description of a container.
     pub fn inspect(self, id: &str) -> Result<Value> {
-        let told: Value = serde_json::from_str(&self.says(&["container", "inspect", id])?)?;
-        told.get(0).cloned().with_context(|| format!("{} knows no container {id}", self.name()))
+        let output: Value = serde_json::from_str(&self.run_cli(&["container", "inspect", id])?)?;
+        output.get(0).cloned().with_context(|| format!("{} knows no container {id}", self.name()))
     }
 }

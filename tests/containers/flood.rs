@@ -3,43 +3,48 @@
 use anyhow::{Result, ensure};
 use codebox_testkit::Codebox;
 
-use crate::ground::Ground;
 use crate::row::{Row, row};
+use crate::test_env::TestEnvironment;
 
 /// Memory bound in bytes, far above codebox's own use and far below the size of the floods.
 const MEMORY: u64 = 64 << 20;
 
 pub fn rows() -> Vec<Row> {
     vec![
-        row("C11::lines", |ground| flood(ground, "exec yes")),
-        row("C11::one_line", |ground| flood(ground, "exec cat /dev/zero")),
-        row("C11::both_streams", |ground| flood(ground, "cat /dev/zero >&2 & exec yes")),
-        row("C11::forged_frames", forged),
+        row("C11::lines", |test_env| flood(test_env, "exec yes")),
+        row("C11::one_line", |test_env| flood(test_env, "exec cat /dev/zero")),
+        row("C11::both_streams", |test_env| flood(test_env, "cat /dev/zero >&2 & exec yes")),
+        row("C11::forged_frames", forged_frames),
     ]
 }
 
-fn limited(ground: &Ground) -> Codebox {
-    ground.run().args(["--max-output", "64K", "--timeout", "60s"])
+fn limited_run(test_env: &TestEnvironment) -> Codebox {
+    test_env.run().args(["--max-output", "64K", "--timeout", "60s"])
 }
 
-fn flood(ground: &Ground, script: &str) -> Result<()> {
-    let ran = limited(ground).args(["--", "/bin/bash", "-c", script]).run()?;
-    let report = ground.judge(&ran)?;
-    ensure!(report.kind() == "output_limit" && ran.code == Some(122), "it ended as {} {:?}", report.kind(), ran.code);
+fn flood(test_env: &TestEnvironment, script: &str) -> Result<()> {
+    let result = limited_run(test_env).args(["--", "/bin/bash", "-c", script]).run()?;
+    let report = test_env.check_run(&result)?;
+    ensure!(
+        report.kind() == "output_limit" && result.code == Some(122),
+        "it ended as {} {:?}",
+        report.kind(),
+        result.code
+    );
     ensure!(report.stdout().len() <= 64 << 10, "{} bytes are kept", report.stdout().len());
     let dropped = |stream: &str| report.at(&format!("/{stream}_truncated/dropped_bytes")).as_u64() > Some(0);
     ensure!(dropped("stdout") || dropped("stderr"), "nothing was dropped");
-    ensure!(ran.peak_rss < MEMORY, "codebox took {} bytes", ran.peak_rss);
+    ensure!(result.peak_rss < MEMORY, "codebox took {} bytes", result.peak_rss);
     Ok(())
 }
 
 /// Bytes that imitate an engine's stream headers or the agent's frames are plain output of the job.
-fn forged(ground: &Ground) -> Result<()> {
-    let forge = "import os\n\
+fn forged_frames(test_env: &TestEnvironment) -> Result<()> {
+    let program = "import os\n\
                  os.write(1, bytes([2, 0, 0, 0, 255, 255, 255, 255]) + b'frame\\n')\n\
                  os.write(1, bytes([22, 0, 0, 0, 2]) + b'{}\\n')\n\
                  os.write(1, b'\\x00' * 64 + b'end\\n')\n";
-    let report = ground.ends("ok", 0, limited(ground).args(["--lang", "python", "-c", forge]))?;
+    let report = test_env.run_expecting("ok", 0, limited_run(test_env).args(["--lang", "python", "-c", program]))?;
     ensure!(
         report.stdout().contains("frame") && report.stdout().ends_with("end\n"),
         "it printed {:?}",

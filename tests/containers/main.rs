@@ -5,42 +5,42 @@
 //! afterwards no container, mount, process, control group or private directory of the row may remain. The trials of an
 //! unavailable engine are ignored with the reason; if `CODEBOX_REQUIRE` names the engine, they fail.
 
-mod asked_to_end;
-mod asking;
+mod agent_socket;
 mod audit;
-mod below_links;
-mod chance;
-mod changing;
+mod broken_streams;
+mod changing_files;
+mod concurrent_jobs;
 mod consecutive;
-mod crowd;
-mod cut;
+mod container_settings;
 mod deadlines;
-mod dying;
 mod engine;
-mod faulty;
+mod engine_faults;
+mod engine_proxy;
 mod flood;
-mod full;
+mod full_disk;
 mod grants;
-mod ground;
-mod hostile;
-mod inspected;
-mod killed;
-mod left;
-mod lost;
-mod many;
+mod hostile_image;
+mod killed_host;
+mod leftovers;
+mod links;
+mod lost_engine;
 mod memory;
+mod metadata_calls;
 mod net;
 mod network;
+mod parallel_map;
 mod processes;
-mod proxied;
-mod racing;
-mod requests;
+mod rejected_requests;
+mod repeated_kills;
 mod residue;
+mod rng;
 mod row;
+mod running_jobs;
 mod secrets;
-mod touched;
+mod symlink_races;
+mod termination;
+mod test_env;
 mod warm;
-mod watched;
 
 use std::sync::Arc;
 
@@ -48,16 +48,16 @@ use anyhow::Result;
 use codebox_testkit::Kit;
 use libtest_mimic::{Arguments, Completion, Trial};
 
-use engine::{Engine, Ready};
-use ground::Ground;
+use engine::{Availability, Engine};
 use row::Row;
+use test_env::TestEnvironment;
 
 fn main() {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = Vec::new();
     for engine in Engine::ALL {
-        let ready = Arc::new(engine.lazily_ready(kit.clone()));
+        let ready = Arc::new(engine.lazy_availability(kit.clone()));
         trials.extend(rows().into_iter().map(|row| trial(&kit, engine, row, &ready)));
     }
     libtest_mimic::run(&args, trials).exit();
@@ -68,43 +68,43 @@ fn rows() -> Vec<Row> {
         processes::rows(),
         memory::rows(),
         audit::rows(),
-        inspected::rows(),
-        requests::rows(),
+        container_settings::rows(),
+        rejected_requests::rows(),
         network::rows(),
         net::rows(),
         secrets::rows(),
         flood::rows(),
-        hostile::rows(),
-        left::rows(),
-        racing::rows(),
+        hostile_image::rows(),
+        leftovers::rows(),
+        symlink_races::rows(),
         grants::rows(),
-        killed::rows(),
-        asked_to_end::rows(),
-        lost::rows(),
+        killed_host::rows(),
+        termination::rows(),
+        lost_engine::rows(),
         warm::rows(),
-        asking::rows(),
-        below_links::rows(),
-        changing::rows(),
-        touched::rows(),
-        faulty::rows(),
-        cut::rows(),
+        agent_socket::rows(),
+        links::rows(),
+        changing_files::rows(),
+        metadata_calls::rows(),
+        engine_faults::rows(),
+        broken_streams::rows(),
         consecutive::rows(),
-        crowd::rows(),
+        concurrent_jobs::rows(),
         deadlines::rows(),
-        dying::rows(),
-        full::rows(),
+        repeated_kills::rows(),
+        full_disk::rows(),
     ];
     topics.into_iter().flatten().collect()
 }
 
-fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
+fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Availability>) -> Trial {
     let (kit, ready) = (kit.clone(), Arc::clone(ready));
     Trial::ignorable_test(format!("{}::{}", engine.name(), row.name), move || match &**ready {
         Err(reason) if engine.is_required() => Err(reason.clone().into()),
         Err(reason) => Ok(Completion::ignored_with(reason)),
-        Ok(()) => match row.impossible_on(engine) {
+        Ok(()) => match row.exclusion_reason(engine) {
             Some(why) => Ok(Completion::ignored_with(why)),
-            None => match tried(&kit, engine, &row) {
+            None => match run_trial(&kit, engine, &row) {
                 Ok(()) => Ok(Completion::Completed),
                 Err(error) => Err(format!("{error:#}").into()),
             },
@@ -112,14 +112,14 @@ fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
     })
 }
 
-fn tried(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
-    let ground = Ground::new(kit, engine)?;
-    if let Err(error) = (row.run)(&ground) {
+fn run_trial(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
+    let test_env = TestEnvironment::new(kit, engine)?;
+    if let Err(error) = (row.run)(&test_env) {
         // The remains of a failed row must not affect the next row.
-        let _ = ground.codebox().arg("gc").run();
+        let _ = test_env.codebox().arg("gc").run();
         return Err(error);
     }
-    let left = ground.check_nothing_left();
-    ground.canaries.check_host()?;
-    left
+    let leftovers = test_env.check_nothing_left();
+    test_env.canaries.check_host()?;
+    leftovers
 }

@@ -3,11 +3,11 @@
 //! The servers run in this process, on the machine's loopback or in a separate namespace.
 
 mod allowed;
-mod ended;
 mod limited;
 mod names;
 mod refused;
 mod server;
+mod traffic;
 
 use crate::row::{Row, row};
 
@@ -17,23 +17,23 @@ pub fn rows() -> Vec<Row> {
         row("net::tls", allowed::tls),
         row("net::node", allowed::node).with_tool("unshare"),
         row("net::raw", allowed::raw).with_tool("unshare"),
-        row("net::many", allowed::many),
+        row("net::many_requests", allowed::many_requests),
         row("net::warm", allowed::warm),
         row("net::wildcard", allowed::wildcard).with_tool("unshare"),
-        row("net::nothing_without_a_grant", refused::nothing_without_a_grant),
-        row("net::no_more_than_before", refused::no_more_than_before),
+        row("net::no_network_without_grant", refused::no_network_without_grant),
+        row("net::isolated_except_grants", refused::isolated_except_grants),
         row("net::other_hosts", refused::other_hosts),
         row("net::redirects", refused::redirects),
-        row("net::behind_a_name", refused::behind_a_name).with_tool("unshare"),
+        row("net::private_addresses_behind_names", refused::private_addresses_behind_names).with_tool("unshare"),
         row("C7::metadata", refused::metadata).with_tool("ip"),
-        row("net::not_allowed", refused::not_allowed),
+        row("net::not_allowed_by_configuration", refused::not_allowed_by_configuration),
         row("net::bytes", limited::bytes),
         row("net::connections", limited::connections),
-        row("net::stalled", limited::stalled),
-        row("net::untaken", limited::untaken),
-        row("net::both_ways", ended::both_ways),
-        row("net::last_words", ended::last_words),
-        row("net::cut", ended::cut),
-        row("net::own", refused::own).with_tool("ip"),
+        row("net::stalled_server", limited::stalled_server),
+        row("net::unread_data", limited::unread_data),
+        row("net::bidirectional", traffic::bidirectional),
+        row("net::data_before_exit", traffic::data_before_exit),
+        row("net::reset_on_kill", traffic::reset_on_kill),
+        row("net::own_address", refused::own_address).with_tool("ip"),
     ]
 }

@@ -4,16 +4,20 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::ground::{Ground, program};
 use crate::row::{Row, row};
+use crate::test_env::{TestEnvironment, program};
 
 pub fn rows() -> Vec<Row> {
-    vec![row("C7::reach", reach), row("C7::families", families), row("C7::host_services", host_services)]
+    vec![
+        row("C7::unreachable_networks", unreachable_networks),
+        row("C7::socket_families", socket_families),
+        row("C7::host_services", host_services),
+    ]
 }
 
-fn facts(ground: &Ground) -> Result<Vec<Value>> {
-    let port = ground.canaries.port().to_string();
-    let report = ground.ends("ok", 0, ground.run().arg(program("c7_network.py")).arg(port))?;
+fn facts(test_env: &TestEnvironment) -> Result<Vec<Value>> {
+    let port = test_env.canaries.port().to_string();
+    let report = test_env.run_expecting("ok", 0, test_env.run().arg(program("c7_network.py")).arg(port))?;
     Ok(report.lines())
 }
 
@@ -23,8 +27,8 @@ fn fact(facts: &[Value], what: &str) -> Value {
 }
 
 /// The job has its own loopback, no route out and no names; the canaries' listener receives no connection.
-fn reach(ground: &Ground) -> Result<()> {
-    let facts = facts(ground)?;
+fn unreachable_networks(test_env: &TestEnvironment) -> Result<()> {
+    let facts = facts(test_env)?;
     ensure!(fact(&facts, "interfaces") == serde_json::json!(["lo"]), "it has {}", fact(&facts, "interfaces"));
     for what in ["routes", "routes of version 6"] {
         ensure!(fact(&facts, what) == 0, "{what}: {}", fact(&facts, what));
@@ -36,8 +40,8 @@ fn reach(ground: &Ground) -> Result<()> {
 }
 
 /// Socket families that no network namespace contains, and those that need capabilities, are unavailable.
-fn families(ground: &Ground) -> Result<()> {
-    let facts = facts(ground)?;
+fn socket_families(test_env: &TestEnvironment) -> Result<()> {
+    let facts = facts(test_env)?;
     for what in ["socket raw", "socket AF_PACKET", "socket AF_ALG", "socket AF_VSOCK"] {
         ensure!(fact(&facts, what) == "refused", "{what}: {}", fact(&facts, what));
     }
@@ -45,8 +49,8 @@ fn families(ground: &Ground) -> Result<()> {
 }
 
 /// Abstract sockets of the host and sockets of an engine are not visible.
-fn host_services(ground: &Ground) -> Result<()> {
-    let facts = facts(ground)?;
+fn host_services(test_env: &TestEnvironment) -> Result<()> {
+    let facts = facts(test_env)?;
     ensure!(
         fact(&facts, "sockets of the system") == serde_json::json!([]),
         "{}",

@@ -5,28 +5,28 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::engine::Engine;
-use crate::ground::Ground;
+use crate::test_env::TestEnvironment;
 
 /// Body of a trial.
-pub type Try = fn(&Ground) -> Result<()>;
+pub type TestBody = fn(&TestEnvironment) -> Result<()>;
 
 /// Row of the threat table.
 pub struct Row {
     pub name: &'static str,
-    pub run: Try,
-    impossible: Option<(Engine, &'static str)>,
+    pub run: TestBody,
+    excluded: Option<(Engine, &'static str)>,
     tool: Option<&'static str>,
 }
 
 /// Creates a row for both engines.
-pub fn row(name: &'static str, run: Try) -> Row {
-    Row { name, run, impossible: None, tool: None }
+pub fn row(name: &'static str, run: TestBody) -> Row {
+    Row { name, run, excluded: None, tool: None }
 }
 
 impl Row {
     /// Excludes an engine, with the reason.
     pub fn except(mut self, engine: Engine, why: &'static str) -> Self {
-        self.impossible = Some((engine, why));
+        self.excluded = Some((engine, why));
         self
     }
 
@@ -37,9 +37,9 @@ impl Row {
     }
 
     /// Returns the reason why the row cannot run on an engine, if there is one.
-    pub fn impossible_on(&self, engine: Engine) -> Option<String> {
-        let here = self.impossible.and_then(|(one, why)| (one == engine).then(|| why.to_owned()));
-        let is_there = |tool: &&str| Command::new(tool).arg("-V").output().is_ok();
-        here.or_else(|| self.tool.filter(|tool| !is_there(tool)).map(|tool| format!("there is no {tool}")))
+    pub fn exclusion_reason(&self, engine: Engine) -> Option<String> {
+        let here = self.excluded.and_then(|(one, why)| (one == engine).then(|| why.to_owned()));
+        let is_installed = |tool: &&str| Command::new(tool).arg("-V").output().is_ok();
+        here.or_else(|| self.tool.filter(|tool| !is_installed(tool)).map(|tool| format!("there is no {tool}")))
     }
 }

@@ -8,56 +8,60 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::ground::Ground;
-use crate::programs::DIES;
-use crate::residue::settle;
+use crate::programs::STARTS_THREAD;
+use crate::residue::wait_until_empty;
+use crate::test_env::TestEnvironment;
 use crate::{Cases, case};
 
 pub fn cases() -> Cases {
     vec![
-        case("ends", "interrupted", |ground| interrupted(ground, ("-INT", Whom::First))),
-        case("ends", "interrupted_with_its_group", |ground| interrupted(ground, ("-INT", Whom::Group))),
-        case("ends", "killed_in_the_second_run", killed_in_the_second),
-        case("ends", "terminated_in_the_second_run", |ground| interrupted(ground, ("-TERM", Whom::First))),
-        case("ends", "killed_in_the_first_run", killed_in_the_first),
+        case("ends", "interrupted", |test_env| check_cancelled(test_env, ("-INT", SignalTarget::FirstProcess))),
+        case("ends", "process_group_interrupted", |test_env| {
+            check_cancelled(test_env, ("-INT", SignalTarget::ProcessGroup))
+        }),
+        case("ends", "killed_in_second_run", killed_in_second_run),
+        case("ends", "terminated_in_second_run", |test_env| {
+            check_cancelled(test_env, ("-TERM", SignalTarget::FirstProcess))
+        }),
+        case("ends", "killed_in_first_run", killed_in_first_run),
         case("ends", "killed_at_any_time", killed_at_any_time),
-        case("ends", "second_is_killed", second_is_killed),
-        case("ends", "limited", limited),
-        case("ends", "nobody_reads", nobody_reads),
+        case("ends", "second_run_is_killed", second_run_is_killed),
+        case("ends", "second_run_has_full_limits", second_run_has_full_limits),
+        case("ends", "reader_disconnects", reader_disconnects),
     ]
 }
 
 /// Timeout for the start of a job; only a job that never starts reaches it.
-const PATIENCE: Duration = Duration::from_secs(100);
+const START_TIMEOUT: Duration = Duration::from_secs(100);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whom {
-    First,
-    Group,
+enum SignalTarget {
+    FirstProcess,
+    ProcessGroup,
 }
 
 /// Run in a separate process group; killed when dropped.
-struct Run(Child);
+struct BackgroundRun(Child);
 
-impl Run {
+impl BackgroundRun {
     /// Starts a program with a granted directory.
-    fn start(ground: &Ground, code: &str) -> Result<Self> {
-        let run = ground.codebox().arg("run").grant(&ground.granted(), "/data", "rw");
+    fn start(test_env: &TestEnvironment, code: &str) -> Result<Self> {
+        let run = test_env.codebox().arg("run").grant(&test_env.granted_dir(), "/data", "rw");
         let mut command = run.args(["--timeout", "600s", "--lang", "python", "-c", code]).command();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         Ok(Self(command.spawn()?))
     }
 
     /// Starts a program and waits until its second run is up.
-    fn second(ground: &Ground) -> Result<Self> {
+    fn second(test_env: &TestEnvironment) -> Result<Self> {
         let code = format!(
-            "print('first', flush=True)\n{DIES}import time\nprint('second', flush=True)\nopen('/data/ready', 'w').close()\ntime.sleep(600)\n"
+            "print('first', flush=True)\n{STARTS_THREAD}import time\nprint('second', flush=True)\nopen('/data/ready', 'w').close()\ntime.sleep(600)\n"
         );
-        let mut run = Self::start(ground, &code)?;
-        let until = Instant::now() + PATIENCE;
-        while !ground.granted().join("ready").exists() {
+        let mut run = Self::start(test_env, &code)?;
+        let until = Instant::now() + START_TIMEOUT;
+        while !test_env.granted_dir().join("ready").exists() {
             if let Some(status) = run.0.try_wait()? {
-                bail!("it was over before it was up: {status}; {}", run.said()?);
+                bail!("it was over before it was up: {status}; {}", run.output()?);
             }
             ensure!(Instant::now() < until, "it does not come up");
             thread::sleep(Duration::from_millis(20));
@@ -65,18 +69,18 @@ impl Run {
         Ok(run)
     }
 
-    fn signal(&self, name: &str, whom: Whom) -> Result<()> {
-        let pid = match whom {
-            Whom::First => self.0.id().to_string(),
-            Whom::Group => format!("-{}", self.0.id()),
+    fn signal(&self, name: &str, target: SignalTarget) -> Result<()> {
+        let pid = match target {
+            SignalTarget::FirstProcess => self.0.id().to_string(),
+            SignalTarget::ProcessGroup => format!("-{}", self.0.id()),
         };
         let status = Command::new("kill").args([name, "--", &pid]).status().context("run kill")?;
         ensure!(status.success(), "kill {name} {pid}: {status}");
         Ok(())
     }
 
-    fn end(&mut self) -> Result<ExitStatus> {
-        let until = Instant::now() + PATIENCE;
+    fn wait_for_end(&mut self) -> Result<ExitStatus> {
+        let until = Instant::now() + START_TIMEOUT;
         loop {
             if let Some(status) = self.0.try_wait()? {
                 return Ok(status);
@@ -87,7 +91,7 @@ impl Run {
     }
 
     /// Returns all output of a run that has ended.
-    fn said(&mut self) -> Result<String> {
+    fn output(&mut self) -> Result<String> {
         let mut text = String::new();
         if let Some(mut stdout) = self.0.stdout.take() {
             stdout.read_to_string(&mut text)?;
@@ -99,7 +103,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for BackgroundRun {
     fn drop(&mut self) {
         // The process may have ended already.
         let _ = self.0.kill();
@@ -108,97 +112,97 @@ impl Drop for Run {
 }
 
 /// Returns the id of the only container, which must be running.
-fn container(ground: &Ground) -> Result<String> {
-    let ids = ground.containers()?;
+fn running_container(test_env: &TestEnvironment) -> Result<String> {
+    let ids = test_env.containers()?;
     let [id] = ids.as_slice() else { bail!("there is not one container but {}", ids.len()) };
-    let found = ground.engine.inspect(id)?;
+    let found = test_env.engine.inspect(id)?;
     ensure!(found.pointer("/State/Running").is_some_and(|running| running == true), "it does not run");
     Ok(id.clone())
 }
 
 /// Ctrl-C and similar signals reach the second run, whether sent to the process group or to the first process alone.
-fn interrupted(ground: &Ground, (signal, whom): (&str, Whom)) -> Result<()> {
-    let mut run = Run::second(ground)?;
-    container(ground)?;
-    run.signal(signal, whom)?;
-    let status = run.end()?;
-    let said = run.said()?;
-    ensure!(status.code() == Some(130), "it ended with {status}: {said}");
-    ensure!(said.starts_with("first\nsecond\n"), "it said {said}");
-    ensure!(ground.containers()?.is_empty(), "its container is left");
+fn check_cancelled(test_env: &TestEnvironment, (signal, target): (&str, SignalTarget)) -> Result<()> {
+    let mut run = BackgroundRun::second(test_env)?;
+    running_container(test_env)?;
+    run.signal(signal, target)?;
+    let status = run.wait_for_end()?;
+    let output = run.output()?;
+    ensure!(status.code() == Some(130), "it ended with {status}: {output}");
+    ensure!(output.starts_with("first\nsecond\n"), "it said {output}");
+    ensure!(test_env.containers()?.is_empty(), "its container is left");
     Ok(())
 }
 
 /// Killing the started process ends everything: no process continues unnoticed.
-fn killed_in_the_second(ground: &Ground) -> Result<()> {
-    let mut run = Run::second(ground)?;
-    container(ground)?;
-    run.signal("-KILL", Whom::First)?;
-    let status = run.end()?;
+fn killed_in_second_run(test_env: &TestEnvironment) -> Result<()> {
+    let mut run = BackgroundRun::second(test_env)?;
+    running_container(test_env)?;
+    run.signal("-KILL", SignalTarget::FirstProcess)?;
+    let status = run.wait_for_end()?;
     ensure!(status.signal().is_some(), "it ended with {status}");
-    settle(|| Ok([ground.processes(), ground.containers()?].concat()))?;
-    gc(ground)
+    wait_until_empty(|| Ok([test_env.processes(), test_env.containers()?].concat()))?;
+    run_gc(test_env)
 }
 
-fn killed_in_the_first(ground: &Ground) -> Result<()> {
-    let mut run = Run::start(ground, "import time\nopen('/data/ready', 'w').close()\ntime.sleep(600)\n")?;
-    let until = Instant::now() + PATIENCE;
-    while !ground.granted().join("ready").exists() {
+fn killed_in_first_run(test_env: &TestEnvironment) -> Result<()> {
+    let mut run = BackgroundRun::start(test_env, "import time\nopen('/data/ready', 'w').close()\ntime.sleep(600)\n")?;
+    let until = Instant::now() + START_TIMEOUT;
+    while !test_env.granted_dir().join("ready").exists() {
         ensure!(Instant::now() < until, "it does not come up");
         thread::sleep(Duration::from_millis(20));
     }
     // The process itself, and the standby process.
-    ensure!(ground.processes().len() == 2, "there are {} processes", ground.processes().len());
-    run.signal("-KILL", Whom::First)?;
-    run.end()?;
-    settle(|| Ok(ground.processes()))?;
-    ensure!(!ground.has_asked_engines(), "it asked an engine");
-    gc(ground)
+    ensure!(test_env.processes().len() == 2, "there are {} processes", test_env.processes().len());
+    run.signal("-KILL", SignalTarget::FirstProcess)?;
+    run.wait_for_end()?;
+    wait_until_empty(|| Ok(test_env.processes()))?;
+    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    run_gc(test_env)
 }
 
 /// Removes the private directory of a killed process.
-fn gc(ground: &Ground) -> Result<()> {
-    let ran = ground.codebox().arg("gc").run()?;
-    ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
+fn run_gc(test_env: &TestEnvironment) -> Result<()> {
+    let result = test_env.codebox().arg("gc").run()?;
+    ensure!(result.code == Some(0), "gc: {} {}", result.stdout_text(), result.stderr_text());
     Ok(())
 }
 
 /// A kill between the two runs ends everything too.
-fn killed_at_any_time(ground: &Ground) -> Result<()> {
-    let code = format!("{DIES}import time\ntime.sleep(600)\n");
+fn killed_at_any_time(test_env: &TestEnvironment) -> Result<()> {
+    let code = format!("{STARTS_THREAD}import time\ntime.sleep(600)\n");
     for step in 0..10 {
-        let mut run = Run::start(ground, &code)?;
+        let mut run = BackgroundRun::start(test_env, &code)?;
         thread::sleep(Duration::from_millis(60 * step));
-        run.signal("-KILL", Whom::First)?;
-        run.end()?;
+        run.signal("-KILL", SignalTarget::FirstProcess)?;
+        run.wait_for_end()?;
     }
-    settle(|| {
-        gc(ground)?;
-        Ok([ground.processes(), ground.containers()?].concat())
+    wait_until_empty(|| {
+        run_gc(test_env)?;
+        Ok([test_env.processes(), test_env.containers()?].concat())
     })
 }
 
 /// The death of the second process during its run is reported as a codebox error and does not lead to a third run.
-fn second_is_killed(ground: &Ground) -> Result<()> {
-    let mut run = Run::second(ground)?;
+fn second_run_is_killed(test_env: &TestEnvironment) -> Result<()> {
+    let mut run = BackgroundRun::second(test_env)?;
     let first = run.0.id().to_string();
-    let others: Vec<String> = ground.processes().into_iter().filter(|pid| *pid != first).collect();
+    let others: Vec<String> = test_env.processes().into_iter().filter(|pid| *pid != first).collect();
     let [second] = others.as_slice() else { bail!("there is not one other process but {others:?}") };
     ensure!(Command::new("kill").args(["-KILL", second]).status()?.success(), "kill {second}");
-    let status = run.end()?;
-    let said = run.said()?;
-    ensure!(status.code() == Some(125), "it ended with {status}: {said}");
-    ensure!(said.contains("cannot determine how the program ended"), "it said {said}");
-    settle(|| {
-        gc(ground)?;
-        ground.containers()
+    let status = run.wait_for_end()?;
+    let output = run.output()?;
+    ensure!(status.code() == Some(125), "it ended with {status}: {output}");
+    ensure!(output.contains("cannot determine how the program ended"), "it said {output}");
+    wait_until_empty(|| {
+        run_gc(test_env)?;
+        test_env.containers()
     })
 }
 
 /// The second run has the full limits for itself.
-fn limited(ground: &Ground) -> Result<()> {
-    let code = format!("print('first', flush=True)\n{DIES}print('second', flush=True)\nwhile True: pass\n");
-    let report = ground.report(ground.run(&["--timeout", "3s", "--lang", "python", "-c", &code]))?;
+fn second_run_has_full_limits(test_env: &TestEnvironment) -> Result<()> {
+    let code = format!("print('first', flush=True)\n{STARTS_THREAD}print('second', flush=True)\nwhile True: pass\n");
+    let report = test_env.report(test_env.run(&["--timeout", "3s", "--lang", "python", "-c", &code]))?;
     ensure!(report.kind() == "timeout_wall" && report.exit_code() == Some(124), "{}", report.json());
     ensure!(report.stdout() == "first\nsecond\n", "it printed {:?}", report.stdout());
     ensure!(report.at("/provenance/escalated_from/backend") == "wasm", "{}", report.json());
@@ -206,12 +210,13 @@ fn limited(ground: &Ground) -> Result<()> {
 }
 
 /// The second run ends when the reader of its output disconnects.
-fn nobody_reads(ground: &Ground) -> Result<()> {
-    let code = format!("{DIES}import time\nwhile True:\n    print('x' * 1000, flush=True)\n    time.sleep(0.01)\n");
-    let mut run = Run::start(ground, &code)?;
+fn reader_disconnects(test_env: &TestEnvironment) -> Result<()> {
+    let code =
+        format!("{STARTS_THREAD}import time\nwhile True:\n    print('x' * 1000, flush=True)\n    time.sleep(0.01)\n");
+    let mut run = BackgroundRun::start(test_env, &code)?;
     let mut some = [0; 5];
     run.0.stdout.take().context("it has a pipe")?.read_exact(&mut some)?;
-    let status = run.end()?;
+    let status = run.wait_for_end()?;
     ensure!(status.code() == Some(141), "it ended with {status}");
     Ok(())
 }

@@ -11,31 +11,31 @@ use codebox::{
     Source, Stdin,
 };
 
-use crate::ground::Ground;
-use crate::programs::{ALL, DIES, THREAD};
-use crate::residue::settle;
+use crate::programs::{ALL, STARTS_THREAD, THREAD};
+use crate::residue::wait_until_empty;
+use crate::test_env::TestEnvironment;
 use crate::{Cases, case};
 
 pub fn cases() -> Cases {
     vec![
-        case("library", "runs_again", runs_again),
-        case("library", "streams_go_on", streams_go_on),
-        case("library", "goes_straight", goes_straight),
-        case("library", "touches_no_engine", touches_no_engine),
+        case("library", "reruns_in_container", reruns_in_container),
+        case("library", "streams_both_runs", streams_both_runs),
+        case("library", "starts_in_container", starts_in_container),
+        case("library", "does_not_query_engines", does_not_query_engines),
         case("library", "accepts_only_wasm", accepts_only_wasm),
-        case("library", "policy_holds", policy_holds),
-        case("library", "wrote_to_a_grant", wrote_to_a_grant),
+        case("library", "enforces_policy", enforces_policy),
+        case("library", "not_rerun_after_grant_write", not_rerun_after_grant_write),
         case("library", "too_much_input", too_much_input),
-        case("library", "side_by_side", side_by_side),
+        case("library", "concurrent_runs", concurrent_runs),
         case("library", "cancelled", cancelled),
-        case("library", "dropped", dropped),
-        case("library", "dropped_while_made", dropped_while_made),
-        case("library", "keeps_ready", keeps_ready),
+        case("library", "dropped_future", dropped_future),
+        case("library", "dropped_during_setup", dropped_during_setup),
+        case("library", "keeps_warm_containers", keeps_warm_containers),
     ]
 }
 
-fn runner(ground: &Ground) -> Result<Runner> {
-    Ok(codebox::builder(codebox::Places::below(&ground.home().canonicalize()?)).build())
+fn runner(test_env: &TestEnvironment) -> Result<Runner> {
+    Ok(codebox::builder(codebox::Places::below(&test_env.home().canonicalize()?)).build())
 }
 
 fn job(language: &str, code: &str) -> Result<Job> {
@@ -45,24 +45,24 @@ fn job(language: &str, code: &str) -> Result<Job> {
 
 /// Output sink that keeps all data.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
+struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl OutputSink for Heard {
+impl OutputSink for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(())
     }
 }
 
-impl Heard {
+impl OutputBuffer {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
 /// Creates streams, and the sinks of their output.
-fn streams(input: impl Read + Send + 'static) -> (ExecIo, Heard, Heard) {
-    let (out, err) = (Heard::default(), Heard::default());
+fn capture_streams(input: impl Read + Send + 'static) -> (ExecIo, OutputBuffer, OutputBuffer) {
+    let (out, err) = (OutputBuffer::default(), OutputBuffer::default());
     let io = ExecIo {
         stdin: Some(Box::new(input)),
         stdout: Some(Box::new(out.clone())),
@@ -72,184 +72,194 @@ fn streams(input: impl Read + Send + 'static) -> (ExecIo, Heard, Heard) {
     (io, out, err)
 }
 
-fn is_second(ground: &Ground, report: &RunReport, lacks: &str) -> Result<()> {
+fn check_rerun(test_env: &TestEnvironment, report: &RunReport, lacks: &str) -> Result<()> {
     let from = report.provenance.escalated_from.as_ref().with_context(|| format!("it ran once: {report:?}"))?;
     ensure!((from.backend.as_str(), from.isolation, from.reason.as_str()) == ("wasm", Isolation::Wasm, lacks));
-    ensure!(report.provenance.backend.as_str() == ground.engine.name(), "it ran in {}", report.provenance.backend);
+    ensure!(report.provenance.backend.as_str() == test_env.engine.name(), "it ran in {}", report.provenance.backend);
     ensure!(report.provenance.reason == format!("failed in wasm: missing {lacks}"));
     ensure!(report.needs_escalation.is_none(), "{:?}", report.needs_escalation);
     Ok(())
 }
 
 /// Checks that a run stayed in WebAssembly for this reason and that its remedy helps.
-fn needs(report: &RunReport, why: &str) -> Result<()> {
-    let needs = report.needs_escalation.as_ref().with_context(|| format!("nothing is needed: {report:?}"))?;
+fn escalation_hint(report: &RunReport, why: &str) -> Result<()> {
+    let escalation_hint = report.needs_escalation.as_ref().with_context(|| format!("nothing is needed: {report:?}"))?;
     ensure!(report.provenance.isolation == Isolation::Wasm && report.outcome == Outcome::Exited(1), "{report:?}");
-    ensure!(needs.reason == format!("it needs threads, which WebAssembly does not support; {why}"), "{}", needs.reason);
-    ensure!(needs.command == "request.isolation = Preference::Only(Isolation::Container)", "{}", needs.command);
+    ensure!(
+        escalation_hint.reason == format!("it needs threads, which WebAssembly does not support; {why}"),
+        "{}",
+        escalation_hint.reason
+    );
+    ensure!(
+        escalation_hint.command == "request.isolation = Preference::Only(Isolation::Container)",
+        "{}",
+        escalation_hint.command
+    );
     Ok(())
 }
 
 /// Every language and feature works, blocking and async, including with a caller's executor that only has a clock.
-fn runs_again(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn reruns_in_container(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    for needy in ALL {
-        let job = job(needy.language, needy.code)?;
+    for program in ALL {
+        let job = job(program.language, program.code)?;
         for report in [runner.run(job.clone())?, executor.block_on(runner.run_async(&job))?] {
-            is_second(ground, &report, needy.lacks).context(needy.name)?;
-            ensure!(report.stdout.to_text_lossy() == needy.prints, "{}: {report:?}", needy.name);
-            ensure!(report.outcome == Outcome::Exited(7), "{}: {report:?}", needy.name);
+            check_rerun(test_env, &report, program.lacks).context(program.name)?;
+            ensure!(report.stdout.to_text_lossy() == program.expected_stdout, "{}: {report:?}", program.name);
+            ensure!(report.outcome == Outcome::Exited(7), "{}: {report:?}", program.name);
         }
     }
     drop(runner);
-    ground.check_nothing_left()
+    test_env.check_nothing_left()
 }
 
 /// Output appears once, input is read in both runs, and the first run's error is not shown.
-fn streams_go_on(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn streams_both_runs(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     let code = format!(
-        "import sys\nprint('out', input(), flush=True)\n{DIES}print(sys.stdin.read(), end='')\nprint('err', file=sys.stderr)\n"
+        "import sys\nprint('out', input(), flush=True)\n{STARTS_THREAD}print(sys.stdin.read(), end='')\nprint('err', file=sys.stderr)\n"
     );
-    let (mut io, out, err) = streams(io::Cursor::new(b"one\ntwo\nthree\n".to_vec()));
+    let (mut io, out, err) = capture_streams(io::Cursor::new(b"one\ntwo\nthree\n".to_vec()));
     let job = Job { stdin: Stdin::Streamed, ..Job::python(code) };
     let report = runner.run_with(&job, &mut io)?;
-    is_second(ground, &report, "threads")?;
+    check_rerun(test_env, &report, "threads")?;
     ensure!(out.text() == "out one\ntwo\nthree\n", "it was heard to print {:?}", out.text());
     ensure!(report.stdout.to_text_lossy() == out.text(), "the report has {:?}", report.stdout);
     ensure!(err.text() == "err\n", "it was heard to say {:?}", err.text());
     // A run that is not repeated has forwarded all output at its end.
-    let (mut io, out, err) = streams(io::empty());
+    let (mut io, out, err) = capture_streams(io::empty());
     let report = runner.run_with(&Job::python("import sys\nprint('a')\nprint('b', file=sys.stderr)"), &mut io)?;
     ensure!(report.provenance.isolation == Isolation::Wasm, "{report:?}");
     ensure!((out.text(), err.text()) == ("a\n".to_owned(), "b\n".to_owned()), "{:?} {:?}", out.text(), err.text());
     // Input bytes are passed to both runs in full.
-    let job =
-        Job { stdin: Stdin::Bytes(b"given".to_vec()), ..Job::python(format!("word = input()\n{DIES}print(word)")) };
+    let job = Job {
+        stdin: Stdin::Bytes(b"given".to_vec()),
+        ..Job::python(format!("word = input()\n{STARTS_THREAD}print(word)"))
+    };
     let report = runner.run(job)?;
-    is_second(ground, &report, "threads")?;
+    check_rerun(test_env, &report, "threads")?;
     ensure!(report.stdout.to_text_lossy() == "given\n", "{report:?}");
     Ok(())
 }
 
-fn goes_straight(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn starts_in_container(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     let report = runner.run(Job::python("import subprocess\nsubprocess.run(['echo', 'there'])"))?;
     let reason = "line 2 needs processes (subprocess.run), which WebAssembly does not support";
     ensure!(report.provenance.reason == reason, "{}", report.provenance.reason);
     ensure!(report.provenance.escalated_from.is_none() && report.stdout.to_text_lossy() == "there\n", "{report:?}");
-    let words = ["sh", "-c", "cat; exit 3"].map(str::to_owned).to_vec();
-    let (mut io, out, _) = streams(io::Cursor::new(b"through".to_vec()));
-    let job = Job { stdin: Stdin::Streamed, ..Job::new(Source::Command(words), Language::Command) };
+    let arguments = ["sh", "-c", "cat; exit 3"].map(str::to_owned).to_vec();
+    let (mut io, out, _) = capture_streams(io::Cursor::new(b"through".to_vec()));
+    let job = Job { stdin: Stdin::Streamed, ..Job::new(Source::Command(arguments), Language::Command) };
     let report = runner.run_with(&job, &mut io)?;
     ensure!(report.outcome == Outcome::Exited(3) && out.text() == "through", "{report:?}");
-    let asks = runner.run(Job::python("# codebox: isolation=container\nprint(1)"))?;
-    ensure!(asks.provenance.isolation == Isolation::Container, "{asks:?}");
+    let requests_container = runner.run(Job::python("# codebox: isolation=container\nprint(1)"))?;
+    ensure!(requests_container.provenance.isolation == Isolation::Container, "{requests_container:?}");
     let bad = runner.run(Job::python("# codebox: tier=1\nprint(1)"));
     ensure!(bad.as_ref().is_err_and(|error| error.kind() == ResultKind::InvalidRequest), "{bad:?}");
     Ok(())
 }
 
 /// Engines are not queried before a job needs one.
-fn touches_no_engine(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn does_not_query_engines(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     for (language, code) in [("python", "print(1)"), ("python", "import threading\nprint(1)"), ("js", "console.log(1)")]
     {
-        let (mut io, out, _) = streams(io::empty());
+        let (mut io, out, _) = capture_streams(io::empty());
         let report = runner.run_with(&job(language, code)?, &mut io)?;
         ensure!(report.provenance.isolation == Isolation::Wasm && out.text() == "1\n", "{report:?}");
         ensure!(report.provenance.reason.starts_with("wasm is the lightest"), "{}", report.provenance.reason);
     }
     let failed = runner.run(Job::python("raise SystemExit(1)"))?;
     ensure!(failed.needs_escalation.is_none(), "{failed:?}");
-    ensure!(!ground.has_asked_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "it asked an engine");
     Ok(())
 }
 
-fn accepts_only_wasm(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn accepts_only_wasm(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     let mut job = Job::python(THREAD.code);
     job.isolations = IsolationSet::only(Isolation::Wasm);
-    needs(&runner.run(job.clone())?, "only isolation wasm is allowed")?;
-    ensure!(!ground.has_asked_engines(), "it asked an engine");
+    escalation_hint(&runner.run(job.clone())?, "only isolation wasm is allowed")?;
+    ensure!(!test_env.has_queried_engines(), "it asked an engine");
     job.isolations = IsolationSet::only(Isolation::Container);
     let report = runner.run(job)?;
     ensure!(report.provenance.reason == "container is the only isolation allowed", "{report:?}");
-    ensure!(report.stdout.to_text_lossy() == THREAD.prints, "{report:?}");
+    ensure!(report.stdout.to_text_lossy() == THREAD.expected_stdout, "{report:?}");
     Ok(())
 }
 
-fn policy_holds(ground: &Ground) -> Result<()> {
-    ground.configure("escalation = \"forbid\"\n")?;
-    let forbids = runner(ground)?;
-    needs(&forbids.run(Job::python(DIES))?, "the policy does not allow escalation")?;
-    ground.configure("isolation = \"wasm\"\n")?;
-    let narrow = runner(ground)?;
-    let narrowed = narrow.run(Job::python(DIES))?.needs_escalation.context("it needs threads")?;
+fn enforces_policy(test_env: &TestEnvironment) -> Result<()> {
+    test_env.configure("escalation = \"forbid\"\n")?;
+    let forbids = runner(test_env)?;
+    escalation_hint(&forbids.run(Job::python(STARTS_THREAD))?, "the policy does not allow escalation")?;
+    test_env.configure("isolation = \"wasm\"\n")?;
+    let only_wasm = runner(test_env)?;
+    let narrowed = only_wasm.run(Job::python(STARTS_THREAD))?.needs_escalation.context("it needs threads")?;
     ensure!(narrowed.reason.ends_with("only wasm is accepted by the configuration"), "{}", narrowed.reason);
     ensure!(narrowed.command.is_empty(), "{}", narrowed.command);
     let mut job = Job::python("print(1)");
     job.isolations = IsolationSet::only(Isolation::Container);
-    let refused = narrow.run(job);
+    let refused = only_wasm.run(job);
     ensure!(refused.as_ref().is_err_and(|error| error.kind() == ResultKind::Denied), "{refused:?}");
-    ensure!(!ground.has_asked_engines(), "it asked an engine");
-    ground.configure("network.allow = [\"*.example.org:443\"]\n")?;
-    let allows = runner(ground)?;
-    let granted = |host: &str| -> Result<Job> {
+    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    test_env.configure("network.allow = [\"*.example.org:443\"]\n")?;
+    let allows = runner(test_env)?;
+    let granted_dir = |host: &str| -> Result<Job> {
         let mut job = Job::python("print(1)");
         job.grants.net = vec![host.parse()?];
         Ok(job)
     };
-    let refused = allows.run(granted("example.com:443")?);
+    let refused = allows.run(granted_dir("example.com:443")?);
     ensure!(
         refused
             .as_ref()
             .is_err_and(|error| error.kind() == ResultKind::Denied && error.message().contains("example.com:443")),
         "{refused:?}"
     );
-    ensure!(allows.run(granted("a.example.org:443")?)?.is_success());
-    ground.configure("nonsense = 1\n")?;
-    ensure!(runner(ground)?.run(Job::python("print(1)")).is_err_and(|error| error.message().contains("nonsense")));
-    ground.configure("")
+    ensure!(allows.run(granted_dir("a.example.org:443")?)?.is_success());
+    test_env.configure("nonsense = 1\n")?;
+    ensure!(runner(test_env)?.run(Job::python("print(1)")).is_err_and(|error| error.message().contains("nonsense")));
+    test_env.configure("")
 }
 
-fn wrote_to_a_grant(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
-    let mut job = Job::python(format!("open('/data/runs', 'a').write('x')\n{DIES}"));
+fn not_rerun_after_grant_write(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
+    let mut job = Job::python(format!("open('/data/runs', 'a').write('x')\n{STARTS_THREAD}"));
     job.grants.dirs = vec![codebox::DirGrant {
-        host: codebox::HostPath::native(&ground.granted().canonicalize()?)?,
+        host: codebox::HostPath::native(&test_env.granted_dir().canonicalize()?)?,
         guest: codebox::GuestPath::new("/data")?,
         access: codebox::Access::ReadWrite,
     }];
-    needs(&runner.run(job)?, "it has changed files outside its sandbox")?;
-    ensure!(std::fs::read_to_string(ground.granted().join("runs"))? == "x", "it ran more than once");
+    escalation_hint(&runner.run(job)?, "it has changed files outside its sandbox")?;
+    ensure!(std::fs::read_to_string(test_env.granted_dir().join("runs"))? == "x", "it ran more than once");
     Ok(())
 }
 
-fn too_much_input(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
-    let (mut io, _, err) = streams(io::repeat(b'x').take(2 << 20));
-    let code = format!("import sys\nlen(sys.stdin.buffer.read())\n{DIES}");
+fn too_much_input(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
+    let (mut io, _, err) = capture_streams(io::repeat(b'x').take(2 << 20));
+    let code = format!("import sys\nlen(sys.stdin.buffer.read())\n{STARTS_THREAD}");
     let job = Job { stdin: Stdin::Streamed, ..Job::python(code) };
-    needs(&runner.run_with(&job, &mut io)?, "it has read more input than can be replayed")?;
+    escalation_hint(&runner.run_with(&job, &mut io)?, "it has read more input than can be replayed")?;
     ensure!(err.text().ends_with("RuntimeError: can't start new thread\n"), "it was heard to say {:?}", err.text());
     Ok(())
 }
 
 /// Runs many jobs concurrently and repeatedly, from threads with separate executors.
-fn side_by_side(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
-    let ran: Vec<Result<()>> = thread::scope(|scope| {
+fn concurrent_runs(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
+    let result: Vec<Result<()>> = thread::scope(|scope| {
         let start = |number: usize| {
             let runner = &runner;
             scope.spawn(move || {
                 for round in 0..3 {
-                    let report = runner.run(Job::python(format!("{DIES}print({number}, {round})")))?;
-                    is_second(ground, &report, "threads")?;
+                    let report = runner.run(Job::python(format!("{STARTS_THREAD}print({number}, {round})")))?;
+                    check_rerun(test_env, &report, "threads")?;
                     ensure!(report.stdout.to_text_lossy() == format!("{number} {round}\n"), "{report:?}");
-                    let beside = runner.run(Job::python(format!("print({number})")))?;
-                    ensure!(beside.provenance.isolation == Isolation::Wasm, "{beside:?}");
+                    let plain = runner.run(Job::python(format!("print({number})")))?;
+                    ensure!(plain.provenance.isolation == Isolation::Wasm, "{plain:?}");
                 }
                 Ok(())
             })
@@ -257,11 +267,11 @@ fn side_by_side(ground: &Ground) -> Result<()> {
         let threads: Vec<_> = (0..4).map(start).collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?).collect()
     });
-    ran.into_iter().collect::<Result<Vec<()>>>().map(drop)
+    result.into_iter().collect::<Result<Vec<()>>>().map(drop)
 }
 
 /// Waits until the output contains a word.
-fn heard(out: &Heard, word: &str) -> Result<()> {
+fn wait_for_output(out: &OutputBuffer, word: &str) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(100);
     while !out.text().contains(word) {
         ensure!(Instant::now() < until, "it does not come up");
@@ -270,35 +280,35 @@ fn heard(out: &Heard, word: &str) -> Result<()> {
     Ok(())
 }
 
-fn cancelled(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
-    let code = format!("{DIES}import time\nprint('up', flush=True)\ntime.sleep(600)\n");
-    let (mut io, out, _) = streams(io::empty());
+fn cancelled(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
+    let code = format!("{STARTS_THREAD}import time\nprint('up', flush=True)\ntime.sleep(600)\n");
+    let (mut io, out, _) = capture_streams(io::empty());
     let cancel = io.cancel.clone();
     let job = Job::python(code);
     let report = thread::scope(|scope| {
         let running = scope.spawn(|| runner.run_with(&job, &mut io));
-        let up = heard(&out, "up");
+        let started = wait_for_output(&out, "up");
         cancel.cancel();
         let report = running.join().map_err(|_| anyhow!("the run panicked"))??;
-        up.map(|()| report)
+        started.map(|()| report)
     })?;
     ensure!(report.outcome == Outcome::Cancelled, "{report:?}");
-    is_second(ground, &report, "threads")?;
-    ensure!(ground.containers()?.is_empty(), "its container is left");
+    check_rerun(test_env, &report, "threads")?;
+    ensure!(test_env.containers()?.is_empty(), "its container is left");
     Ok(())
 }
 
 /// Dropping the future stops the job, in either run, and removes its container.
-fn dropped(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn dropped_future(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let code = format!("{DIES}import time\nprint('up', flush=True)\ntime.sleep(600)\n");
+    let code = format!("{STARTS_THREAD}import time\nprint('up', flush=True)\ntime.sleep(600)\n");
     for code in [code.as_str(), "import os\nos.getppid()\nprint('up', flush=True)\nos.system('sleep 600')"] {
-        let (mut io, out, _) = streams(io::empty());
+        let (mut io, out, _) = capture_streams(io::empty());
         let job = Job::python(code);
-        let given_up = executor.block_on(async {
-            let up = async {
+        let interrupted = executor.block_on(async {
+            let started = async {
                 let until = Instant::now() + Duration::from_secs(100);
                 while !out.text().contains("up") && Instant::now() < until {
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -306,44 +316,44 @@ fn dropped(ground: &Ground) -> Result<()> {
             };
             tokio::select! {
                 ended = runner.run_async_with(&job, &mut io) => Err(anyhow!("it ended: {ended:?}")),
-                () = up => Ok(()),
+                () = started => Ok(()),
             }
         });
-        given_up?;
+        interrupted?;
         ensure!(out.text().contains("up"), "it does not come up");
-        settle(|| ground.containers())?;
+        wait_until_empty(|| test_env.containers())?;
     }
     // Dropping the runner at the same time works too.
     executor.block_on(async { drop(runner) });
-    ground.check_nothing_left()
+    test_env.check_nothing_left()
 }
 
 /// A job that is dropped while its container is queried, created, started or removed leaves no remains.
-fn dropped_while_made(ground: &Ground) -> Result<()> {
-    let runner = runner(ground)?;
+fn dropped_during_setup(test_env: &TestEnvironment) -> Result<()> {
+    let runner = runner(test_env)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let mut job = Job::python("print(1)");
     job.isolations = IsolationSet::only(Isolation::Container);
-    let mut given_up = 0;
+    let mut interrupted = 0;
     for step in 0..24 {
-        let (mut io, ..) = streams(io::empty());
-        let patience = Duration::from_millis(step * 10);
+        let (mut io, ..) = capture_streams(io::empty());
+        let delay = Duration::from_millis(step * 10);
         let ended =
-            executor.block_on(async { tokio::time::timeout(patience, runner.run_async_with(&job, &mut io)).await });
-        given_up += usize::from(ended.is_err());
+            executor.block_on(async { tokio::time::timeout(delay, runner.run_async_with(&job, &mut io)).await });
+        interrupted += usize::from(ended.is_err());
     }
-    ensure!(given_up >= 5, "only {given_up} of 24 jobs were given up");
+    ensure!(interrupted >= 5, "only {interrupted} of 24 jobs were given up");
     // The runner is still alive, so the containers must have been removed with their jobs.
-    settle(|| ground.containers())?;
+    wait_until_empty(|| test_env.containers())?;
     drop(runner);
-    ground.check_nothing_left()
+    test_env.check_nothing_left()
 }
 
 /// With `warm` in the configuration, the runner keeps its own containers ready, one for each job, and removes them at
 /// its end.
-fn keeps_ready(ground: &Ground) -> Result<()> {
-    ground.configure("warm = 1\n")?;
-    let runner = runner(ground)?;
+fn keeps_warm_containers(test_env: &TestEnvironment) -> Result<()> {
+    test_env.configure("warm = 1\n")?;
+    let runner = runner(test_env)?;
     let run = || -> Result<String> {
         let mut job = job("python", "print(len(__import__('os').listdir('/work')))\nopen('/work/mine', 'w').close()")?;
         job.isolations = IsolationSet::only(Isolation::Container);
@@ -351,23 +361,24 @@ fn keeps_ready(ground: &Ground) -> Result<()> {
         ensure!(report.stdout.to_text_lossy() == "0\n", "{report:?}");
         report.provenance.container_id.context("no container is named")
     };
-    let one_runs = || -> Result<Vec<String>> {
-        let found = ground.containers()?;
-        let runs = |id: &String| ground.engine.inspect(id).is_ok_and(|told| told["State"]["Running"] == true);
+    let one_is_running = || -> Result<Vec<String>> {
+        let found = test_env.containers()?;
+        let runs =
+            |id: &String| test_env.engine.inspect(id).is_ok_and(|container| container["State"]["Running"] == true);
         Ok(if found.len() == 1 && found.iter().all(runs) { Vec::new() } else { vec![format!("{found:?}")] })
     };
     run()?;
-    let mut served = 0;
+    let mut reused = 0;
     for _ in 0..10 {
-        settle(one_runs)?;
-        let waiting = ground.containers()?;
+        wait_until_empty(one_is_running)?;
+        let waiting = test_env.containers()?;
         // A container is not known to be ready until a moment after its start; a run before then gets another one.
-        served += usize::from(waiting == [run()?]);
-        if served == 2 {
+        reused += usize::from(waiting == [run()?]);
+        if reused == 2 {
             break;
         }
     }
-    ensure!(served == 2, "{served} of 10 jobs had the container that was waiting");
+    ensure!(reused == 2, "{reused} of 10 jobs had the container that was waiting");
     drop(runner);
-    ground.check_nothing_left()
+    test_env.check_nothing_left()
 }

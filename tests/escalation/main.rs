@@ -5,18 +5,18 @@
 //! Afterwards, no container, mount, private directory or process of its home may remain. If an engine or a runtime is
 //! unavailable, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
 
-mod again;
 mod agreement;
+mod direct;
 mod ends;
 #[path = "../containers/engine.rs"]
 mod engine;
-mod ground;
 mod library;
+mod not_rerun;
 mod programs;
+mod rerun;
 #[path = "../containers/residue.rs"]
 mod residue;
-mod stays;
-mod straight;
+mod test_env;
 
 use std::sync::{Arc, LazyLock};
 
@@ -24,14 +24,14 @@ use anyhow::Result;
 use codebox_testkit::{Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Trial};
 
-use engine::{Engine, Ready};
-use ground::Ground;
+use engine::{Availability, Engine};
+use test_env::TestEnvironment;
 
 /// Body of a trial.
-type Try = fn(&Ground) -> Result<()>;
+type TestBody = fn(&TestEnvironment) -> Result<()>;
 
 /// Cases of a topic by name.
-type Cases = Vec<(String, Try)>;
+type Cases = Vec<(String, TestBody)>;
 
 fn main() {
     let args = Arguments::from_args();
@@ -39,14 +39,14 @@ fn main() {
     let runtimes = Arc::new(runtimes(kit.clone()));
     let mut trials = Vec::new();
     for engine in Engine::ALL {
-        let ready = [Arc::clone(&runtimes), Arc::new(engine.lazily_ready(kit.clone()))];
+        let ready = [Arc::clone(&runtimes), Arc::new(engine.lazy_availability(kit.clone()))];
         trials.extend(cases().into_iter().map(|case| trial(&kit, engine, case, ready.clone())));
     }
     libtest_mimic::run(&args, trials).exit();
 }
 
 /// Determines whether both languages run in WebAssembly.
-fn runtimes(kit: Kit) -> Ready {
+fn runtimes(kit: Kit) -> Availability {
     LazyLock::new(Box::new(move || {
         let python = kit.prepare_language("python", "pass");
         python.and_then(|()| kit.prepare_language("javascript", "0")).map_err(|error| format!("{error:#}"))
@@ -55,16 +55,16 @@ fn runtimes(kit: Kit) -> Ready {
 
 fn cases() -> Cases {
     let topics =
-        [again::cases(), straight::cases(), stays::cases(), agreement::cases(), ends::cases(), library::cases()];
+        [rerun::cases(), direct::cases(), not_rerun::cases(), agreement::cases(), ends::cases(), library::cases()];
     topics.into_iter().flatten().collect()
 }
 
 /// Creates a case of a topic.
-fn case(topic: &str, name: &str, run: Try) -> (String, Try) {
+fn case(topic: &str, name: &str, run: TestBody) -> (String, TestBody) {
     (format!("{topic}::{name}"), run)
 }
 
-fn trial(kit: &Kit, engine: Engine, (name, run): (String, Try), ready: [Arc<Ready>; 2]) -> Trial {
+fn trial(kit: &Kit, engine: Engine, (name, run): (String, TestBody), ready: [Arc<Availability>; 2]) -> Trial {
     let kit = kit.clone();
     Trial::ignorable_test(format!("{}::{name}", engine.name()), move || {
         for (ready, required) in ready.iter().zip([is_required("wasm"), engine.is_required()]) {
@@ -74,17 +74,17 @@ fn trial(kit: &Kit, engine: Engine, (name, run): (String, Try), ready: [Arc<Read
                 Ok(()) => {}
             }
         }
-        match tried(&kit, engine, run) {
+        match run_trial(&kit, engine, run) {
             Ok(()) => Ok(Completion::Completed),
             Err(error) => Err(format!("{error:#}").into()),
         }
     })
 }
 
-fn tried(kit: &Kit, engine: Engine, run: Try) -> Result<()> {
-    let ground = Ground::new(kit, engine)?;
-    let done = run(&ground);
-    let left = ground.check_nothing_left();
-    done?;
-    left
+fn run_trial(kit: &Kit, engine: Engine, run: TestBody) -> Result<()> {
+    let test_env = TestEnvironment::new(kit, engine)?;
+    let result = run(&test_env);
+    let remains = test_env.check_nothing_left();
+    result?;
+    remains
 }

@@ -2,17 +2,17 @@
 
 /// Program that fails in WebAssembly, and its result in a container.
 #[derive(Debug, Clone, Copy)]
-pub struct Needy {
+pub struct FailingProgram {
     pub name: &'static str,
     pub language: &'static str,
     /// Missing feature, as named in reports.
     pub lacks: &'static str,
     pub code: &'static str,
     /// Complete output in a container.
-    pub prints: &'static str,
+    pub expected_stdout: &'static str,
 }
 
-pub const THREAD: Needy = Needy {
+pub const THREAD: FailingProgram = FailingProgram {
     name: "python_thread",
     language: "python",
     lacks: "threads",
@@ -24,10 +24,10 @@ made.join()
 print('after')
 raise SystemExit(7)
 ",
-    prints: "before\nin a thread\nafter\n",
+    expected_stdout: "before\nin a thread\nafter\n",
 };
 
-const PROCESS: Needy = Needy {
+const PROCESS: FailingProgram = FailingProgram {
     name: "python_process",
     language: "python",
     lacks: "processes",
@@ -36,10 +36,10 @@ print('before', flush=True)
 getattr(__import__('sub' + 'process'), 'run')(['echo', 'in a process'], check=True)
 raise SystemExit(7)
 ",
-    prints: "before\nin a process\n",
+    expected_stdout: "before\nin a process\n",
 };
 
-const SOCKET: Needy = Needy {
+const SOCKET: FailingProgram = FailingProgram {
     name: "python_socket",
     language: "python",
     lacks: "network sockets",
@@ -50,10 +50,10 @@ one.send(b'through a socket')
 print(two.recv(99).decode())
 raise SystemExit(7)
 ",
-    prints: "before\nthrough a socket\n",
+    expected_stdout: "before\nthrough a socket\n",
 };
 
-const MODULE: Needy = Needy {
+const MODULE: FailingProgram = FailingProgram {
     name: "python_native_module",
     language: "python",
     lacks: "the module ssl",
@@ -62,10 +62,10 @@ print('before')
 print(__import__('s' + 'sl').OPENSSL_VERSION.split()[0])
 raise SystemExit(7)
 ",
-    prints: "before\nOpenSSL\n",
+    expected_stdout: "before\nOpenSSL\n",
 };
 
-const JS_PROCESS: Needy = Needy {
+const JS_PROCESS: FailingProgram = FailingProgram {
     name: "javascript_process",
     language: "js",
     lacks: "processes",
@@ -74,10 +74,10 @@ console.log('before');
 process.stdout.write(require('child_' + 'process').execSync('echo in a process'));
 process.exit(7);
 ",
-    prints: "before\nin a process\n",
+    expected_stdout: "before\nin a process\n",
 };
 
-const JS_THREAD: Needy = Needy {
+const JS_THREAD: FailingProgram = FailingProgram {
     name: "javascript_thread",
     language: "js",
     lacks: "threads",
@@ -86,10 +86,10 @@ console.log('before');
 const made = new (require('worker_' + 'threads').Worker)('require(\"worker_threads\").parentPort.postMessage(\"in a thread\")', { eval: true });
 made.on('message', (said) => { console.log(said); process.exit(7); });
 ",
-    prints: "before\nin a thread\n",
+    expected_stdout: "before\nin a thread\n",
 };
 
-const TS_PROCESS: Needy = Needy {
+const TS_PROCESS: FailingProgram = FailingProgram {
     name: "typescript_process",
     language: "ts",
     lacks: "processes",
@@ -100,10 +100,10 @@ const said: string = require('child_' + 'process').execSync('echo in a process')
 console.log(said.trim() as string);
 process.exit(7);
 ",
-    prints: "before\nin a process\n",
+    expected_stdout: "before\nin a process\n",
 };
 
-const TS_THREAD: Needy = Needy {
+const TS_THREAD: FailingProgram = FailingProgram {
     name: "typescript_thread",
     language: "ts",
     lacks: "threads",
@@ -114,12 +114,12 @@ const text = 'require(\"worker_threads\").parentPort.postMessage({ word: \"in a 
 const made = new (require('worker_' + 'threads').Worker)(text, { eval: true });
 made.on('message', (said: Said) => { console.log(said.word); process.exit(7); });
 ",
-    prints: "before\nin a thread\n",
+    expected_stdout: "before\nin a thread\n",
 };
 
 /// Programs of every language and feature.
-pub const ALL: [Needy; 8] = [THREAD, PROCESS, SOCKET, MODULE, JS_PROCESS, JS_THREAD, TS_PROCESS, TS_THREAD];
+pub const ALL: [FailingProgram; 8] = [THREAD, PROCESS, SOCKET, MODULE, JS_PROCESS, JS_THREAD, TS_PROCESS, TS_THREAD];
 
 /// Code that starts a thread in a form that the analysis does not recognise, and has no effect if threads are
 /// available.
-pub const DIES: &str = "getattr(__import__('thr' + 'eading'), 'Thread')(target=int).start()\n";
+pub const STARTS_THREAD: &str = "getattr(__import__('thr' + 'eading'), 'Thread')(target=int).start()\n";

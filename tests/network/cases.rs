@@ -1,20 +1,20 @@
 //! Cases by topic.
 
-mod again;
 #[cfg(target_os = "linux")]
-mod broken;
+mod compromised_process;
 mod javascript;
 mod limits;
 pub mod packages;
 mod python;
+mod rerun;
 mod slow;
 
 use crate::Case;
 
 pub fn all() -> Vec<Case> {
     let cases =
-        [python::cases(), javascript::cases(), limits::cases(), again::cases(), slow::cases()].into_iter().flatten();
+        [python::cases(), javascript::cases(), limits::cases(), rerun::cases(), slow::cases()].into_iter().flatten();
     #[cfg(target_os = "linux")]
-    let cases = cases.chain(broken::cases());
+    let cases = cases.chain(compromised_process::cases());
     cases.collect()
 }

@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Codebox, Guest, Kit, Ran, Report, is_required};
+use codebox_testkit::{Codebox, Guest, Kit, ProcessResult, Report, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use server::Server;
 
 /// Environment of every trial.
-pub struct Ground {
+pub struct TestEnvironment {
     pub kit: Kit,
     pub plain: Server,
     /// TLS server whose certificate matches its name.
@@ -29,7 +29,7 @@ pub struct Ground {
     trusted: tempfile::TempDir,
 }
 
-impl Ground {
+impl TestEnvironment {
     fn new(kit: Kit) -> Result<Self> {
         let (plain, tls, misnamed) = (Server::plain()?, Server::tls("localhost")?, Server::tls("other.example")?);
         let trusted = kit.folder()?;
@@ -44,7 +44,13 @@ impl Ground {
 
     /// Runs a program with these grants and further options; `PLAIN`, `TLS` and `MISNAMED` in its text stand for the
     /// servers' ports.
-    pub fn run(&self, guest: Guest, text: &str, grants: &[String], options: &[&str]) -> Result<(Report, Ran)> {
+    pub fn run(
+        &self,
+        guest: Guest,
+        text: &str,
+        grants: &[String],
+        options: &[&str],
+    ) -> Result<(Report, ProcessResult)> {
         self.run_trusting(&self.roots(), guest, text, (grants, options))
     }
 
@@ -55,18 +61,18 @@ impl Ground {
         guest: Guest,
         text: &str,
         (grants, options): (&[String], &[&str]),
-    ) -> Result<(Report, Ran)> {
-        let text = self.at_ports(text);
+    ) -> Result<(Report, ProcessResult)> {
+        let text = self.substitute_ports(text);
         let mut command = self.kit.run_json().env("SSL_CERT_FILE", roots).args(guest.inline(&text)).args(options);
         for grant in grants {
             command = command.args(["--net", grant.as_str()]);
         }
-        let ran = command.run()?;
-        ensure!(!ran.hung, "it hangs");
-        Ok((ran.report()?, ran))
+        let result = command.run()?;
+        ensure!(!result.timed_out, "it hangs");
+        Ok((result.report()?, result))
     }
 
-    pub fn at_ports(&self, text: &str) -> String {
+    pub fn substitute_ports(&self, text: &str) -> String {
         let port = |server: &Server| server.address.port().to_string();
         let text = text.replace("PLAIN", &port(&self.plain));
         text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls))
@@ -80,26 +86,26 @@ impl Ground {
     }
 
     /// Runs a program that must print this text and succeed.
-    pub fn prints(&self, guest: Guest, text: &str, grants: &[String], wanted: &str) -> Result<Report> {
+    pub fn check_prints(&self, guest: Guest, text: &str, grants: &[String], expected: &str) -> Result<Report> {
         let (report, _) = self.run(guest, text, grants, &[])?;
-        let told = || format!("{} {}", report.outcome(), report.stderr());
-        ensure!(report.outcome() == "exited 0", "it failed: {}", told());
-        ensure!(report.stdout() == wanted, "printed {:?} and not {wanted:?}; {}", report.stdout(), told());
+        let details = || format!("{} {}", report.outcome(), report.stderr());
+        ensure!(report.outcome() == "exited 0", "it failed: {}", details());
+        ensure!(report.stdout() == expected, "printed {:?} and not {expected:?}; {}", report.stdout(), details());
         Ok(report)
     }
 
     /// Runs a program with this Python package, already fetched, that must print this text and succeed.
-    pub fn prints_with(&self, package: &str, text: &str, wanted: &str) -> Result<Report> {
-        let text = self.at_ports(text);
+    pub fn check_prints_with(&self, package: &str, text: &str, expected: &str) -> Result<Report> {
+        let text = self.substitute_ports(text);
         let mut command = self.with(package).env("SSL_CERT_FILE", self.roots()).args(["-c", text.as_str()]);
         for grant in self.all() {
             command = command.args(["--net".to_owned(), grant]);
         }
-        let ran = command.run()?;
-        let report = ran.report()?;
-        let told = || format!("{} {}", report.outcome(), report.stderr());
-        ensure!(!ran.hung && report.outcome() == "exited 0", "it failed: {}", told());
-        ensure!(report.stdout() == wanted, "printed {:?} and not {wanted:?}; {}", report.stdout(), told());
+        let result = command.run()?;
+        let report = result.report()?;
+        let details = || format!("{} {}", report.outcome(), report.stderr());
+        ensure!(!result.timed_out && report.outcome() == "exited 0", "it failed: {}", details());
+        ensure!(report.stdout() == expected, "printed {:?} and not {expected:?}; {}", report.stdout(), details());
         Ok(report)
     }
 
@@ -110,8 +116,8 @@ impl Ground {
 
     /// Fetches a package and its dependencies.
     fn fetch(&self, package: &str) -> Result<(), String> {
-        let ran = self.with(package).args(["-c", &format!("import {package}")]).run();
-        match ran.and_then(|ran| ran.report()) {
+        let result = self.with(package).args(["-c", &format!("import {package}")]).run();
+        match result.and_then(|result| result.report()) {
             Ok(report) if report.outcome() == "exited 0" => Ok(()),
             Ok(report) => Err(format!("{package} cannot be had: {}", report.json())),
             Err(error) => Err(format!("{package} cannot be had: {error:#}")),
@@ -126,19 +132,19 @@ impl Ground {
 }
 
 /// Case: name, language and body.
-pub type Case = (&'static str, Guest, fn(&Ground) -> Result<()>);
+pub type Case = (&'static str, Guest, fn(&TestEnvironment) -> Result<()>);
 
 fn main() -> Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let ready = kit.prepare().map_err(|error| format!("{error:#}"));
-    let ground = Arc::new(Ground::new(kit).context("start the servers")?);
+    let test_env = Arc::new(TestEnvironment::new(kit).context("start the servers")?);
     let trials = cases::all().into_iter().map(|(name, guest, case)| {
-        let (ground, ready) = (Arc::clone(&ground), ready.clone());
+        let (test_env, ready) = (Arc::clone(&test_env), ready.clone());
         Trial::ignorable_test(format!("{}::{name}", guest.name()), move || match ready {
             Err(reason) if is_required("wasm") => Err(reason.into()),
             Err(reason) => Ok(Completion::ignored_with(reason)),
-            Ok(()) => match case(&ground) {
+            Ok(()) => match case(&test_env) {
                 Ok(()) => Ok(Completion::Completed),
                 Err(error) => Err(Failed::from(format!("{error:#}"))),
             },
@@ -147,13 +153,16 @@ fn main() -> Result<()> {
     let fetched: BTreeMap<_, _> =
         cases::packages::CASES.iter().map(|(_, package, _)| (*package, Arc::new(OnceLock::new()))).collect();
     let with_packages = cases::packages::CASES.iter().map(|(name, package, case)| {
-        let (ground, ready, fetched) = (Arc::clone(&ground), ready.clone(), Arc::clone(&fetched[package]));
+        let (test_env, ready, fetched) = (Arc::clone(&test_env), ready.clone(), Arc::clone(&fetched[package]));
         Trial::ignorable_test(format!("packages::{name}"), move || {
-            let there = || fetched.get_or_init(|| ground.fetch(package)).clone();
-            match ready.map_err(|reason| ("wasm", reason)).and_then(|()| there().map_err(|reason| ("index", reason))) {
+            let fetch_once = || fetched.get_or_init(|| test_env.fetch(package)).clone();
+            match ready
+                .map_err(|reason| ("wasm", reason))
+                .and_then(|()| fetch_once().map_err(|reason| ("index", reason)))
+            {
                 Err((what, reason)) if is_required(what) => Err(reason.into()),
                 Err((_, reason)) => Ok(Completion::ignored_with(reason)),
-                Ok(()) => match case(&ground) {
+                Ok(()) => match case(&test_env) {
                     Ok(()) => Ok(Completion::Completed),
                     Err(error) => Err(Failed::from(format!("{error:#}"))),
                 },

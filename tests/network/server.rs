@@ -21,7 +21,7 @@ pub const LARGE: usize = 1 << 20;
 /// Server that runs as long as the tests.
 pub struct Server {
     pub address: SocketAddr,
-    open: Arc<Open>,
+    open: Arc<ConnectionCounts>,
     /// Certificate, if the server uses TLS.
     pub certificate: Option<String>,
     /// TLS configuration, if the server uses TLS.
@@ -30,9 +30,9 @@ pub struct Server {
 
 /// Current and maximum number of open connections.
 #[derive(Default)]
-struct Open {
-    now: AtomicUsize,
-    most: AtomicUsize,
+struct ConnectionCounts {
+    current: AtomicUsize,
+    max: AtomicUsize,
 }
 
 impl Server {
@@ -63,16 +63,16 @@ impl Server {
 
     fn start(at: &str, tls: Option<Arc<ServerConfig>>) -> Result<Self> {
         let listener = TcpListener::bind((at, 0))?;
-        let (address, open) = (listener.local_addr()?, Arc::<Open>::default());
-        let counted = Arc::clone(&open);
+        let (address, open) = (listener.local_addr()?, Arc::<ConnectionCounts>::default());
+        let counters = Arc::clone(&open);
         thread::spawn(move || {
             for (number, stream) in (1..).zip(listener.incoming().flatten()) {
-                let (tls, open) = (tls.clone(), Arc::clone(&counted));
-                open.most.fetch_max(open.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                let (tls, open) = (tls.clone(), Arc::clone(&counters));
+                open.max.fetch_max(open.current.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 thread::spawn(move || {
                     // A client may disconnect at any time.
                     drop(serve(stream, tls, number));
-                    open.now.fetch_sub(1, Ordering::Relaxed);
+                    open.current.fetch_sub(1, Ordering::Relaxed);
                 });
             }
         });
@@ -80,8 +80,8 @@ impl Server {
     }
 
     /// Returns the maximum number of connections that were open at one time.
-    pub fn most_open(&self) -> usize {
-        self.open.most.load(Ordering::Relaxed)
+    pub fn max_open(&self) -> usize {
+        self.open.max.load(Ordering::Relaxed)
     }
 
     /// Returns the number of connections to this plain server before this call, which makes one more. The server
@@ -99,10 +99,10 @@ impl Server {
 fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>, number: usize) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match tls {
-        None => answer_all(stream, number),
+        None => serve_requests(stream, number),
         Some(config) => {
             let connection = ServerConnection::new(config).map_err(io::Error::other)?;
-            answer_all(StreamOwned::new(connection, stream), number)
+            serve_requests(StreamOwned::new(connection, stream), number)
         }
     }
 }
@@ -114,7 +114,7 @@ struct Request {
     body: Vec<u8>,
 }
 
-fn answer_all(stream: impl Read + Write, number: usize) -> io::Result<()> {
+fn serve_requests(stream: impl Read + Write, number: usize) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream)? {
         answer(stream.get_mut(), &request, number)?;
@@ -166,28 +166,28 @@ fn read(stream: &mut BufReader<impl Read>) -> io::Result<Option<Request>> {
 
 fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<()> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-    let whole = |to: &mut dyn Write, status: &str, more: &str, body: &[u8]| {
+    let respond = |to: &mut dyn Write, status: &str, more: &str, body: &[u8]| {
         let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{more}\r\n", body.len());
         to.write_all(&[head.as_bytes(), body].concat())?;
         to.flush()
     };
     match path {
-        "/hello" => whole(to, "200 OK", "X-Greeting: hello\r\n", b"hello"),
-        "/connection" => whole(to, "200 OK", "", number.to_string().as_bytes()),
-        "/echo" => whole(to, "200 OK", &format!("X-Method: {}\r\n", request.method), &request.body),
-        "/headers" => whole(to, "200 OK", "", request.headers.join("\n").as_bytes()),
+        "/hello" => respond(to, "200 OK", "X-Greeting: hello\r\n", b"hello"),
+        "/connection" => respond(to, "200 OK", "", number.to_string().as_bytes()),
+        "/echo" => respond(to, "200 OK", &format!("X-Method: {}\r\n", request.method), &request.body),
+        "/headers" => respond(to, "200 OK", "", request.headers.join("\n").as_bytes()),
         "/gzip" => {
             let mut packed = GzEncoder::new(Vec::new(), Compression::default());
             packed.write_all("hello ".repeat(100).as_bytes())?;
-            whole(to, "200 OK", "Content-Encoding: gzip\r\n", &packed.finish()?)
+            respond(to, "200 OK", "Content-Encoding: gzip\r\n", &packed.finish()?)
         }
-        "/large" => whole(to, "200 OK", "", &vec![b'x'; LARGE]),
-        "/redirect" => whole(to, "302 Found", &format!("Location: {query}\r\n"), b""),
+        "/large" => respond(to, "200 OK", "", &vec![b'x'; LARGE]),
+        "/redirect" => respond(to, "302 Found", &format!("Location: {query}\r\n"), b""),
         "/many" => {
-            let many: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
-            whole(to, "200 OK", &many, b"many")
+            let header_lines: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
+            respond(to, "200 OK", &header_lines, b"many")
         }
-        "/status" => whole(to, &format!("{query} Own"), "", b"own"),
+        "/status" => respond(to, &format!("{query} Own"), "", b"own"),
         // A body shorter than announced, followed by a closed connection.
         "/cut" => {
             to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")?;
@@ -198,7 +198,7 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
             to.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nZZ\r\n")?;
             to.flush()
         }
-        "/missing" => whole(to, "404 Not Found", "", b"nothing"),
+        "/missing" => respond(to, "404 Not Found", "", b"nothing"),
         "/never" => {
             thread::sleep(Duration::from_secs(60));
             Ok(())
@@ -221,6 +221,6 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
                 thread::sleep(Duration::from_millis(5));
             }
         }
-        _ => whole(to, "400 Bad Request", "", b""),
+        _ => respond(to, "400 Bad Request", "", b""),
     }
 }

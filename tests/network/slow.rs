@@ -31,15 +31,15 @@ pub fn start(tls: Option<Arc<ServerConfig>>) -> Result<u16> {
 
 fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
     match tls {
-        None => tell(stream),
+        None => respond_with_digest(stream),
         Some(config) => {
             let connection = ServerConnection::new(config).map_err(io::Error::other)?;
-            tell(StreamOwned::new(connection, stream))
+            respond_with_digest(StreamOwned::new(connection, stream))
         }
     }
 }
 
-fn tell(stream: impl Read + Write) -> io::Result<()> {
+fn respond_with_digest(stream: impl Read + Write) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(64 << 10, stream);
     let mut line = String::new();
     stream.read_line(&mut line)?;
@@ -47,7 +47,7 @@ fn tell(stream: impl Read + Write) -> io::Result<()> {
     thread::sleep(PAUSE);
     let mut hash = Sha256::new();
     io::copy(&mut stream.by_ref().take(length), &mut hash)?;
-    let told = format!("{:x}\n", hash.finalize());
-    stream.get_mut().write_all(told.as_bytes())?;
+    let digest_line = format!("{:x}\n", hash.finalize());
+    stream.get_mut().write_all(digest_line.as_bytes())?;
     stream.get_mut().flush()
 }

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
-use super::ground::{Ground, Said, has_node, in_node};
-use super::{Shared, completed, had, without};
+use super::guest_runner::{GuestRunner, ProgramOutput, has_node, run_in_node};
+use super::{Shared, completion, shared_value, unavailable};
 
 /// Files of packages, and a program.
 struct Case {
@@ -164,7 +164,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Cases of Node 22 behaviour that the installed Node may lack, with their expected output.
-const NEWER: &[(Case, &str)] = &[(
+const NODE_22_CASES: &[(Case, &str)] = &[(
     Case {
         name: "require_of_esm",
         files: &[
@@ -181,7 +181,7 @@ const NEWER: &[(Case, &str)] = &[(
     "1 2\nERR_REQUIRE_ASYNC_MODULE\n",
 )];
 
-fn lay_out(files: &[(&str, &str)], below: &Path) -> Result<()> {
+fn write_files(files: &[(&str, &str)], below: &Path) -> Result<()> {
     for (name, text) in files {
         let path = below.join(name);
         fs::create_dir_all(path.parent().unwrap_or(below))?;
@@ -190,26 +190,29 @@ fn lay_out(files: &[(&str, &str)], below: &Path) -> Result<()> {
     Ok(())
 }
 
-pub fn trials(ground: &Shared<Ground>) -> Result<Vec<Trial>> {
+pub fn trials(guest_runner: &Shared<GuestRunner>) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for case in CASES {
-        let ground = ground.clone();
+        let guest_runner = guest_runner.clone();
         trials.push(Trial::ignorable_test(format!("loader::{}", case.name), move || {
             if !has_node() {
-                return without("node", "there is no node");
+                return unavailable("node", "there is no node");
             }
-            completed(had(&ground).and_then(|ground| compare(case, ground)))
+            completion(shared_value(&guest_runner).and_then(|guest_runner| compare(case, guest_runner)))
         }));
     }
-    for (case, expected) in NEWER {
-        let ground = ground.clone();
+    for (case, expected) in NODE_22_CASES {
+        let guest_runner = guest_runner.clone();
         trials.push(Trial::ignorable_test(format!("loader::{}", case.name), move || {
-            completed(had(&ground).and_then(|ground| check(&in_guest(case, ground)?, expected)))
+            completion(
+                shared_value(&guest_runner)
+                    .and_then(|guest_runner| check_output(&run_in_guest(case, guest_runner)?, expected)),
+            )
         }));
     }
-    let nearer = ground.clone();
-    trials.push(Trial::ignorable_test("loader::a_granted_node_modules_is_nearer", move || {
-        completed(had(&nearer).and_then(granted))
+    let granted_runner = guest_runner.clone();
+    trials.push(Trial::ignorable_test("loader::granted_node_modules_take_precedence", move || {
+        completion(shared_value(&granted_runner).and_then(granted_node_modules_take_precedence))
     }));
     Ok(trials)
 }
@@ -218,39 +221,39 @@ pub fn trials(ground: &Shared<Ground>) -> Result<Vec<Trial>> {
 fn modules(files: &[(&str, &str)]) -> Result<(TempDir, PathBuf)> {
     let dir = tempfile::tempdir()?;
     let modules = dir.path().join("node_modules");
-    lay_out(files, &modules)?;
+    write_files(files, &modules)?;
     Ok((dir, modules))
 }
 
-fn in_guest(case: &Case, ground: &Ground) -> Result<Said> {
+fn run_in_guest(case: &Case, guest_runner: &GuestRunner) -> Result<ProgramOutput> {
     let (_dir, modules) = modules(case.files)?;
-    ground.in_guest(case.program.0, case.program.1, &modules, None)
+    guest_runner.run_in_guest(case.program.0, case.program.1, &modules, None)
 }
 
-fn compare(case: &Case, ground: &Ground) -> Result<()> {
+fn compare(case: &Case, guest_runner: &GuestRunner) -> Result<()> {
     let (_dir, modules) = modules(case.files)?;
-    let node = in_node(case.program.0, case.program.1, &modules)?;
-    let guest = ground.in_guest(case.program.0, case.program.1, &modules, None)?;
+    let node = run_in_node(case.program.0, case.program.1, &modules)?;
+    let guest = guest_runner.run_in_guest(case.program.0, case.program.1, &modules, None)?;
     ensure!(node.status == 0, "node itself failed: {}", node.stderr);
     ensure!(guest.status == 0, "{}", guest.stderr);
     ensure!(guest.stdout == node.stdout, "guest:\n{}\nnode:\n{}", guest.stdout, node.stdout);
     Ok(())
 }
 
-fn check(said: &Said, expected: &str) -> Result<()> {
-    ensure!(said.status == 0 && said.stdout == expected, "{said:?}");
+fn check_output(output: &ProgramOutput, expected: &str) -> Result<()> {
+    ensure!(output.status == 0 && output.stdout == expected, "{output:?}");
     Ok(())
 }
 
 /// A granted directory's own packages take precedence over installed ones; the others come from the installed ones.
-fn granted(ground: &Ground) -> Result<()> {
+fn granted_node_modules_take_precedence(guest_runner: &GuestRunner) -> Result<()> {
     let files = [("p/index.js", "module.exports = 'installed'"), ("q/index.js", "module.exports = 'q'")];
     let ((_dir, modules), work) = (modules(&files)?, tempfile::tempdir()?);
-    lay_out(&[("node_modules/p/index.js", "module.exports = 'granted'")], work.path())?;
+    write_files(&[("node_modules/p/index.js", "module.exports = 'granted'")], work.path())?;
     let program = "import p from 'p'; import q from 'q'; import fs from 'node:fs';
         console.log(p, q, fs.existsSync('/node_modules/q'));
         try { fs.writeFileSync('/node_modules/p/index.js', 'x'); } catch (error) { console.log(error.code); }";
-    let said = ground.in_guest("a.mjs", program, &modules, Some(work.path()))?;
-    let code = if said.stdout.contains("EROFS") { "EROFS" } else { "EPERM" };
-    check(&said, &format!("granted q true\n{code}\n"))
+    let output = guest_runner.run_in_guest("a.mjs", program, &modules, Some(work.path()))?;
+    let code = if output.stdout.contains("EROFS") { "EROFS" } else { "EPERM" };
+    check_output(&output, &format!("granted q true\n{code}\n"))
 }

@@ -9,17 +9,17 @@
 //! `tests/fixtures/typescript` with the results of npm's TypeScript compiler and Node.
 
 mod command;
-mod ground;
+mod guest_runner;
 mod loader;
 mod real;
-mod served;
+mod registry;
 mod table;
 mod typescript;
 
 use std::sync::{Arc, LazyLock};
 
 use codebox_testkit::{Kit, is_required};
-use ground::Ground;
+use guest_runner::GuestRunner;
 use libtest_mimic::{Arguments, Completion, Failed};
 
 /// Lazily created value that the trials share, or the reason why it is unavailable.
@@ -30,16 +30,16 @@ fn shared<T>(make: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> Share
 }
 
 /// Returns the shared value, or the reason why it is unavailable as an error.
-fn had<T>(shared: &Shared<T>) -> anyhow::Result<&T> {
+fn shared_value<T>(shared: &Shared<T>) -> anyhow::Result<&T> {
     (**shared).as_ref().map_err(|reason| anyhow::anyhow!("{reason}"))
 }
 
 /// Returns the result of a trial whose precondition is missing.
-fn without(name: &str, reason: &str) -> Result<Completion, Failed> {
+fn unavailable(name: &str, reason: &str) -> Result<Completion, Failed> {
     if is_required(name) { Err(reason.to_owned().into()) } else { Ok(Completion::ignored_with(reason)) }
 }
 
-fn completed(result: anyhow::Result<()>) -> Result<Completion, Failed> {
+fn completion(result: anyhow::Result<()>) -> Result<Completion, Failed> {
     result.map(|()| Completion::Completed).map_err(|error| format!("{error:#}").into())
 }
 
@@ -48,8 +48,8 @@ fn main() -> anyhow::Result<()> {
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = command::trials(&kit);
     trials.extend(typescript::trials(&kit));
-    let ground = shared(move || Ground::new(&kit));
-    trials.extend(loader::trials(&ground)?);
-    trials.extend(real::trials(&ground)?);
+    let guest_runner = shared(move || GuestRunner::new(&kit));
+    trials.extend(loader::trials(&guest_runner)?);
+    trials.extend(real::trials(&guest_runner)?);
     libtest_mimic::run(&args, trials).exit()
 }

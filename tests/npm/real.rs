@@ -12,9 +12,9 @@ use codebox_packages::{
 };
 use libtest_mimic::Trial;
 
-use super::ground::{Ground, has_node, in_node};
+use super::guest_runner::{GuestRunner, has_node, run_in_node};
 use super::table::{Row, Table};
-use super::{Shared, completed, had, without};
+use super::{Shared, completion, shared_value, unavailable};
 
 /// Lists the programs, one for each package.
 fn programs() -> Result<Vec<PathBuf>> {
@@ -33,47 +33,48 @@ fn store() -> NpmStore {
 fn install(spec: &str) -> Result<NpmEnvironment, NpmError> {
     let home = std::env::home_dir();
     let env = |name: &str| std::env::var(name).ok();
-    let settings = NpmSettings::from_user(&env, &NpmFiles::OfUser { home }, &ConfigFiles::OfUser)?;
+    let settings = NpmSettings::from_user(&env, &NpmFiles::User { home }, &ConfigFiles::User)?;
     let specs: Vec<NpmSpec> = vec![spec.parse()?];
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let executor = executor.map_err(|error| NpmError::Client(error.into()))?;
     executor.block_on(npm_environment(&specs, None, &settings, &store(), &Silent))
 }
 
-pub fn trials(ground: &Shared<Ground>) -> Result<Vec<Trial>> {
+pub fn trials(guest_runner: &Shared<GuestRunner>) -> Result<Vec<Trial>> {
     let programs = programs()?;
     let rows: Arc<Mutex<BTreeMap<String, Row>>> = Arc::default();
-    let table = Table { rows: Arc::clone(&rows), whole: programs.len() };
+    let table = Table { rows: Arc::clone(&rows), total: programs.len() };
     let mut trials = Vec::new();
     for program in programs {
         let package = program.file_stem().context("a name")?.to_string_lossy().into_owned();
-        let (ground, rows, table) = (ground.clone(), Arc::clone(&rows), table.clone());
+        let (guest_runner, rows, table) = (guest_runner.clone(), Arc::clone(&rows), table.clone());
         trials.push(Trial::ignorable_test(format!("real::{package}"), move || {
             if !has_node() {
-                return without("node", "there is no node");
+                return unavailable("node", "there is no node");
             }
-            let made = match install(&package) {
-                Ok(made) => made,
-                Err(error @ NpmError::Unreachable { .. }) => return without("npm", &error.to_string()),
-                Err(error) => return completed(Err(error.into())),
+            let environment = match install(&package) {
+                Ok(environment) => environment,
+                Err(error @ NpmError::Unreachable { .. }) => return unavailable("npm", &error.to_string()),
+                Err(error) => return completion(Err(error.into())),
             };
-            let ran = had(&ground).and_then(|ground| same(&program, &made, ground));
-            let row = Row::of(&package, &made, ran.as_ref().err().map(|error| format!("{error:#}")));
+            let result = shared_value(&guest_runner)
+                .and_then(|guest_runner| compare_with_node(&program, &environment, guest_runner));
+            let row = Row::of(&package, &environment, result.as_ref().err().map(|error| format!("{error:#}")));
             rows.lock().map_err(|_| "another trial panicked")?.insert(package.clone(), row);
             // The last trial writes the complete table.
-            completed(ran.and_then(|()| table.settle()))
+            completion(result.and_then(|()| table.compare_or_write()))
         }));
     }
     Ok(trials)
 }
 
-fn same(program: &Path, made: &NpmEnvironment, ground: &Ground) -> Result<()> {
-    ensure!(made.native.is_empty(), "it is native: {:?}", made.native);
+fn compare_with_node(program: &Path, environment: &NpmEnvironment, guest_runner: &GuestRunner) -> Result<()> {
+    ensure!(environment.native.is_empty(), "it is native: {:?}", environment.native);
     let name = program.file_name().context("a name")?.to_string_lossy();
     let text = fs::read_to_string(program)?;
-    let node = in_node(&name, &text, &made.dir)?;
+    let node = run_in_node(&name, &text, &environment.dir)?;
     ensure!(node.status == 0, "node itself failed: {}", node.stderr);
-    let guest = ground.in_guest(&name, &text, &made.dir, None)?;
+    let guest = guest_runner.run_in_guest(&name, &text, &environment.dir, None)?;
     ensure!(guest.status == 0, "{}", guest.stderr);
     ensure!(guest.stdout == node.stdout, "guest:\n{}\nnode:\n{}", guest.stdout, node.stdout);
     Ok(())

@@ -22,14 +22,14 @@ what Node prints. The test `npm` writes this page: `CODEBOX_WRITE=packages-npm` 
 /// Result for one package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    with: usize,
+    dependencies: usize,
     kind: &'static str,
-    why_not: Option<String>,
+    failure: Option<String>,
 }
 
 impl Row {
-    pub fn of(package: &str, made: &NpmEnvironment, why_not: Option<String>) -> Self {
-        let manifest = fs::read_to_string(made.dir.join(package).join("package.json")).unwrap_or_default();
+    pub fn of(package: &str, environment: &NpmEnvironment, failure: Option<String>) -> Self {
+        let manifest = fs::read_to_string(environment.dir.join(package).join("package.json")).unwrap_or_default();
         let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap_or_default();
         let is_module = manifest["type"] == "module";
         let text = manifest["exports"].to_string();
@@ -39,8 +39,8 @@ impl Row {
             (false, true, false) => "both",
             (false, false, _) => "CommonJS",
         };
-        let why_not = why_not.map(|why| why.lines().next().unwrap_or_default().to_owned());
-        Self { with: made.tree.packages.len(), kind, why_not }
+        let failure = failure.map(|message| message.lines().next().unwrap_or_default().to_owned());
+        Self { dependencies: environment.tree.packages.len(), kind, failure }
     }
 }
 
@@ -48,35 +48,35 @@ impl Row {
 #[derive(Clone)]
 pub struct Table {
     pub rows: Arc<Mutex<BTreeMap<String, Row>>>,
-    pub whole: usize,
+    pub total: usize,
 }
 
 impl Table {
     /// Compares the page with the rows once they are complete, or writes the page.
     ///
     /// The number of dependencies changes with upstream releases and is not compared.
-    pub fn settle(&self) -> Result<()> {
+    pub fn compare_or_write(&self) -> Result<()> {
         let rows = self.rows.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
-        if rows.len() < self.whole {
+        if rows.len() < self.total {
             return Ok(());
         }
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/packages-npm.md");
         if std::env::var_os("CODEBOX_WRITE").is_some_and(|what| what == "packages-npm") {
             let mut text = HEAD.to_owned();
-            for (name, Row { with, kind, why_not }) in rows.iter() {
-                let runs = why_not.as_deref().unwrap_or("yes");
-                writeln!(text, "| {name} | {with} | {kind} | wasm | {runs} |")?;
+            for (name, Row { dependencies, kind, failure }) in rows.iter() {
+                let runs = failure.as_deref().unwrap_or("yes");
+                writeln!(text, "| {name} | {dependencies} | {kind} | wasm | {runs} |")?;
             }
             fs::write(&page, text)?;
             return Ok(());
         }
         let text = fs::read_to_string(&page)?;
         for (name, row) in rows.iter() {
-            let told = text.lines().find(|line| line.starts_with(&format!("| {name} |")));
-            let runs = row.why_not.as_deref().unwrap_or("yes");
+            let line_of_page = text.lines().find(|line| line.starts_with(&format!("| {name} |")));
+            let runs = row.failure.as_deref().unwrap_or("yes");
             ensure!(
-                told.is_some_and(|line| line.ends_with(&format!("| {runs} |"))),
-                "{name}: {told:?} where {runs:?} is so"
+                line_of_page.is_some_and(|line| line.ends_with(&format!("| {runs} |"))),
+                "{name}: {line_of_page:?} where {runs:?} is so"
             );
         }
         Ok(())

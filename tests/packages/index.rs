@@ -22,21 +22,21 @@ pub fn unique(stem: &str) -> String {
 
 /// File of an index.
 #[derive(Clone)]
-pub struct Offered {
+pub struct IndexFile {
     pub file: String,
     pub content: Vec<u8>,
     /// SHA-256 digest that the index announces.
-    pub announced: String,
+    pub announced_sha256: String,
     /// Metadata of the wheel that the index serves separately (PEP 658), if any.
-    pub told: Option<String>,
+    pub core_metadata: Option<String>,
     /// URL that the index announces, if the file is not in the index itself.
-    pub place: Option<String>,
+    pub external_url: Option<String>,
 }
 
-impl Offered {
+impl IndexFile {
     pub fn new(file: String, content: Vec<u8>) -> Self {
-        let announced = hex(&content);
-        Self { file, content, announced, told: None, place: None }
+        let announced_sha256 = hex(&content);
+        Self { file, content, announced_sha256, core_metadata: None, external_url: None }
     }
 }
 
@@ -45,26 +45,26 @@ pub fn hex(content: &[u8]) -> String {
 }
 
 /// Returns a wheel of one package for any platform, with these additional members.
-pub fn pure(name: &str, version: &str, requires: &[&str], members: &[(&str, &str)]) -> Offered {
+pub fn pure(name: &str, version: &str, requires: &[&str], members: &[(&str, &str)]) -> IndexFile {
     wheel(name, version, "py3-none-any", requires, members)
 }
 
-pub fn wheel(name: &str, version: &str, tag: &str, requires: &[&str], members: &[(&str, &str)]) -> Offered {
+pub fn wheel(name: &str, version: &str, tag: &str, requires: &[&str], members: &[(&str, &str)]) -> IndexFile {
     let stem = format!("{}-{version}", name.replace('-', "_"));
-    let described = format!("{stem}.dist-info");
+    let dist_info = format!("{stem}.dist-info");
     let needs: String = requires.iter().map(|need| format!("Requires-Dist: {need}\n")).collect();
     let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}");
-    let tagged = format!("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n");
+    let wheel_metadata = format!("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n");
     let (metadata_name, wheel_name, record) =
-        (format!("{described}/METADATA"), format!("{described}/WHEEL"), format!("{described}/RECORD"));
+        (format!("{dist_info}/METADATA"), format!("{dist_info}/WHEEL"), format!("{dist_info}/RECORD"));
     let mut all: Vec<(&str, &str)> =
-        vec![(&metadata_name, metadata.as_str()), (&wheel_name, tagged.as_str()), (&record, "")];
+        vec![(&metadata_name, metadata.as_str()), (&wheel_name, wheel_metadata.as_str()), (&record, "")];
     all.extend(members);
-    Offered::new(format!("{stem}-{tag}.whl"), archive(&all))
+    IndexFile::new(format!("{stem}-{tag}.whl"), archive(&all))
 }
 
 /// Returns a source distribution with these files.
-pub fn sdist(name: &str, version: &str, files: &[(&str, &str)]) -> Offered {
+pub fn sdist(name: &str, version: &str, files: &[(&str, &str)]) -> IndexFile {
     let stem = format!("{}-{version}", name.replace('-', "_"));
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (file, text) in files {
@@ -74,7 +74,7 @@ pub fn sdist(name: &str, version: &str, files: &[(&str, &str)]) -> Offered {
         tar.append_data(&mut header, format!("{stem}/{file}"), text.as_bytes()).expect("a member");
     }
     let content = tar.into_inner().and_then(GzEncoder::finish).expect("an archive");
-    Offered::new(format!("{stem}.tar.gz"), content)
+    IndexFile::new(format!("{stem}.tar.gz"), content)
 }
 
 pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
@@ -88,93 +88,95 @@ pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
 
 /// Response behaviour of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    Well,
+pub enum Behaviour {
+    Correct,
     /// Correct responses, with range requests supported and each file delayed.
-    InParts,
+    Ranges,
     /// Correct responses with whole files, each delayed.
-    Leisurely,
+    Delayed,
     /// Endless responses, one byte at a time.
-    Slowly,
+    Dripping,
     /// Endless responses for files that are requested again after their requirements have been read.
-    SlowFiles,
+    DrippingFiles,
     /// Endless pages as fast as the client reads; a gibibyte in total.
-    Endlessly,
+    EndlessPages,
     /// Redirects of every page to this address.
-    PagesTo(&'static str),
+    RedirectPages(&'static str),
     /// Redirects of every file to this address.
-    FilesTo(&'static str),
+    RedirectFiles(&'static str),
 }
 
 /// Index that serves until the value is dropped and then refuses connections.
 pub struct Index {
     pub address: String,
-    files: Arc<BTreeMap<String, Offered>>,
-    seen: Arc<Mutex<Vec<String>>>,
-    sent: Arc<AtomicU64>,
-    crowd: Arc<Crowd>,
+    files: Arc<BTreeMap<String, IndexFile>>,
+    requests: Arc<Mutex<Vec<String>>>,
+    bytes_sent: Arc<AtomicU64>,
+    concurrency: Arc<ConcurrencyCounts>,
     open: Arc<Mutex<bool>>,
 }
 
 /// Counters of files that are being served concurrently.
 #[derive(Default)]
-struct Crowd {
-    now: AtomicU32,
-    most: AtomicU32,
+struct ConcurrencyCounts {
+    current: AtomicU32,
+    max: AtomicU32,
 }
 
 impl Index {
-    pub fn of(offered: impl IntoIterator<Item = Offered>) -> Result<Self> {
-        Self::answering(offered, Manner::Well)
+    pub fn of(index_files: impl IntoIterator<Item = IndexFile>) -> Result<Self> {
+        Self::with_behaviour(index_files, Behaviour::Correct)
     }
 
-    pub fn answering(offered: impl IntoIterator<Item = Offered>, manner: Manner) -> Result<Self> {
-        let mut files: BTreeMap<String, Offered> = BTreeMap::new();
-        for one in offered {
+    pub fn with_behaviour(index_files: impl IntoIterator<Item = IndexFile>, behaviour: Behaviour) -> Result<Self> {
+        let mut files: BTreeMap<String, IndexFile> = BTreeMap::new();
+        for one in index_files {
             files.insert(one.file.clone(), one);
         }
         let listener = TcpListener::bind("127.0.0.1:0").context("a port")?;
         let address = format!("http://{}/simple", listener.local_addr()?);
         let files = Arc::new(files);
-        let (seen, sent, open) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(true)));
-        let (offered, log, crowd) = (Arc::clone(&files), Arc::clone(&seen), Arc::<Crowd>::default());
-        let (count, is_open, crowded) = (Arc::clone(&sent), Arc::clone(&open), Arc::clone(&crowd));
+        let (requests, bytes_sent, open) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(true)));
+        let (index_files, log, concurrency) =
+            (Arc::clone(&files), Arc::clone(&requests), Arc::<ConcurrencyCounts>::default());
+        let (sent_counter, is_open, counters) = (Arc::clone(&bytes_sent), Arc::clone(&open), Arc::clone(&concurrency));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if !*is_open.lock().unwrap_or_else(PoisonError::into_inner) {
                     break;
                 }
-                let (offered, log, count) = (Arc::clone(&offered), Arc::clone(&log), Arc::clone(&count));
-                let crowded = Arc::clone(&crowded);
-                std::thread::spawn(move || match manner {
-                    Manner::Endlessly => flood(stream, &count),
-                    _ => answer(stream, &offered, &log, (manner, &count, &crowded)),
+                let (index_files, log, sent_counter) =
+                    (Arc::clone(&index_files), Arc::clone(&log), Arc::clone(&sent_counter));
+                let counters = Arc::clone(&counters);
+                std::thread::spawn(move || match behaviour {
+                    Behaviour::EndlessPages => flood(stream, &sent_counter),
+                    _ => answer(stream, &index_files, &log, (behaviour, &sent_counter, &counters)),
                 });
             }
         });
-        Ok(Self { address, files, seen, sent, crowd, open })
+        Ok(Self { address, files, requests, bytes_sent, concurrency, open })
     }
 
     /// Returns the SHA-256 digest that the index announces for a package's first file.
-    pub fn announced(&self, name: &str) -> String {
+    pub fn announced_sha256(&self, name: &str) -> String {
         let stem = format!("{}-", name.replace('-', "_"));
         let found = self.files.values().find(|one| one.file.starts_with(&stem));
-        found.map(|one| one.announced.clone()).unwrap_or_default()
+        found.map(|one| one.announced_sha256.clone()).unwrap_or_default()
     }
 
     /// Returns the requested paths.
-    pub fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the maximum number of files, or ranges of files, that were requested concurrently.
-    pub fn most_at_once(&self) -> u32 {
-        self.crowd.most.load(Ordering::Relaxed)
+    pub fn max_concurrent(&self) -> u32 {
+        self.concurrency.max.load(Ordering::Relaxed)
     }
 
     /// Returns the number of bytes sent of files and floods, including data in flight.
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent.load(Ordering::Relaxed)
     }
 }
 
@@ -182,25 +184,25 @@ impl Drop for Index {
     fn drop(&mut self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
         // The connection wakes the accept loop, which then ends.
-        let place = self.address.trim_start_matches("http://").trim_end_matches("/simple");
-        drop(TcpStream::connect(place));
+        let external_url = self.address.trim_start_matches("http://").trim_end_matches("/simple");
+        drop(TcpStream::connect(external_url));
     }
 }
 
-fn flood(mut stream: TcpStream, count: &AtomicU64) {
+fn flood(mut stream: TcpStream, sent_counter: &AtomicU64) {
     static PART: [u8; 1 << 16] = [b' '; 1 << 16];
     let mut alive = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n").is_ok();
-    while alive && count.load(Ordering::Relaxed) < 1 << 30 {
+    while alive && sent_counter.load(Ordering::Relaxed) < 1 << 30 {
         alive = stream.write_all(&PART).is_ok();
-        count.fetch_add(PART.len() as u64, Ordering::Relaxed);
+        sent_counter.fetch_add(PART.len() as u64, Ordering::Relaxed);
     }
 }
 
 fn answer(
     mut stream: TcpStream,
-    files: &BTreeMap<String, Offered>,
+    files: &BTreeMap<String, IndexFile>,
     log: &Mutex<Vec<String>>,
-    (manner, count, crowd): (Manner, &AtomicU64, &Crowd),
+    (behaviour, sent_counter, concurrency): (Behaviour, &AtomicU64, &ConcurrencyCounts),
 ) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut head = String::new();
@@ -210,22 +212,26 @@ fn answer(
         }
     }
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    let is_again = {
+    let is_repeated = {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         // The first request only checks for range support.
-        let asked = log.iter().filter(|one| **one == path).count();
+        let previous_requests = log.iter().filter(|one| **one == path).count();
         log.push(path.clone());
-        asked > 1
+        previous_requests > 1
     };
     let is_file = path.starts_with("/files/");
-    if let (Manner::PagesTo(place), false) | (Manner::FilesTo(place), true) = (manner, is_file) {
-        let _ =
-            write!(stream, "HTTP/1.1 302 Some\r\nlocation: {place}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    if let (Behaviour::RedirectPages(external_url), false) | (Behaviour::RedirectFiles(external_url), true) =
+        (behaviour, is_file)
+    {
+        let _ = write!(
+            stream,
+            "HTTP/1.1 302 Some\r\nlocation: {external_url}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        );
         return;
     }
-    if manner == Manner::Slowly || manner == Manner::SlowFiles && is_file && is_again {
-        let begun = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n");
-        let mut alive = begun.is_ok();
+    if behaviour == Behaviour::Dripping || behaviour == Behaviour::DrippingFiles && is_file && is_repeated {
+        let started = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n");
+        let mut alive = started.is_ok();
         while alive {
             std::thread::sleep(Duration::from_millis(200));
             alive = stream.write_all(b" ").and_then(|()| stream.flush()).is_ok();
@@ -234,9 +240,10 @@ fn answer(
     }
     let (status, kind, body) = match path.strip_prefix("/files/") {
         Some(file) => {
-            let whole = files.get(file).map(|offered| offered.content.clone());
-            let told = || files.get(file.strip_suffix(".metadata")?)?.told.clone().map(String::into_bytes);
-            match whole.or_else(told) {
+            let file_content = files.get(file).map(|index_files| index_files.content.clone());
+            let core_metadata =
+                || files.get(file.strip_suffix(".metadata")?)?.core_metadata.clone().map(String::into_bytes);
+            match file_content.or_else(core_metadata) {
                 Some(body) => (200, "application/octet-stream", body),
                 None => (404, "text/plain", Vec::new()),
             }
@@ -245,15 +252,15 @@ fn answer(
     };
     let is_head = head.starts_with("HEAD");
     if is_file && !is_head {
-        let now = crowd.now.fetch_add(1, Ordering::Relaxed) + 1;
-        crowd.most.fetch_max(now, Ordering::Relaxed);
-        if matches!(manner, Manner::InParts | Manner::Leisurely) {
+        let current = concurrency.current.fetch_add(1, Ordering::Relaxed) + 1;
+        concurrency.max.fetch_max(current, Ordering::Relaxed);
+        if matches!(behaviour, Behaviour::Ranges | Behaviour::Delayed) {
             std::thread::sleep(Duration::from_millis(30));
         }
-        crowd.now.fetch_sub(1, Ordering::Relaxed);
+        concurrency.current.fetch_sub(1, Ordering::Relaxed);
     }
     let (mut status, mut from, mut to, mut more) = (status, 0, body.len(), String::new());
-    if manner == Manner::InParts && is_file {
+    if behaviour == Behaviour::Ranges && is_file {
         more.push_str("accept-ranges: bytes\r\n");
         if let Some((first, last)) = range(&head) {
             (status, from, to) = (206, first.min(body.len()), (last + 1).min(body.len()));
@@ -268,30 +275,31 @@ fn answer(
     if !is_head {
         let _ = stream.write_all(&body[from..to]);
         if is_file {
-            count.fetch_add(length as u64, Ordering::Relaxed);
+            sent_counter.fetch_add(length as u64, Ordering::Relaxed);
         }
     }
 }
 
 /// Parses the first and the last byte of a range request.
 fn range(head: &str) -> Option<(usize, usize)> {
-    let asked = head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(str::to_owned))?;
-    let (first, last) = asked.split_once('-')?;
+    let previous_requests =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(str::to_owned))?;
+    let (first, last) = previous_requests.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
 /// Returns the page of a package, if the index has the package.
-fn page(path: &str, files: &BTreeMap<String, Offered>) -> (u16, &'static str, Vec<u8>) {
+fn page(path: &str, files: &BTreeMap<String, IndexFile>) -> (u16, &'static str, Vec<u8>) {
     let name = path.trim_start_matches("/simple/").trim_end_matches('/');
     let own = files
         .values()
         .filter(|one| one.file.split_once('-').is_some_and(|(stem, _)| stem.to_lowercase().replace('_', "-") == name));
     let entries: Vec<String> = own
-        .map(|Offered { file, content, announced, told, place }| {
-            let (size, told) = (content.len(), told.is_some());
-            let url = place.clone().unwrap_or(format!("../../files/{file}"));
+        .map(|IndexFile { file, content, announced_sha256, core_metadata, external_url }| {
+            let (size, core_metadata) = (content.len(), core_metadata.is_some());
+            let url = external_url.clone().unwrap_or(format!("../../files/{file}"));
             format!(
-                r#"{{"filename": "{file}", "url": "{url}", "hashes": {{"sha256": "{announced}"}}, "size": {size}, "core-metadata": {told}}}"#
+                r#"{{"filename": "{file}", "url": "{url}", "hashes": {{"sha256": "{announced_sha256}"}}, "size": {size}, "core-metadata": {core_metadata}}}"#
             )
         })
         .collect();

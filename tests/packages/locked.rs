@@ -3,19 +3,19 @@
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::Kit;
 
-use crate::index::{Index, Manner, hex, pure, unique};
-use crate::{Case, printed, refused, run, without_engines};
+use crate::index::{Behaviour, Index, hex, pure, unique};
+use crate::{Case, run, run_expecting_failure, run_successfully, without_engines};
 
 pub const CASES: &[Case] = &[
-    ("a_lock_is_kept_to_and_checked", kept_to),
-    ("a_lock_gives_no_package_another_name", called_otherwise),
-    ("a_lock_takes_no_more_of_a_wheel_than_what_it_needs", in_parts),
-    ("a_lock_is_a_plain_file", plain_file),
-    ("a_lock_of_what_is_not_asked_for_is_not_passed_over", unasked),
-    ("a_lock_has_what_is_listed_by_its_hash_or_is_not_written", hashed),
+    ("checks_lock", checks_lock),
+    ("rejects_substituted_packages", rejects_substituted_packages),
+    ("reads_wheel_metadata_by_range", reads_wheel_metadata_by_range),
+    ("requires_regular_file", requires_regular_file),
+    ("reports_unused_lock", reports_unused_lock),
+    ("locks_listed_hashes", locks_listed_hashes),
 ];
 
-fn kept_to(kit: &Kit) -> Result<()> {
+fn checks_lock(kit: &Kit) -> Result<()> {
     let name = unique("locked");
     let module = name.replace('-', "_");
     let file = format!("{module}.py");
@@ -27,8 +27,8 @@ fn kept_to(kit: &Kit) -> Result<()> {
     };
     std::fs::write(&script, text(&name))?;
     let lock = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", first.address.as_str()));
-    let made = lock.folder(folder.path()).args(["lock", "main.py"]).run()?;
-    ensure!(made.code == Some(0), "{}", made.stderr_text());
+    let result = lock.folder(folder.path()).args(["lock", "main.py"]).run()?;
+    ensure!(result.code == Some(0), "{}", result.stderr_text());
     let written = std::fs::read_to_string(folder.path().join("main.py.lock"))?;
     ensure!(written.contains(&name) && written.contains("wasm-3.15"), "{written}");
     // Another index with a newer version is not queried.
@@ -36,47 +36,47 @@ fn kept_to(kit: &Kit) -> Result<()> {
     let job = || run(kit, &second).folder(folder.path());
     // The lock determines the packages but not the index: its URLs are ignored.
     let elsewhere = Index::of([pure(&name, "1", &[], &[(&file, "VALUE = 1\n")])])?;
-    let turned = written.replace(&first.address.replace("/simple", ""), &elsewhere.address.replace("/simple", ""));
-    ensure!(turned != written, "{written}");
-    std::fs::write(folder.path().join("main.py.lock"), turned)?;
-    ensure!(printed(run(kit, &first).folder(folder.path()).arg("main.py"))? == "1\n");
-    ensure!(elsewhere.seen().is_empty(), "{:?}", elsewhere.seen());
-    ensure!(printed(job().arg("main.py"))? == "1\n");
-    ensure!(second.seen().is_empty(), "{:?}", second.seen());
+    let redirected = written.replace(&first.address.replace("/simple", ""), &elsewhere.address.replace("/simple", ""));
+    ensure!(redirected != written, "{written}");
+    std::fs::write(folder.path().join("main.py.lock"), redirected)?;
+    ensure!(run_successfully(run(kit, &first).folder(folder.path()).arg("main.py"))? == "1\n");
+    ensure!(elsewhere.requests().is_empty(), "{:?}", elsewhere.requests());
+    ensure!(run_successfully(job().arg("main.py"))? == "1\n");
+    ensure!(second.requests().is_empty(), "{:?}", second.requests());
     // The script's requirements differ from those of the lock.
     std::fs::write(&script, text(&format!("{name}>=1")))?;
-    let said = refused(job().arg("main.py"), "invalid_request")?;
-    ensure!(said.contains("codebox lock"), "{said}");
+    let output = run_expecting_failure(job().arg("main.py"), "invalid_request")?;
+    ensure!(output.contains("codebox lock"), "{output}");
     // The file's content differs from the locked digest.
     std::fs::write(&script, text(&name))?;
     let hash = written.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, &"1".repeat(64)))?;
-    let said = refused(run(kit, &first).folder(folder.path()).arg("main.py"), "install_failed")?;
-    ensure!(said.contains("sha256") && said.contains("main.py.lock with codebox lock"), "{said}");
+    let output = run_expecting_failure(run(kit, &first).folder(folder.path()).arg("main.py"), "install_failed")?;
+    ensure!(output.contains("sha256") && output.contains("main.py.lock with codebox lock"), "{output}");
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, "../../../../planted"))?;
-    let said = refused(job().arg("main.py"), "invalid_request")?;
-    ensure!(said.contains("invalid sha256"), "{said}");
+    let output = run_expecting_failure(job().arg("main.py"), "invalid_request")?;
+    ensure!(output.contains("invalid sha256"), "{output}");
     // The lock is not text.
     std::fs::write(folder.path().join("main.py.lock"), b"\xff\xfe")?;
-    let said = refused(job().arg("main.py"), "invalid_request")?;
-    ensure!(said.contains("main.py.lock: not UTF-8 text") && said.contains("save it as UTF-8"), "{said}");
+    let output = run_expecting_failure(job().arg("main.py"), "invalid_request")?;
+    ensure!(output.contains("main.py.lock: not UTF-8 text") && output.contains("save it as UTF-8"), "{output}");
     // The lock belongs to another tool.
     std::fs::write(folder.path().join("main.py.lock"), "version = 1\nrevision = 3\n[[package]]\nname = 'x'\n")?;
-    let said = refused(job().arg("main.py"), "invalid_request")?;
-    ensure!(said.contains("not a codebox lock file"), "{said}");
+    let output = run_expecting_failure(job().arg("main.py"), "invalid_request")?;
+    ensure!(output.contains("not a codebox lock file"), "{output}");
     Ok(())
 }
 
-fn in_parts(kit: &Kit) -> Result<()> {
+fn reads_wheel_metadata_by_range(kit: &Kit) -> Result<()> {
     let (name, need) = (unique("parts"), unique("need"));
     let noise: String = (0..60_000_u32).map(|n| hex(&n.to_le_bytes())).collect();
     let large = pure(&name, "1", &[&need], &[("noise.txt", &noise)]);
     ensure!(large.content.len() > 1 << 20);
-    let index = Index::answering([large, pure(&need, "3", &[], &[])], Manner::InParts)?;
+    let index = Index::with_behaviour([large, pure(&need, "3", &[], &[])], Behaviour::Ranges)?;
     let folder = kit.folder()?;
-    let kept = kit.home().join("cache/packages/index/codebox-metadata-v1");
-    let own = || -> Result<Option<std::path::PathBuf>> {
-        for entry in std::fs::read_dir(&kept)? {
+    let metadata_dir = kit.home().join("cache/packages/index/codebox-metadata-v1");
+    let cached_metadata = || -> Result<Option<std::path::PathBuf>> {
+        for entry in std::fs::read_dir(&metadata_dir)? {
             let path = entry?.path();
             // Other processes add their files meanwhile by renaming.
             if std::fs::read_to_string(&path).is_ok_and(|text| text.contains(&format!("Name: {name}\n"))) {
@@ -85,31 +85,31 @@ fn in_parts(kit: &Kit) -> Result<()> {
         }
         Ok(None)
     };
-    let mut asked = None;
+    let mut file_requests = None;
     for script in ["one.py", "two.py", "three.py"] {
         if script == "three.py" {
             // A damaged cache entry is fetched again.
-            let own = own()?.context("what is kept of it")?;
-            std::fs::write(&own, "Metadata-Version: 2.1\n")?;
-            asked = None;
+            let cached_metadata = cached_metadata()?.context("what is kept of it")?;
+            std::fs::write(&cached_metadata, "Metadata-Version: 2.1\n")?;
+            file_requests = None;
         }
         std::fs::write(folder.path().join(script), format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
         let lock = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
-        let made = lock.folder(folder.path()).args(["lock", script]).run()?;
-        ensure!(made.code == Some(0), "{}", made.stderr_text());
+        let result = lock.folder(folder.path()).args(["lock", script]).run()?;
+        ensure!(result.code == Some(0), "{}", result.stderr_text());
         let written = std::fs::read_to_string(folder.path().join(format!("{script}.lock")))?;
         ensure!(written.contains(&name) && written.contains(&need), "{written}");
         // Cached metadata is not fetched again.
-        let files = index.seen().iter().filter(|path| path.starts_with("/files/")).count();
-        ensure!(*asked.get_or_insert(files) == files, "{:?}", index.seen());
-        ensure!(index.sent() < 400_000, "{}", index.sent());
+        let files = index.requests().iter().filter(|path| path.starts_with("/files/")).count();
+        ensure!(*file_requests.get_or_insert(files) == files, "{:?}", index.requests());
+        ensure!(index.bytes_sent() < 400_000, "{}", index.bytes_sent());
     }
-    ensure!(own()?.is_some());
+    ensure!(cached_metadata()?.is_some());
     Ok(())
 }
 
 /// The author of a program also writes its lock: a lock without the requested packages is refused.
-fn called_otherwise(kit: &Kit) -> Result<()> {
+fn rejects_substituted_packages(kit: &Kit) -> Result<()> {
     let (good, evil) = (unique("good"), unique("evil"));
     let module = good.replace('-', "_");
     let file = format!("{module}.py");
@@ -125,57 +125,57 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
     let lock = |need: &str| -> Result<String> {
         std::fs::write(folder.path().join("main.py"), script(need))?;
         let _ = std::fs::remove_file(&lock_at);
-        let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
-        let made = made.folder(folder.path()).args(["lock", "main.py"]).run()?;
-        ensure!(made.code == Some(0), "{}", made.stderr_text());
+        let result = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        let result = result.folder(folder.path()).args(["lock", "main.py"]).run()?;
+        ensure!(result.code == Some(0), "{}", result.stderr_text());
         Ok(std::fs::read_to_string(&lock_at)?)
     };
     let job = || run(kit, &index).folder(folder.path()).arg("main.py");
-    let of_evil = lock(&evil)?;
+    let evil_lock = lock(&evil)?;
     // The run puts the package's content into the cache.
-    ensure!(printed(job())? == "evil\n");
-    let of_good = lock(&format!("{good}>=2"))?;
-    ensure!(printed(job())? == "2\n");
+    ensure!(run_successfully(job())? == "evil\n");
+    let good_lock = lock(&format!("{good}>=2"))?;
+    ensure!(run_successfully(job())? == "2\n");
     let hash = |text: &str| text.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
     let wheels = |text: &str| text[text.find("[[").unwrap_or(text.len())..].to_owned();
-    let first = wheels(&of_good).split("\n[").next().unwrap_or_default().to_owned();
-    ensure!(hash(&of_good) != hash(&of_evil) && !wheels(&of_good).is_empty(), "{of_good}");
-    for (planted, kind, told) in [
-        (of_good.replace(&wheels(&of_good), &wheels(&of_evil)), "invalid_request", "no package in it satisfies"),
-        (of_good.replace("version = \"2\"", "version = \"1\""), "invalid_request", "no package in it satisfies"),
-        (of_good.replace(&hash(&of_good), &hash(&of_evil)), "install_failed", "its metadata is for package"),
+    let first = wheels(&good_lock).split("\n[").next().unwrap_or_default().to_owned();
+    ensure!(hash(&good_lock) != hash(&evil_lock) && !wheels(&good_lock).is_empty(), "{good_lock}");
+    for (planted, kind, expected) in [
+        (good_lock.replace(&wheels(&good_lock), &wheels(&evil_lock)), "invalid_request", "no package in it satisfies"),
+        (good_lock.replace("version = \"2\"", "version = \"1\""), "invalid_request", "no package in it satisfies"),
+        (good_lock.replace(&hash(&good_lock), &hash(&evil_lock)), "install_failed", "its metadata is for package"),
         (
-            of_good.replace("version = \"2\"", "version = \"3\"").replace("-2-py3", "-3-py3"),
+            good_lock.replace("version = \"2\"", "version = \"3\"").replace("-2-py3", "-3-py3"),
             "install_failed",
             "its metadata is for version",
         ),
-        (of_good.replace("version = \"2\"", "version = \"3\""), "invalid_request", "does not belong to"),
-        (of_good.replacen(&first, &format!("{first}\n{first}"), 1), "invalid_request", "twice"),
+        (good_lock.replace("version = \"2\"", "version = \"3\""), "invalid_request", "does not belong to"),
+        (good_lock.replacen(&first, &format!("{first}\n{first}"), 1), "invalid_request", "twice"),
     ] {
-        ensure!(planted != of_good, "{of_good}");
+        ensure!(planted != good_lock, "{good_lock}");
         std::fs::write(&lock_at, &planted)?;
-        let said = refused(job(), kind)?;
-        ensure!(said.contains(told) && said.contains("main.py.lock"), "{told}: {said}\n{planted}");
+        let output = run_expecting_failure(job(), kind)?;
+        ensure!(output.contains(expected) && output.contains("main.py.lock"), "{expected}: {output}\n{planted}");
     }
     // The list of allowed packages applies to locked packages too.
-    let target = of_good.split("[target.").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
+    let target = good_lock.split("[target.").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
     let more = format!(
         "\n[[target.{target}.wheels]]\nname = '{evil}'\nversion = '1'\nfile = '{}-1-py3-none-any.whl'\nurl = ''\n\
          sha256 = '{}'\n",
         evil.replace('-', "_"),
-        hash(&of_evil)
+        hash(&evil_lock)
     );
-    std::fs::write(&lock_at, of_good.replacen("\n[[", &format!("{more}\n[["), 1))?;
+    std::fs::write(&lock_at, good_lock.replacen("\n[[", &format!("{more}\n[["), 1))?;
     std::fs::write(folder.path().join("codebox.toml"), format!("[packages]\nallow = ['{good}']\n"))?;
-    let said = refused(job(), "denied")?;
-    ensure!(said.contains(&evil), "{said}");
-    std::fs::write(&lock_at, of_good)?;
-    ensure!(printed(job())? == "2\n");
+    let output = run_expecting_failure(job(), "denied")?;
+    ensure!(output.contains(&evil), "{output}");
+    std::fs::write(&lock_at, good_lock)?;
+    ensure!(run_successfully(job())? == "2\n");
     Ok(())
 }
 
 /// A link in a program's directory is neither followed for writing nor for reading a lock.
-fn plain_file(kit: &Kit) -> Result<()> {
+fn requires_regular_file(kit: &Kit) -> Result<()> {
     let name = unique("linked");
     let index = Index::of([pure(&name, "1", &[], &[("linked_module.py", "")])])?;
     let folder = kit.folder()?;
@@ -183,66 +183,73 @@ fn plain_file(kit: &Kit) -> Result<()> {
     std::fs::write(&script, format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
     let canary = folder.path().join("canary");
     std::fs::write(&canary, "mine")?;
-    let make = || {
-        let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
-        made.folder(folder.path()).args(["lock", "main.py"]).run()
+    let create_lock = || {
+        let result = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        result.folder(folder.path()).args(["lock", "main.py"]).run()
     };
     for to in ["canary", "new"] {
         std::os::unix::fs::symlink(to, &lock)?;
-        let made = make()?;
-        ensure!(made.code == Some(125) && made.stderr_text().contains("regular file"), "{}", made.stderr_text());
-        let said = refused(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
-        ensure!(said.contains("regular file"), "{said}");
+        let result = create_lock()?;
+        ensure!(result.code == Some(125) && result.stderr_text().contains("regular file"), "{}", result.stderr_text());
+        let output = run_expecting_failure(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
+        ensure!(output.contains("regular file"), "{output}");
         std::fs::remove_file(&lock)?;
     }
     ensure!(std::fs::read_to_string(&canary)? == "mine" && !folder.path().join("new").exists());
     std::fs::create_dir(&lock)?;
-    refused(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
+    run_expecting_failure(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
     std::fs::remove_dir(&lock)?;
-    ensure!(make()?.code == Some(0) && std::fs::symlink_metadata(&lock)?.is_file());
+    ensure!(create_lock()?.code == Some(0) && std::fs::symlink_metadata(&lock)?.is_file());
     Ok(())
 }
 
-fn hashed(kit: &Kit) -> Result<()> {
+fn locks_listed_hashes(kit: &Kit) -> Result<()> {
     let name = unique("hashed");
-    let offered = pure(&name, "1", &[], &[("hashed_module.py", "")]);
-    let index = Index::of([offered.clone()])?;
+    let index_file = pure(&name, "1", &[], &[("hashed_module.py", "")]);
+    let index = Index::of([index_file.clone()])?;
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("main.py"), "print(1)\n")?;
     let zeros = "0".repeat(64);
-    let make = |listed: &str| {
+    let create_lock = |listed: &str| {
         std::fs::write(folder.path().join("listed.txt"), listed)?;
-        let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
-        made.folder(folder.path()).args(["lock", "main.py", "-r", "listed.txt"]).run()
+        let result = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        result.folder(folder.path()).args(["lock", "main.py", "-r", "listed.txt"]).run()
     };
-    for (listed, told) in [
+    for (listed, expected) in [
         (format!("{name} --hash=sha256:{zeros}\n"), "none of the hashes"),
         (format!("six --hash=sha256:{zeros}\n"), "is built in"),
     ] {
-        let made = make(&listed)?;
-        ensure!(made.code == Some(125) && made.stderr_text().contains(told), "{listed} {}", made.stderr_text());
+        let result = create_lock(&listed)?;
+        ensure!(
+            result.code == Some(125) && result.stderr_text().contains(expected),
+            "{listed} {}",
+            result.stderr_text()
+        );
         ensure!(!folder.path().join("main.py.lock").exists(), "{listed}");
     }
-    let made = make(&format!("{name} --hash=sha256:{zeros} --hash=sha256:{}\n", offered.announced))?;
-    ensure!(made.code == Some(0), "{}", made.stderr_text());
+    let result = create_lock(&format!("{name} --hash=sha256:{zeros} --hash=sha256:{}\n", index_file.announced_sha256))?;
+    ensure!(result.code == Some(0), "{}", result.stderr_text());
     Ok(())
 }
 
-fn unasked(kit: &Kit) -> Result<()> {
+fn reports_unused_lock(kit: &Kit) -> Result<()> {
     let name = unique("unasked");
     let index = Index::of([pure(&name, "1", &[], &[("unasked_module.py", "")])])?;
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("main.py"), "print(1)\n")?;
-    let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
-    let made = made.folder(folder.path()).args(["lock", "main.py", "--with", &name]).run()?;
-    ensure!(made.code == Some(0), "{}", made.stderr_text());
+    let result = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+    let result = result.folder(folder.path()).args(["lock", "main.py", "--with", &name]).run()?;
+    ensure!(result.code == Some(0), "{}", result.stderr_text());
     let job = || run(kit, &index).folder(folder.path());
-    let said = refused(job().arg("main.py"), "invalid_request")?;
-    let told = format!("main.py.lock was created for {name}, but no packages are requested");
-    ensure!(said.contains(&told) && said.contains(&format!("--with {name}, or remove the lock file")), "{said}");
-    ensure!(printed(job().args(["--with", &name, "main.py"]))? == "1\n");
+    let output = run_expecting_failure(job().arg("main.py"), "invalid_request")?;
+    let expected = format!("main.py.lock was created for {name}, but no packages are requested");
+    ensure!(
+        output.contains(&expected) && output.contains(&format!("--with {name}, or remove the lock file")),
+        "{output}"
+    );
+    ensure!(run_successfully(job().args(["--with", &name, "main.py"]))? == "1\n");
     // A file of that name without codebox's format is ignored.
     std::fs::write(folder.path().join("main.py.lock"), "")?;
-    ensure!(printed(job().arg("main.py"))? == "1\n");
+    ensure!(run_successfully(job().arg("main.py"))? == "1\n");
     Ok(())
 }

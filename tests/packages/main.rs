@@ -1,7 +1,6 @@
 //! Packages of Python programs, from well-behaved and hostile indexes on the loopback interface.
 
 mod building;
-mod built;
 mod containers;
 mod hostile;
 mod index;
@@ -10,10 +9,11 @@ mod names;
 mod offline;
 mod pure;
 mod real;
+mod sdist_source;
 mod tiers;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Codebox, Kit, Ran, is_required};
+use codebox_testkit::{Codebox, Kit, ProcessResult, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use index::Index;
@@ -64,18 +64,18 @@ pub fn without_engines(codebox: Codebox) -> Codebox {
 }
 
 /// Runs a program that must succeed and returns its output.
-pub fn printed(codebox: Codebox) -> Result<String> {
-    let ran = codebox.run()?;
-    let report = ran.report()?;
-    ensure!(report.kind() == "ok", "{}\n{}", ran.stdout_text(), ran.stderr_text());
+pub fn run_successfully(codebox: Codebox) -> Result<String> {
+    let result = codebox.run()?;
+    let report = result.report()?;
+    ensure!(report.kind() == "ok", "{}\n{}", result.stdout_text(), result.stderr_text());
     Ok(report.stdout().to_owned())
 }
 
 /// Runs a program that must fail with this kind and returns the report's text.
-pub fn refused(codebox: Codebox, kind: &str) -> Result<String> {
-    let ran: Ran = codebox.run()?;
-    ensure!(!ran.hung, "it hung");
-    let said = ran.stdout_text();
-    ensure!(ran.report()?.kind() == kind, "not {kind}: {said}\n{}", ran.stderr_text());
-    Ok(said)
+pub fn run_expecting_failure(codebox: Codebox, kind: &str) -> Result<String> {
+    let result: ProcessResult = codebox.run()?;
+    ensure!(!result.timed_out, "it hung");
+    let output = result.stdout_text();
+    ensure!(result.report()?.kind() == kind, "not {kind}: {output}\n{}", result.stderr_text());
+    Ok(output)
 }

@@ -4,18 +4,18 @@ use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
 
 use crate::index::{Index, pure, unique};
-use crate::{Case, printed, refused, run};
+use crate::{Case, run, run_expecting_failure, run_successfully};
 
 pub const CASES: &[Case] = &[
-    ("whatever_is_no_name_is_refused_before_anybody_is_asked", no_names),
-    ("a_crowd_is_refused_before_anybody_is_asked", crowd),
-    ("one_index_answers_for_a_name", one_index),
-    ("a_made_up_name_is_not_found", made_up),
-    ("a_project_only_narrows", narrowed),
-    ("a_package_that_nobody_asked_for_is_named", unnamed),
+    ("rejects_invalid_names", rejects_invalid_names),
+    ("rejects_too_many_packages", rejects_too_many_packages),
+    ("uses_one_index_per_name", uses_one_index_per_name),
+    ("reports_unknown_name", reports_unknown_name),
+    ("project_only_narrows", project_only_narrows),
+    ("names_missing_package", names_missing_package),
 ];
 
-fn no_names(kit: &Kit) -> Result<()> {
+fn rejects_invalid_names(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     for name in [
         "-r/etc/passwd",
@@ -30,27 +30,28 @@ fn no_names(kit: &Kit) -> Result<()> {
         "x;y",
         "",
     ] {
-        let said = refused(run(kit, &index).arg(format!("--with={name}")).args(["-c", "1"]), "invalid_request")?;
-        ensure!(said.contains("invalid package"), "{name:?}: {said}");
+        let output =
+            run_expecting_failure(run(kit, &index).arg(format!("--with={name}")).args(["-c", "1"]), "invalid_request")?;
+        ensure!(output.contains("invalid package"), "{name:?}: {output}");
     }
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }
 
-fn unnamed(kit: &Kit) -> Result<()> {
+fn names_missing_package(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let code = "import sys, json\ntry:\n    import polars\nexcept ImportError: pass\nimport cv2\n";
-    let said = run(kit, &index).args(["-c", code]).run()?;
-    let report = said.report()?;
+    let output = run(kit, &index).args(["-c", code]).run()?;
+    let report = output.report()?;
     ensure!(report.missing() == ["the module cv2"], "{:?}", report.missing());
     let hint = report.at("/missing/0/hint").as_str().unwrap_or_default().to_owned();
     ensure!(hint.contains("line 5") && hint.contains("--with opencv-python"), "{hint}");
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }
 
 /// Each kind of list alone exceeds the bound, and so do two lists together that are each within it.
-fn crowd(kit: &Kit) -> Result<()> {
+fn rejects_too_many_packages(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let folder = kit.folder()?;
     let names = |from: usize, count: usize| (from..from + count).map(|number| format!("cbt-crowd-{number}"));
@@ -65,18 +66,18 @@ fn crowd(kit: &Kit) -> Result<()> {
         job().args(["-r", "many.txt", "-c", "print(1)"]),
         job().args(["-r", "half.txt"]).args(with(names(300, 201).collect())).args(["-c", "print(1)"]),
     ] {
-        let said = refused(job, "invalid_request")?;
-        ensure!(said.contains("at most 500"), "{said}");
+        let output = run_expecting_failure(job, "invalid_request")?;
+        ensure!(output.contains("at most 500"), "{output}");
     }
     // Duplicate requirements count once; this package is built in.
     let same: Vec<String> = (0..300).map(|number| format!("six>=0.{number}")).collect();
     std::fs::write(folder.path().join("same.txt"), same.join("\n"))?;
-    ensure!(printed(job().args(["-r", "same.txt", "-c", &script(same)]))? == "1\n");
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    ensure!(run_successfully(job().args(["-r", "same.txt", "-c", &script(same)]))? == "1\n");
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }
 
-fn one_index(kit: &Kit) -> Result<()> {
+fn uses_one_index_per_name(kit: &Kit) -> Result<()> {
     let name = unique("twice");
     let module = name.replace('-', "_");
     let file = format!("{module}.py");
@@ -84,37 +85,44 @@ fn one_index(kit: &Kit) -> Result<()> {
     let theirs = Index::of([pure(&name, "99.0", &[], &[(&file, "VALUE = 'theirs'\n")])])?;
     let program = format!("import {module}\nprint({module}.VALUE)");
     let job = run(kit, &theirs).env("UV_INDEX", ours.address.as_str());
-    ensure!(printed(job.args(["--with", &name, "-c", &program]))? == "ours\n");
-    ensure!(theirs.seen().iter().all(|path| !path.contains(&module)), "{:?}", theirs.seen());
-    let wanted = format!("{name}>=2");
+    ensure!(run_successfully(job.args(["--with", &name, "-c", &program]))? == "ours\n");
+    ensure!(theirs.requests().iter().all(|path| !path.contains(&module)), "{:?}", theirs.requests());
+    let requirement = format!("{name}>=2");
     let job = run(kit, &theirs).env("UV_INDEX", ours.address.as_str());
-    refused(job.args(["--with", &wanted, "-c", "1"]), "install_failed")?;
+    run_expecting_failure(job.args(["--with", &requirement, "-c", "1"]), "install_failed")?;
     Ok(())
 }
 
-fn made_up(kit: &Kit) -> Result<()> {
+fn reports_unknown_name(kit: &Kit) -> Result<()> {
     let index = Index::of([pure("requests", "2.0", &[], &[])])?;
-    let said = refused(run(kit, &index).args(["--with", "reqeusts", "-c", "print(1)"]), "install_failed")?;
-    ensure!(said.contains("reqeusts") && said.contains("did you mean requests"), "{said}");
+    let output =
+        run_expecting_failure(run(kit, &index).args(["--with", "reqeusts", "-c", "print(1)"]), "install_failed")?;
+    ensure!(output.contains("reqeusts") && output.contains("did you mean requests"), "{output}");
     // All unknown names are reported, and none is suggested for another.
-    let said = refused(run(kit, &index).args(["--with=zqxfoo", "--with=zqxfoa", "-c", "1"]), "install_failed")?;
-    ensure!(said.contains("zqxfoa, zqxfoo") && !said.contains("did you mean"), "{said}");
-    ensure!(!index.seen().iter().any(|path| path.contains("/files/")), "{:?}", index.seen());
-    let said = refused(run(kit, &index).args(["--with", "requests==99.0", "-c", "1"]), "install_failed")?;
-    ensure!(said.contains("there is no version of requests==99.0"), "{said}");
+    let output =
+        run_expecting_failure(run(kit, &index).args(["--with=zqxfoo", "--with=zqxfoa", "-c", "1"]), "install_failed")?;
+    ensure!(output.contains("zqxfoa, zqxfoo") && !output.contains("did you mean"), "{output}");
+    ensure!(!index.requests().iter().any(|path| path.contains("/files/")), "{:?}", index.requests());
+    let output =
+        run_expecting_failure(run(kit, &index).args(["--with", "requests==99.0", "-c", "1"]), "install_failed")?;
+    ensure!(output.contains("there is no version of requests==99.0"), "{output}");
     Ok(())
 }
 
-fn narrowed(kit: &Kit) -> Result<()> {
+fn project_only_narrows(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let folder = kit.folder()?;
     let project = folder.path().join("codebox.toml");
     std::fs::write(&project, "[packages]\nallow = ['rich']\n")?;
-    let said = refused(run(kit, &index).folder(folder.path()).args(["--with", "six", "-c", "1"]), "denied")?;
-    ensure!(said.contains("six"), "{said}");
+    let output =
+        run_expecting_failure(run(kit, &index).folder(folder.path()).args(["--with", "six", "-c", "1"]), "denied")?;
+    ensure!(output.contains("six"), "{output}");
     std::fs::write(&project, format!("[packages]\nindex = '{}'\n", index.address))?;
-    let said = refused(run(kit, &index).folder(folder.path()).args(["--with", "six", "-c", "1"]), "invalid_request")?;
-    ensure!(said.contains("a project cannot choose"), "{said}");
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    let output = run_expecting_failure(
+        run(kit, &index).folder(folder.path()).args(["--with", "six", "-c", "1"]),
+        "invalid_request",
+    )?;
+    ensure!(output.contains("a project cannot choose"), "{output}");
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }

@@ -8,20 +8,21 @@ use codebox_testkit::Kit;
 use serde_json::Value;
 
 use crate::index::{Index, pure, unique};
-use crate::{Case, refused, run, without_engines};
+use crate::{Case, run, run_expecting_failure, without_engines};
 
-pub const CASES: &[Case] = &[("a_network_that_is_switched_off_is_named", named), ("an_old_answer_serves", old_answer)];
+pub const CASES: &[Case] =
+    &[("reports_disabled_network", reports_disabled_network), ("uses_cached_resolution", uses_cached_resolution)];
 
-fn named(kit: &Kit) -> Result<()> {
+fn reports_disabled_network(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let job = run(kit, &index).env("UV_OFFLINE", "1").args(["--with", &unique("unseen"), "-c", "print(1)"]);
-    let said = refused(job, "engine_unavailable")?;
-    ensure!(said.contains("UV_OFFLINE") && said.contains("cbt-unseen"), "{said}");
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    let output = run_expecting_failure(job, "engine_unavailable")?;
+    ensure!(output.contains("UV_OFFLINE") && output.contains("cbt-unseen"), "{output}");
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }
 
-fn old_answer(kit: &Kit) -> Result<()> {
+fn uses_cached_resolution(kit: &Kit) -> Result<()> {
     let name = unique("old");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
@@ -31,39 +32,39 @@ fn old_answer(kit: &Kit) -> Result<()> {
     let packages = home.path().join("cache/packages");
     let program = format!("import {module}\nprint({module}.VALUE)");
     let address = index.address.clone();
-    let notes = |offline: &str| -> Result<usize> {
+    let run_and_count_notes = |offline: &str| -> Result<usize> {
         let job = without_engines(kit.run_json().env("UV_DEFAULT_INDEX", address.as_str())).home(home.path());
         let job = job.env("UV_HTTP_RETRIES", "0").env("UV_OFFLINE", offline);
-        let ran = job.args(["--with", &name, "-c", &program]).run()?;
-        ensure!(ran.report()?.stdout() == "7\n", "{}\n{}", ran.stdout_text(), ran.stderr_text());
-        Ok(ran.stderr_text().matches("using the previously resolved packages").count())
+        let result = job.args(["--with", &name, "-c", &program]).run()?;
+        ensure!(result.report()?.stdout() == "7\n", "{}\n{}", result.stdout_text(), result.stderr_text());
+        Ok(result.stderr_text().matches("using the previously resolved packages").count())
     };
-    ensure!(notes("0")? == 0);
-    let asked = index.seen().len();
-    age(&packages)?;
+    ensure!(run_and_count_notes("0")? == 0);
+    let request_count = index.requests().len();
+    age_responses(&packages)?;
     fs::remove_dir_all(packages.join("index"))?;
-    ensure!(notes("1")? == 1, "it is told of once");
-    ensure!(index.seen().len() == asked, "{:?}", index.seen());
+    ensure!(run_and_count_notes("1")? == 1, "it is told of once");
+    ensure!(index.requests().len() == request_count, "{:?}", index.requests());
     // For a while, neither the query nor the note is repeated.
-    ensure!(notes("1")? == 0);
+    ensure!(run_and_count_notes("1")? == 0);
     // The result is the same if the index does not respond.
-    age(&packages)?;
+    age_responses(&packages)?;
     drop(index);
-    ensure!(notes("0")? == 1, "it is told of once");
+    ensure!(run_and_count_notes("0")? == 1, "it is told of once");
     Ok(())
 }
 
 /// Dates every cached response back by two days.
-fn age(packages: &Path) -> Result<()> {
-    let mut aged = 0;
+fn age_responses(packages: &Path) -> Result<()> {
+    let mut aged_responses = 0;
     for entry in fs::read_dir(packages.join("remembered"))? {
         let path = entry?.path();
-        let mut kept: Value = serde_json::from_slice(&fs::read(&path)?)?;
-        let at = kept["at"].as_u64().context("an answer has no time")?;
-        kept["at"] = (at - 2 * 24 * 60 * 60).into();
-        fs::write(&path, kept.to_string())?;
-        aged += 1;
+        let mut response: Value = serde_json::from_slice(&fs::read(&path)?)?;
+        let time = response["at"].as_u64().context("an answer has no time")?;
+        response["at"] = (time - 2 * 24 * 60 * 60).into();
+        fs::write(&path, response.to_string())?;
+        aged_responses += 1;
     }
-    ensure!(aged > 0, "no answer is kept");
+    ensure!(aged_responses > 0, "no answer is kept");
     Ok(())
 }

@@ -3,23 +3,23 @@
 use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
 
-use crate::index::{Index, Manner, pure, unique};
-use crate::{Case, printed, refused, run, without_engines};
+use crate::index::{Behaviour, Index, pure, unique};
+use crate::{Case, run, run_expecting_failure, run_successfully, without_engines};
 
 pub const CASES: &[Case] = &[
-    ("a_package_and_what_it_needs_are_there", there),
-    ("the_second_run_asks_nobody", second),
-    ("what_is_built_in_serves", built_in),
-    ("a_file_lists_packages", listed),
-    ("a_script_lists_packages", script),
-    ("nothing_of_it_can_be_changed", unchanged),
-    ("the_standard_library_comes_first", library_first),
-    ("packages_are_listed_and_pruned", kept),
-    ("what_is_being_chosen_from_is_not_pruned", beside),
-    ("a_client_loads_without_a_grant_and_reaches_nobody", client),
+    ("installs_package_and_requirements", installs_package_and_requirements),
+    ("second_run_sends_no_requests", second_run_sends_no_requests),
+    ("uses_built_in_packages", uses_built_in_packages),
+    ("reads_requirements_file", listed),
+    ("reads_script_block", reads_script_block),
+    ("packages_are_read_only", packages_are_read_only),
+    ("standard_library_takes_precedence", standard_library_takes_precedence),
+    ("lists_packages", lists_packages),
+    ("prune_waits_for_running_resolution", prune_waits_for_running_resolution),
+    ("loads_client_without_grant", loads_client_without_grant),
 ];
 
-fn there(kit: &Kit) -> Result<()> {
+fn installs_package_and_requirements(kit: &Kit) -> Result<()> {
     let (name, need) = (unique("top"), unique("need"));
     let (module, inner) = (name.replace('-', "_"), need.replace('-', "_"));
     let text = format!("from {inner}.deep import VALUE\ndef hello():\n    return VALUE + 1\n");
@@ -38,79 +38,79 @@ fn there(kit: &Kit) -> Result<()> {
          import os\n\
          print(os.path.exists({module}.__spec__.cached), {module}.__file__)"
     );
-    let ran = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
-    let report = ran.report()?;
-    ensure!(report.kind() == "ok", "{}", ran.stdout_text());
+    let result = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
+    let report = result.report()?;
+    ensure!(report.kind() == "ok", "{}", result.stdout_text());
     let expected = format!("42 1.2 2.1\nTrue /usr/local/lib/codebox/site-packages/{module}/__init__.py\n");
     ensure!(report.stdout() == expected, "{}", report.stdout());
-    ensure!(report.at("/provenance/isolation") == "wasm", "{}", ran.stdout_text());
+    ensure!(report.at("/provenance/isolation") == "wasm", "{}", result.stdout_text());
     Ok(())
 }
 
-fn second(kit: &Kit) -> Result<()> {
+fn second_run_sends_no_requests(kit: &Kit) -> Result<()> {
     let name = unique("kept");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
     let program = format!("import {module}\nprint({module}.VALUE)");
     let job = || run(kit, &index).args(["--with", &name, "-c", &program]);
-    ensure!(printed(job())? == "7\n");
-    let before = index.seen().len();
-    ensure!(printed(job())? == "7\n");
-    ensure!(printed(job().env("UV_OFFLINE", "1"))? == "7\n");
-    ensure!(index.seen().len() == before, "{:?}", index.seen());
+    ensure!(run_successfully(job())? == "7\n");
+    let before = index.requests().len();
+    ensure!(run_successfully(job())? == "7\n");
+    ensure!(run_successfully(job().env("UV_OFFLINE", "1"))? == "7\n");
+    ensure!(index.requests().len() == before, "{:?}", index.requests());
     let address = index.address.clone();
     drop(index);
     let job = without_engines(kit.run_json().env("UV_DEFAULT_INDEX", address));
-    ensure!(printed(job.args(["--with", &name, "-c", &program]))? == "7\n");
+    ensure!(run_successfully(job.args(["--with", &name, "-c", &program]))? == "7\n");
     Ok(())
 }
 
-fn built_in(kit: &Kit) -> Result<()> {
+fn uses_built_in_packages(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let program = "import six, numpy\nprint(numpy.arange(3).sum())";
-    ensure!(printed(run(kit, &index).args(["--with", "numpy>=2", "--with", "six", "-c", program]))? == "3\n");
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
-    let said = refused(run(kit, &index).args(["--with", "six<1", "-c", "1"]), "install_failed")?;
-    ensure!(said.contains("six"), "{said}");
+    ensure!(run_successfully(run(kit, &index).args(["--with", "numpy>=2", "--with", "six", "-c", program]))? == "3\n");
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
+    let output = run_expecting_failure(run(kit, &index).args(["--with", "six<1", "-c", "1"]), "install_failed")?;
+    ensure!(output.contains("six"), "{output}");
     Ok(())
 }
 
 fn listed(kit: &Kit) -> Result<()> {
     let name = unique("listed");
     let module = name.replace('-', "_");
-    let offered = pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")]);
-    let index = Index::of([offered.clone()])?;
+    let index_file = pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")]);
+    let index = Index::of([index_file.clone()])?;
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("requirements.txt"), format!("# all\n{name} == 1  # this one\n"))?;
     let job = || run(kit, &index).folder(folder.path());
     let program = format!("import {module}\nprint({module}.VALUE)");
-    ensure!(printed(job().args(["-r", "requirements.txt", "-c", &program]))? == "7\n");
+    ensure!(run_successfully(job().args(["-r", "requirements.txt", "-c", &program]))? == "7\n");
     // Listed hashes are enforced, wherever in the line they are.
     let zeros = "0".repeat(64);
     for (hashes, serves) in [
-        (format!(" --hash=sha256:{}", offered.announced), true),
-        (format!(" \\\n  --hash=sha256:{zeros} \\\n  --hash=sha256:{}", offered.announced), true),
+        (format!(" --hash=sha256:{}", index_file.announced_sha256), true),
+        (format!(" \\\n  --hash=sha256:{zeros} \\\n  --hash=sha256:{}", index_file.announced_sha256), true),
         (format!(" --hash=sha256:{zeros}"), false),
         (format!(" \\\n  --hash=sha256:{zeros}"), false),
     ] {
         std::fs::write(folder.path().join("hashed.txt"), format!("{name}==1{hashes}\n"))?;
         let job = job().args(["-r", "hashed.txt", "-c", &program]);
         match serves {
-            true => ensure!(printed(job)? == "7\n"),
-            false => ensure!(refused(job, "install_failed")?.contains("none of the hashes"), "{hashes}"),
+            true => ensure!(run_successfully(job)? == "7\n"),
+            false => ensure!(run_expecting_failure(job, "install_failed")?.contains("none of the hashes"), "{hashes}"),
         }
     }
     // A built-in package has no hash and does not satisfy a listed one.
     std::fs::write(folder.path().join("built_in.txt"), format!("six --hash=sha256:{zeros}\n"))?;
-    let said = refused(job().args(["-r", "built_in.txt", "-c", "import six"]), "install_failed")?;
-    ensure!(said.contains("six") && said.contains("is built in"), "{said}");
+    let output = run_expecting_failure(job().args(["-r", "built_in.txt", "-c", "import six"]), "install_failed")?;
+    ensure!(output.contains("six") && output.contains("is built in"), "{output}");
     std::fs::write(folder.path().join("bad.txt"), format!("{name}\n--index-url http://127.0.0.1:1/\n"))?;
-    let said = refused(job().args(["-r", "bad.txt", "-c", "1"]), "invalid_request")?;
-    ensure!(said.contains("bad.txt: line 2"), "{said}");
+    let output = run_expecting_failure(job().args(["-r", "bad.txt", "-c", "1"]), "invalid_request")?;
+    ensure!(output.contains("bad.txt: line 2"), "{output}");
     Ok(())
 }
 
-fn script(kit: &Kit) -> Result<()> {
+fn reads_script_block(kit: &Kit) -> Result<()> {
     let name = unique("script");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
@@ -120,11 +120,11 @@ fn script(kit: &Kit) -> Result<()> {
          import {module}\nprint({module}.VALUE)\n"
     );
     std::fs::write(folder.path().join("main.py"), text)?;
-    ensure!(printed(run(kit, &index).folder(folder.path()).arg("main.py"))? == "7\n");
+    ensure!(run_successfully(run(kit, &index).folder(folder.path()).arg("main.py"))? == "7\n");
     Ok(())
 }
 
-fn unchanged(kit: &Kit) -> Result<()> {
+fn packages_are_read_only(kit: &Kit) -> Result<()> {
     let name = unique("fixed");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
@@ -137,24 +137,24 @@ fn unchanged(kit: &Kit) -> Result<()> {
          \x20           lambda: os.link({module}.__file__, '/work/x'), lambda: os.rename({module}.__file__, '/work/y')):\n\
          \x20   try:\n        act()\n    except OSError:\n        continue\n    print('changed')\nprint('done')"
     );
-    ensure!(printed(run(kit, &index).args(["--with", &name, "-c", &attack]))? == "done\n");
+    ensure!(run_successfully(run(kit, &index).args(["--with", &name, "-c", &attack]))? == "done\n");
     let program = format!("import {module}\nprint({module}.VALUE)");
-    ensure!(printed(run(kit, &index).args(["--with", &name, "-c", &program]))? == "7\n");
+    ensure!(run_successfully(run(kit, &index).args(["--with", &name, "-c", &program]))? == "7\n");
     Ok(())
 }
 
-fn library_first(kit: &Kit) -> Result<()> {
+fn standard_library_takes_precedence(kit: &Kit) -> Result<()> {
     let name = unique("shadow");
     let module = name.replace('-', "_");
-    let bad = "raise SystemExit('it ran')\n";
+    let shadowing_module = "raise SystemExit('it ran')\n";
     let index = Index::of([pure(
         &name,
         "1",
         &[],
         &[
-            ("json.py", bad),
-            ("sitecustomize.py", bad),
-            ("usercustomize.py", bad),
+            ("json.py", shadowing_module),
+            ("sitecustomize.py", shadowing_module),
+            ("usercustomize.py", shadowing_module),
             ("evil.pth", "import sys; sys.exit('it ran')\n"),
             (&format!("{module}.py"), "import json\nVALUE = json.dumps(7)\n"),
             (&format!("{module}-1.data/scripts/python3"), "#!/bin/sh\nexit 9\n"),
@@ -166,20 +166,23 @@ fn library_first(kit: &Kit) -> Result<()> {
         "import {module}, {module}_more, os\nprint({module}.VALUE, {module}_more.VALUE)\n\
          print(sorted(n for n in os.listdir(os.path.dirname({module}.__file__)) if 'dist-info' not in n and n != '__pycache__'))"
     );
-    let said = printed(run(kit, &index).args(["--with", &name, "-c", &program]))?;
+    let output = run_successfully(run(kit, &index).args(["--with", &name, "-c", &program]))?;
     let expected = format!("7 8\n['{module}.py', '{module}_more.py', 'json.py']\n");
     let mut names: Vec<String> = vec!["json.py".to_owned(), format!("{module}.py"), format!("{module}_more.py")];
     names.sort();
-    ensure!(said.starts_with("7 8\n") && names.iter().all(|name| said.contains(name.as_str())), "{said} {expected}");
-    ensure!(!said.contains("customize") && !said.contains(".pth") && !said.contains("python3"), "{said}");
+    ensure!(
+        output.starts_with("7 8\n") && names.iter().all(|name| output.contains(name.as_str())),
+        "{output} {expected}"
+    );
+    ensure!(!output.contains("customize") && !output.contains(".pth") && !output.contains("python3"), "{output}");
     Ok(())
 }
 
-fn kept(kit: &Kit) -> Result<()> {
+fn lists_packages(kit: &Kit) -> Result<()> {
     let name = unique("list");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
-    printed(run(kit, &index).args(["--with", &name, "-c", "1"]))?;
+    run_successfully(run(kit, &index).args(["--with", &name, "-c", "1"]))?;
     let shown = kit.codebox().args(["packages", "show", &name]).run()?;
     ensure!(shown.stdout_text().contains("wasm-3.15"), "{} {}", shown.stdout_text(), shown.stderr_text());
     let listed = kit.codebox().args(["packages", "list"]).run()?;
@@ -187,25 +190,25 @@ fn kept(kit: &Kit) -> Result<()> {
     // The list is sorted by name, regardless of the case of file names.
     let (small, large) = (unique("order-a"), unique("order-b").to_uppercase());
     let index = Index::of([pure(&small, "1", &[], &[]), pure(&large, "1", &[], &[])])?;
-    printed(run(kit, &index).args(["--with", &small, "--with", &large, "-c", "1"]))?;
+    run_successfully(run(kit, &index).args(["--with", &small, "--with", &large, "-c", "1"]))?;
     let listed = kit.codebox().args(["packages", "list"]).run()?.stdout_text();
-    let place = |name: &str| listed.find(&name.replace('-', "_"));
-    ensure!(place(&small).is_some() && place(&small) < place(&large), "{listed}");
+    let position = |name: &str| listed.find(&name.replace('-', "_"));
+    ensure!(position(&small).is_some() && position(&small) < position(&large), "{listed}");
     let none = kit.codebox().args(["packages", "show", "cbt-nothing-like-it"]).run()?;
     ensure!(none.code != Some(0));
     Ok(())
 }
 
 /// `packages prune` waits for a run that is still querying an index.
-fn beside(kit: &Kit) -> Result<()> {
+fn prune_waits_for_running_resolution(kit: &Kit) -> Result<()> {
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), "podman", "")?;
-    let index = Index::answering([], Manner::Slowly)?;
+    let index = Index::with_behaviour([], Behaviour::Dripping)?;
     let job = run(kit, &index).home(home.path()).env("UV_HTTP_TIMEOUT", "3").env("UV_HTTP_RETRIES", "0");
     let job = job.args(["--with", &unique("beside"), "-c", "print(1)"]);
     let pruned = std::thread::scope(|scope| {
-        let running = scope.spawn(|| refused(job, "engine_unavailable"));
-        while index.seen().is_empty() && !running.is_finished() {
+        let running = scope.spawn(|| run_expecting_failure(job, "engine_unavailable"));
+        while index.requests().is_empty() && !running.is_finished() {
             std::thread::yield_now();
         }
         let pruned = kit.codebox().home(home.path()).args(["packages", "prune"]).run();
@@ -218,7 +221,7 @@ fn beside(kit: &Kit) -> Result<()> {
 }
 
 /// Many packages with a network client import network modules even if only a part of the package needs them.
-fn client(kit: &Kit) -> Result<()> {
+fn loads_client_without_grant(kit: &Kit) -> Result<()> {
     let name = unique("client");
     let module = name.replace('-', "_");
     let text = "import socket, ssl, http.client\nVALUE = ssl.create_default_context().verify_mode.name\n\
@@ -228,9 +231,9 @@ fn client(kit: &Kit) -> Result<()> {
     let program = format!(
         "import {module}\nprint({module}.VALUE)\ntry:\n    {module}.call({port})\nexcept OSError as error:\n    print(type(error).__name__)"
     );
-    let ran = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
-    ensure!(ran.report()?.stdout() == "CERT_REQUIRED\nPermissionError\n", "{}", ran.stdout_text());
+    let result = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
+    ensure!(result.report()?.stdout() == "CERT_REQUIRED\nPermissionError\n", "{}", result.stdout_text());
     // A program without packages does not get the `ssl` module.
-    refused(run(kit, &index).args(["-c", "import ssl"]), "guest_error")?;
+    run_expecting_failure(run(kit, &index).args(["-c", "import ssl"]), "guest_error")?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Kit, Report, engine_answers, is_required};
+use codebox_testkit::{Kit, Report, check_engine, is_required};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use programs::{PROGRAMS, Program};
@@ -23,31 +23,32 @@ use table::{Row, Table};
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Shared environment of the trials.
-struct Ground {
+struct TestEnvironment {
     home: PathBuf,
     /// Versions of Python in WebAssembly and in containers.
     pythons: [String; 2],
 }
 
-type Shared = Arc<LazyLock<Result<Ground, String>, Box<dyn FnOnce() -> Result<Ground, String> + Send>>>;
+type Shared =
+    Arc<LazyLock<Result<TestEnvironment, String>, Box<dyn FnOnce() -> Result<TestEnvironment, String> + Send>>>;
 
 pub fn trials(kit: &Kit, ready: &Result<(), String>) -> Vec<Trial> {
-    let (making, wasm) = (kit.clone(), ready.clone());
-    let ground: Shared = Arc::new(LazyLock::new(Box::new(move || {
+    let (kit_to_prepare, wasm) = (kit.clone(), ready.clone());
+    let test_env: Shared = Arc::new(LazyLock::new(Box::new(move || {
         wasm?;
-        ground(&making).map_err(|error| format!("{error:#}"))
+        test_env(&kit_to_prepare).map_err(|error| format!("{error:#}"))
     })));
     let table = Table::default();
     let trial = |program: &'static Program| {
-        let (kit, ground, table) = (kit.clone(), Arc::clone(&ground), table.clone());
+        let (kit, test_env, table) = (kit.clone(), Arc::clone(&test_env), table.clone());
         Trial::ignorable_test(format!("real::{}", program.0), move || {
-            if !are_asked_for() {
+            if !are_requested() {
                 return Ok(Completion::ignored_with("CODEBOX_REAL does not name pypi"));
             }
-            match &**ground {
-                Err(reason) => without(reason),
-                Ok(ground) => {
-                    tried(&kit, ground, program, &table).map_err(|error| Failed::from(format!("{error:#}")))?
+            match &**test_env {
+                Err(reason) => unavailable(reason),
+                Ok(test_env) => {
+                    run_program(&kit, test_env, program, &table).map_err(|error| Failed::from(format!("{error:#}")))?
                 }
             }
         })
@@ -55,68 +56,72 @@ pub fn trials(kit: &Kit, ready: &Result<(), String>) -> Vec<Trial> {
     PROGRAMS.iter().map(trial).collect()
 }
 
-fn are_asked_for() -> bool {
+fn are_requested() -> bool {
     std::env::var("CODEBOX_REAL").is_ok_and(|names| names.split(',').any(|name| name == "pypi"))
 }
 
-fn without(reason: &str) -> Result<Completion, Failed> {
+fn unavailable(reason: &str) -> Result<Completion, Failed> {
     if is_required("pypi") { Err(reason.into()) } else { Ok(Completion::ignored_with(reason)) }
 }
 
-fn ground(kit: &Kit) -> Result<Ground> {
-    let docker = engine_answers(kit, "docker");
+fn test_env(kit: &Kit) -> Result<TestEnvironment> {
+    let docker = check_engine(kit, "docker");
     let engine = if docker.is_ok() { "docker" } else { "podman" };
     if docker.is_err() {
-        engine_answers(kit, engine)?;
+        check_engine(kit, engine)?;
     }
     let home = kit.temporary().join("packages-home");
     fs::create_dir_all(&home)?;
     kit.home_with_engine(&home, engine, "")?;
     let python = |isolation: &str| {
-        let ask = ["run", "--isolation", isolation, "--lang", "python", "-c"];
-        let said =
-            kit.codebox().home(&home).args(ask).arg("import sys; print(*sys.version_info[:2], sep='.')").run()?;
-        ensure!(said.code == Some(0), "{isolation} does not tell its Python: {}", said.stderr_text());
-        Ok(said.stdout_text().trim().to_owned())
+        let python_args = ["run", "--isolation", isolation, "--lang", "python", "-c"];
+        let output = kit
+            .codebox()
+            .home(&home)
+            .args(python_args)
+            .arg("import sys; print(*sys.version_info[:2], sep='.')")
+            .run()?;
+        ensure!(output.code == Some(0), "{isolation} does not tell its Python: {}", output.stderr_text());
+        Ok(output.stdout_text().trim().to_owned())
     };
     let pythons = [python("wasm")?, python("container")?];
-    Ok(Ground { home, pythons })
+    Ok(TestEnvironment { home, pythons })
 }
 
 /// Runs the program and records its tier; the inner error means that the index is unreachable.
-fn tried(
+fn run_program(
     kit: &Kit,
-    ground: &Ground,
+    test_env: &TestEnvironment,
     (name, program, expected): &'static Program,
     table: &Table,
 ) -> Result<Result<Completion, Failed>> {
-    let job = |words: &[&str]| {
-        let job = kit.codebox().home(&ground.home).inherit_env().deadline(DEADLINE).args(words.iter().copied());
+    let job = |arguments: &[&str]| {
+        let job = kit.codebox().home(&test_env.home).inherit_env().deadline(DEADLINE).args(arguments.iter().copied());
         job.args(["--json", "--with", name, "-c", program]).run()
     };
-    let told = job(&["explain"])?.report()?;
-    if told.kind() == "engine_unavailable" && told.json().to_string().contains("index") {
-        return Ok(without(told.at("/error/message").as_str().unwrap_or_default()));
+    let explanation = job(&["explain"])?.report()?;
+    if explanation.kind() == "engine_unavailable" && explanation.json().to_string().contains("index") {
+        return Ok(unavailable(explanation.at("/error/message").as_str().unwrap_or_default()));
     }
-    let ran = job(&["run"])?;
-    let report = ran.report()?;
+    let result = job(&["run"])?;
+    let report = result.report()?;
     let tier = match report.at("/provenance/isolation").as_str() {
-        Some("container") => format!("container, Python {}", ground.pythons[1]),
-        Some(other) => format!("{other}, Python {}", ground.pythons[0]),
+        Some("container") => format!("container, Python {}", test_env.pythons[1]),
+        Some(other) => format!("{other}, Python {}", test_env.pythons[0]),
         None => "none".to_owned(),
     };
     let runs = report.kind() == "ok" && report.stdout().trim_end() == *expected;
-    let why_not = (!runs).then(|| reason(&report));
-    let row = Row { tier, why: why(&told), why_not };
-    table.settle(name, &row)?;
+    let failure = (!runs).then(|| reason(&report));
+    let row = Row { tier, tier_reason: tier_reason(&explanation), failure };
+    table.compare_or_write(name, &row)?;
     // A documented failure matches the page; it still fails this test unless the package cannot be installed.
-    ensure!(runs || report.kind() == "install_failed", "{} {}", ran.stdout_text(), ran.stderr_text());
+    ensure!(runs || report.kind() == "install_failed", "{} {}", result.stdout_text(), result.stderr_text());
     Ok(Ok(Completion::Completed))
 }
 
 /// Derives the reason for the tier from the notes of the resolution.
-fn why(told: &Report) -> String {
-    let notes = told.at("/packages").as_array().map(Vec::as_slice).unwrap_or_default();
+fn tier_reason(explanation: &Report) -> String {
+    let notes = explanation.at("/packages").as_array().map(Vec::as_slice).unwrap_or_default();
     let notes: Vec<&str> = notes.iter().filter_map(serde_json::Value::as_str).collect();
     let native = notes.iter().find_map(|note| note.strip_prefix("packages that require a container: "));
     if let Some(native) = native {
@@ -134,7 +139,7 @@ fn why(told: &Report) -> String {
 }
 
 fn reason(report: &Report) -> String {
-    let said = [report.at("/error/message"), report.at("/error/value"), report.at("/kind")];
-    let said = said.iter().find_map(|said| said.as_str()).unwrap_or_default();
-    said.lines().next().unwrap_or_default().replace('|', "/").chars().take(160).collect()
+    let output = [report.at("/error/message"), report.at("/error/value"), report.at("/kind")];
+    let output = output.iter().find_map(|output| output.as_str()).unwrap_or_default();
+    output.lines().next().unwrap_or_default().replace('|', "/").chars().take(160).collect()
 }

@@ -6,59 +6,60 @@ use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
 
 use crate::index::{Index, pure, unique, wheel};
-use crate::{Case, printed, run, without_engines};
+use crate::{Case, run, run_successfully, without_engines};
 
 pub const CASES: &[Case] = &[
-    ("an_import_of_what_was_asked_for_stays_in_wasm", asked_for),
-    ("an_import_of_what_was_not_is_told_and_not_installed", not_asked_for),
-    ("the_package_that_forces_a_container_is_named", forced),
-    ("the_python_that_a_script_wants_counts_without_packages", wanted_python),
-    ("lists_the_packages_that_the_library_brings", listed),
+    ("requested_import_stays_in_wasm", requested_import_stays_in_wasm),
+    ("reports_import_without_package", reports_import_without_package),
+    ("names_package_that_forces_container", names_package_that_forces_container),
+    ("honours_requires_python", honours_requires_python),
+    ("lists_packages_of_library", lists_packages_of_library),
 ];
 
 /// `runtime.toml` lists exactly the packages and versions whose metadata is in the library.
-fn listed(kit: &Kit) -> Result<()> {
+fn lists_packages_of_library(kit: &Kit) -> Result<()> {
     let spec = codebox_wasm::RuntimeSpec::parse(include_str!("../../guest-runtimes/python/runtime.toml"))?;
     let folder = format!("data/runtimes/{}-{}/lib", spec.name, spec.version());
     let name = spec.library.as_ref().map(|(_, name)| name.as_str()).unwrap_or_default();
-    let brought = codebox_packages::built_in_of(&kit.home().join(folder).join(name))?;
-    let brought: BTreeMap<String, String> = brought.into_iter().map(|one| (one.name, one.version)).collect();
-    ensure!(brought == spec.packages, "the library has {brought:?}");
+    let library_packages = codebox_packages::read_built_in_packages(&kit.home().join(folder).join(name))?;
+    let library_packages: BTreeMap<String, String> =
+        library_packages.into_iter().map(|package| (package.name, package.version)).collect();
+    ensure!(library_packages == spec.packages, "the library has {library_packages:?}");
     Ok(())
 }
 
 /// The index has pure packages whose names are known to need sockets or native code.
-fn asked_for(kit: &Kit) -> Result<()> {
+fn requested_import_stays_in_wasm(kit: &Kit) -> Result<()> {
     let index = Index::of(
         ["requests", "yarl"].map(|name| pure(name, "99.0", &[], &[(&format!("{name}/__init__.py"), "VALUE = 7\n")])),
     )?;
     for name in ["requests", "yarl"] {
         let program = format!("import {name}\nprint({name}.VALUE)");
         let job = || without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
-        let ran = job().args(["run", "--json", "--with", name, "-c", &program]).run()?;
-        let report = ran.report()?;
-        ensure!(report.stdout() == "7\n", "{} {}", ran.stdout_text(), ran.stderr_text());
+        let result = job().args(["run", "--json", "--with", name, "-c", &program]).run()?;
+        let report = result.report()?;
+        ensure!(report.stdout() == "7\n", "{} {}", result.stdout_text(), result.stderr_text());
         let why = report.at("/provenance/reason").as_str().unwrap_or_default();
         ensure!(why.starts_with("wasm is the lightest"), "{why}");
-        let told = job().args(["explain", "--json", "--with", name, "-c", &program]).run()?.report()?;
+        let explanation = job().args(["explain", "--json", "--with", name, "-c", &program]).run()?.report()?;
         ensure!(
-            told.at("/isolation") == "wasm" && told.at("/needs").as_array().is_some_and(Vec::is_empty),
+            explanation.at("/isolation") == "wasm" && explanation.at("/needs").as_array().is_some_and(Vec::is_empty),
             "{}",
-            told.json()
+            explanation.json()
         );
-        ensure!(told.at("/packages/0") == &format!("packages: {name} 99.0"), "{}", told.json());
+        ensure!(explanation.at("/packages/0") == &format!("packages: {name} 99.0"), "{}", explanation.json());
     }
     Ok(())
 }
 
-fn not_asked_for(kit: &Kit) -> Result<()> {
+fn reports_import_without_package(kit: &Kit) -> Result<()> {
     let index = Index::of([pure("requests", "99.0", &[], &[("requests.py", "")])])?;
     let explain = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
-    let told = explain.args(["explain", "-c", "import requests"]).run()?;
-    ensure!(told.stdout_text().contains("use --with requests"), "{}", told.stdout_text());
-    let ran = run(kit, &index).args(["-c", "import requests"]).run()?;
-    ensure!(ran.report()?.kind() == "guest_error", "{}", ran.stdout_text());
-    ensure!(ran.stdout_text().contains("--with requests"), "{}", ran.stdout_text());
+    let explanation = explain.args(["explain", "-c", "import requests"]).run()?;
+    ensure!(explanation.stdout_text().contains("use --with requests"), "{}", explanation.stdout_text());
+    let result = run(kit, &index).args(["-c", "import requests"]).run()?;
+    ensure!(result.report()?.kind() == "guest_error", "{}", result.stdout_text());
+    ensure!(result.stdout_text().contains("--with requests"), "{}", result.stdout_text());
     // A dependency of a requested package counts as requested.
     let name = unique("brings");
     let both = Index::of([
@@ -66,12 +67,12 @@ fn not_asked_for(kit: &Kit) -> Result<()> {
         pure("requests", "99.0", &[], &[("requests/__init__.py", "VALUE = 7\n")]),
     ])?;
     let job = run(kit, &both).args(["--with", &name, "-c", "import requests\nprint(requests.VALUE)"]);
-    ensure!(printed(job)? == "7\n");
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    ensure!(run_successfully(job)? == "7\n");
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }
 
-fn wanted_python(kit: &Kit) -> Result<()> {
+fn honours_requires_python(kit: &Kit) -> Result<()> {
     let script = |versions: &str| {
         format!(
             "# /// script\n# requires-python = \"{versions}\"\n# [tool.uv]\n# exclude-newer = \"2020-01-01\"\n# ///\nprint(1)"
@@ -82,35 +83,43 @@ fn wanted_python(kit: &Kit) -> Result<()> {
         let job = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
         job.args(["run", "--json", "-c", &script(versions)]).run()
     };
-    let ran = job(">=3.8")?;
-    ensure!(ran.report()?.stdout() == "1\n", "{} {}", ran.stdout_text(), ran.stderr_text());
-    ensure!(ran.stderr_text().contains("[tool.uv] is ignored"), "{}", ran.stderr_text());
-    let ran = job(">=99")?;
-    ensure!(ran.report()?.kind() == "engine_unavailable", "{}", ran.stdout_text());
-    ensure!(ran.stdout_text().contains("python (>=99)"), "{}", ran.stdout_text());
+    let result = job(">=3.8")?;
+    ensure!(result.report()?.stdout() == "1\n", "{} {}", result.stdout_text(), result.stderr_text());
+    ensure!(result.stderr_text().contains("[tool.uv] is ignored"), "{}", result.stderr_text());
+    let result = job(">=99")?;
+    ensure!(result.report()?.kind() == "engine_unavailable", "{}", result.stdout_text());
+    ensure!(result.stdout_text().contains("python (>=99)"), "{}", result.stdout_text());
     // A lock that no run could use is not written.
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("main.py"), script(">=99"))?;
     let lock = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str()).folder(folder.path());
-    let made = lock.args(["lock", "main.py", "--with", "six"]).run()?;
-    ensure!(made.code == Some(125) && made.stderr_text().contains("python (>=99)"), "{}", made.stderr_text());
+    let lock_result = lock.args(["lock", "main.py", "--with", "six"]).run()?;
+    ensure!(
+        lock_result.code == Some(125) && lock_result.stderr_text().contains("python (>=99)"),
+        "{}",
+        lock_result.stderr_text()
+    );
     ensure!(!folder.path().join("main.py.lock").exists());
-    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    ensure!(index.requests().is_empty(), "{:?}", index.requests());
     Ok(())
 }
 
-fn forced(kit: &Kit) -> Result<()> {
+fn names_package_that_forces_container(kit: &Kit) -> Result<()> {
     let (name, need) = (unique("asks"), unique("native"));
     let tag = format!("cp311-cp311-manylinux_2_17_{}", std::env::consts::ARCH);
     let index = Index::of([pure(&name, "1", &[&need], &[]), wheel(&need, "1", &tag, &[], &[])])?;
     let job = || without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
-    let told = job().args(["explain", "--with", &name, "-c", "print(1)"]).run()?;
+    let explanation = job().args(["explain", "--with", &name, "-c", "print(1)"]).run()?;
     ensure!(
-        told.stdout_text().contains(&format!("packages that require a container: {need}")),
+        explanation.stdout_text().contains(&format!("packages that require a container: {need}")),
         "{}",
-        told.stdout_text()
+        explanation.stdout_text()
     );
-    let ran = job().args(["run", "--json", "--with", &name, "-c", "print(1)"]).run()?;
-    ensure!(ran.report()?.kind() == "engine_unavailable" && ran.stdout_text().contains(&need), "{}", ran.stdout_text());
+    let result = job().args(["run", "--json", "--with", &name, "-c", "print(1)"]).run()?;
+    ensure!(
+        result.report()?.kind() == "engine_unavailable" && result.stdout_text().contains(&need),
+        "{}",
+        result.stdout_text()
+    );
     Ok(())
 }

@@ -10,13 +10,13 @@ use codebox::{ByteSize, ExecIo, Outcome, Stdin, Workbench};
 use codebox_core::OutputSink;
 use codebox_testkit::{Guest, Kit};
 
-use crate::host::{hostile, job, printing, succeed, text, with_memory};
+use crate::support::{hostile, job, printing, run_successfully, text, with_memory_limit};
 
 /// Time limit of the job that runs beside all others.
-const BYSTANDING: Duration = Duration::from_secs(300);
+const BYSTANDER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Programs that trap, abort, overflow the stack or exhaust their memory, in Python and in JavaScript.
-const ENDINGS: [[&str; 2]; 4] = [
+const FATAL_PROGRAMS: [[&str; 2]; 4] = [
     ["import os\nos.abort()", "process.abort()"],
     ["import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(): f()\nf()", "function f() { f() }\nf()"],
     ["x = []\nwhile True: x.append(bytearray(1 << 20))", "const x = []\nwhile (true) x.push(new Uint8Array(1 << 20))"],
@@ -34,11 +34,11 @@ if (!kept.every((bytes, n) => bytes.every(byte => byte === n % 256))) throw new 
 ];
 
 /// Input that arrives when the other end of the channel sends it.
-struct Late {
+struct DelayedInput {
     from: Receiver<&'static [u8]>,
 }
 
-impl Read for Late {
+impl Read for DelayedInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Ok(bytes) = self.from.recv() else { return Ok(0) };
         buffer[..bytes.len()].copy_from_slice(bytes);
@@ -47,15 +47,15 @@ impl Read for Late {
 }
 
 /// Sink or source of an embedder that panics.
-struct Panics;
+struct PanickingIo;
 
-impl OutputSink for Panics {
+impl OutputSink for PanickingIo {
     fn write(&mut self, _bytes: &[u8]) -> io::Result<()> {
         panic!("a sink that panics");
     }
 }
 
-impl Read for Panics {
+impl Read for PanickingIo {
     fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
         panic!("a source that panics");
     }
@@ -64,24 +64,24 @@ impl Read for Panics {
 pub fn spares_others(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     let (send, from) = channel();
     thread::scope(|scope| {
-        let bystander = scope.spawn(move || bystand(runner, guest, from));
+        let bystander = scope.spawn(move || run_bystander(runner, guest, from));
         let ended = end_others(runner, guest);
         // The bystander waits for this line even if one of the others failed.
-        let told = tell(&send);
+        let released = release_bystander(&send);
         drop(send);
-        let bystood = bystander.join().map_err(|_| anyhow::anyhow!("the job beside them panicked"))?;
-        ended.and(told).and(bystood)
+        let bystander_result = bystander.join().map_err(|_| anyhow::anyhow!("the job beside them panicked"))?;
+        ended.and(released).and(bystander_result)
     })
 }
 
-fn tell(send: &Sender<&'static [u8]>) -> Result<()> {
+fn release_bystander(send: &Sender<&'static [u8]>) -> Result<()> {
     send.send(b"still here\n").context("the job beside them did not wait")
 }
 
-fn bystand(runner: &Workbench, guest: Guest, from: Receiver<&'static [u8]>) -> Result<()> {
-    let mut waiting = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), BYSTANDING);
+fn run_bystander(runner: &Workbench, guest: Guest, from: Receiver<&'static [u8]>) -> Result<()> {
+    let mut waiting = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), BYSTANDER_TIMEOUT);
     waiting.stdin = Stdin::Streamed;
-    let mut io = ExecIo { stdin: Some(Box::new(Late { from })), ..ExecIo::none() };
+    let mut io = ExecIo { stdin: Some(Box::new(DelayedInput { from })), ..ExecIo::none() };
     let report = runner.run_with(&waiting, &mut io)?;
     let (out, error) = (text(&report.stdout.bytes()), text(&report.stderr.bytes()));
     ensure!(report.outcome == Outcome::Exited(0) && out == "still here\n", "{:?}: {out}{error}", report.outcome);
@@ -89,20 +89,21 @@ fn bystand(runner: &Workbench, guest: Guest, from: Receiver<&'static [u8]>) -> R
 }
 
 fn end_others(runner: &Workbench, guest: Guest) -> Result<()> {
-    for (at, [python, javascript]) in ENDINGS.into_iter().enumerate() {
-        let ending = with_memory(job(guest, guest.choose(python, javascript), BYSTANDING), ByteSize::mib(256));
-        let report = runner.run(ending)?;
+    for (at, [python, javascript]) in FATAL_PROGRAMS.into_iter().enumerate() {
+        let fatal_job =
+            with_memory_limit(job(guest, guest.choose(python, javascript), BYSTANDER_TIMEOUT), ByteSize::mib(256));
+        let report = runner.run(fatal_job)?;
         ensure!(report.outcome != Outcome::Exited(0), "ending {at} is {:?}", report.outcome);
-        succeed(runner, printing(guest, at))?;
+        run_successfully(runner, printing(guest, at))?;
     }
     for name in ["r6_recursion", "r7_stack_hostcall", "h9_corrupt"] {
-        let ending = with_memory(hostile(guest, name, &[], Duration::from_secs(20))?, ByteSize::mib(384));
-        runner.run(ending)?;
-        succeed(runner, printing(guest, 1))?;
+        let fatal_job = with_memory_limit(hostile(guest, name, &[], Duration::from_secs(20))?, ByteSize::mib(384));
+        runner.run(fatal_job)?;
+        run_successfully(runner, printing(guest, 1))?;
     }
     for io in [
-        ExecIo { stdout: Some(Box::new(Panics)), ..ExecIo::none() },
-        ExecIo { stdin: Some(Box::new(Panics)), ..ExecIo::none() },
+        ExecIo { stdout: Some(Box::new(PanickingIo)), ..ExecIo::none() },
+        ExecIo { stdin: Some(Box::new(PanickingIo)), ..ExecIo::none() },
     ] {
         thread::scope(|scope| {
             let panicking = scope.spawn(move || {
@@ -114,7 +115,7 @@ fn end_others(runner: &Workbench, guest: Guest) -> Result<()> {
             // The panic may reach this thread or become an error of that job; both are acceptable.
             let _ = panicking.join();
         });
-        succeed(runner, printing(guest, 2))?;
+        run_successfully(runner, printing(guest, 2))?;
     }
     Ok(())
 }

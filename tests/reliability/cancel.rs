@@ -7,7 +7,7 @@ use codebox::{CancelToken, Job, Outcome, Workbench};
 use codebox_core::ExecIo;
 use codebox_testkit::{Guest, Kit, soak};
 
-use crate::host::{flat, job, printing, succeed};
+use crate::support::{check_no_leaks, job, printing, run_successfully};
 
 /// Python programs that are cancelled in different activities.
 const PYTHON: [&str; 6] = [
@@ -51,8 +51,8 @@ pub fn by_dropping(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
         Ok(())
     };
     run(0..12)?;
-    flat(kit, || run(0..soak().of(200, 5000)))?;
-    succeed(runner, printing(guest, 1)).map(drop)
+    check_no_leaks(kit, || run(0..soak().of(200, 5000)))?;
+    run_successfully(runner, printing(guest, 1)).map(drop)
 }
 
 pub fn by_token(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
@@ -61,21 +61,21 @@ pub fn by_token(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
             let (delay, job) = plan(guest, number);
             let token = CancelToken::new();
             let mut io = ExecIo { cancel: token.clone(), ..ExecIo::none() };
-            let thrower = std::thread::spawn(move || {
+            let canceller = std::thread::spawn(move || {
                 std::thread::sleep(delay);
                 token.cancel();
             });
             let report = runner.run_with(&job, &mut io)?;
-            ensure!(thrower.join().is_ok(), "the cancelling thread panicked");
-            let right = matches!(report.outcome, Outcome::Cancelled | Outcome::LimitHit(_));
-            ensure!(right, "job {number} ended as {:?}", report.outcome);
-            let late = report.usage.wall.saturating_sub(delay);
-            ensure!(late < Duration::from_secs(1), "job {number} went on for {late:?}");
+            ensure!(canceller.join().is_ok(), "the cancelling thread panicked");
+            let is_expected = matches!(report.outcome, Outcome::Cancelled | Outcome::LimitHit(_));
+            ensure!(is_expected, "job {number} ended as {:?}", report.outcome);
+            let delay_after_cancel = report.usage.wall.saturating_sub(delay);
+            ensure!(delay_after_cancel < Duration::from_secs(1), "job {number} went on for {delay_after_cancel:?}");
         }
         Ok(())
     };
     // Short-lived threads leave allocator arenas behind, but only the first few of them.
     run(0..40)?;
-    flat(kit, || run(0..soak().of(100, 5000)))?;
-    succeed(runner, printing(guest, 1)).map(drop)
+    check_no_leaks(kit, || run(0..soak().of(100, 5000)))?;
+    run_successfully(runner, printing(guest, 1)).map(drop)
 }

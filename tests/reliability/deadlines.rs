@@ -8,10 +8,10 @@ use codebox::{ByteSize, Job, Outcome, Workbench};
 use codebox_core::LimitKind;
 use codebox_testkit::{Guest, Kit, soak};
 
-use crate::host::{flat, hostile, job, with_memory};
+use crate::support::{check_no_leaks, hostile, job, with_memory_limit};
 
-const WALL: Duration = Duration::from_secs(1);
-const AT_A_TIME: usize = 16;
+const WALL_LIMIT: Duration = Duration::from_secs(1);
+const CONCURRENCY: usize = 16;
 
 /// Program that lists a large directory again and again.
 const LISTING: [&str; 2] = [
@@ -23,28 +23,28 @@ for (;;) fs.readdirSync('.')",
 
 fn programs(guest: Guest) -> Result<Vec<Job>> {
     let jobs = vec![
-        hostile(guest, "r1_spin", &[], WALL)?,
-        hostile(guest, "h1_sleep", &["sleep"], WALL)?,
-        hostile(guest, "h1_poll", &["poll"], WALL)?,
-        hostile(guest, "r6_recursion", &["function"], WALL)?,
-        hostile(guest, "r8_flood_lines", &[], WALL)?,
-        hostile(guest, "r2_regex", &[], WALL)?,
-        job(guest, guest.choose(LISTING[0], LISTING[1]), WALL),
+        hostile(guest, "r1_spin", &[], WALL_LIMIT)?,
+        hostile(guest, "h1_sleep", &["sleep"], WALL_LIMIT)?,
+        hostile(guest, "h1_poll", &["poll"], WALL_LIMIT)?,
+        hostile(guest, "r6_recursion", &["function"], WALL_LIMIT)?,
+        hostile(guest, "r8_flood_lines", &[], WALL_LIMIT)?,
+        hostile(guest, "r2_regex", &[], WALL_LIMIT)?,
+        job(guest, guest.choose(LISTING[0], LISTING[1]), WALL_LIMIT),
     ];
-    Ok(jobs.into_iter().map(|job| with_memory(job, ByteSize::mib(256))).collect())
+    Ok(jobs.into_iter().map(|job| with_memory_limit(job, ByteSize::mib(256))).collect())
 }
 
-pub fn hold(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn deadlines_hold(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     let programs = programs(guest)?;
     // As many regions as run concurrently are kept afterwards; that number is the upper bound.
-    round(runner, &programs, 2 * AT_A_TIME)?;
-    let mut latenesses = Vec::new();
-    flat(kit, || {
-        latenesses = round(runner, &programs, programs.len() * soak().of(8, 500))?;
+    round(runner, &programs, 2 * CONCURRENCY)?;
+    let mut delays = Vec::new();
+    check_no_leaks(kit, || {
+        delays = round(runner, &programs, programs.len() * soak().of(8, 500))?;
         Ok(())
     })?;
-    latenesses.sort();
-    let p99 = latenesses[latenesses.len() * 99 / 100];
+    delays.sort();
+    let p99 = delays[delays.len() * 99 / 100];
     // Sixteen busy guests share two processors, so a guest's thread may have to wait to be scheduled.
     ensure!(p99 <= Duration::from_millis(750), "99 of 100 ended within {p99:?} of their deadline");
     Ok(())
@@ -54,22 +54,22 @@ pub fn hold(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
 fn round(runner: &Workbench, programs: &[Job], total: usize) -> Result<Vec<Duration>> {
     let next = AtomicUsize::new(0);
     let worker = || -> Result<Vec<Duration>> {
-        let mut latenesses = Vec::new();
+        let mut delays = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= total {
-                return Ok(latenesses);
+                return Ok(delays);
             }
-            let began = Instant::now();
+            let start = Instant::now();
             let ended = runner.run(programs[number % programs.len()].clone());
-            latenesses.push(began.elapsed().saturating_sub(WALL));
-            if let Some(fault) = fault(ended.map(|report| report.outcome)) {
-                bail!("program {}: {fault}", number % programs.len());
+            delays.push(start.elapsed().saturating_sub(WALL_LIMIT));
+            if let Some(unexpected_end) = unexpected_end(ended.map(|report| report.outcome)) {
+                bail!("program {}: {unexpected_end}", number % programs.len());
             }
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..CONCURRENCY).map(|_| scope.spawn(worker)).collect();
         let mut all = Vec::new();
         for worker in workers {
             all.extend(worker.join().map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??);
@@ -78,7 +78,7 @@ fn round(runner: &Workbench, programs: &[Job], total: usize) -> Result<Vec<Durat
     })
 }
 
-fn fault(ended: Result<Outcome, codebox::RunnerError>) -> Option<String> {
+fn unexpected_end(ended: Result<Outcome, codebox::RunnerError>) -> Option<String> {
     match ended {
         Err(error) => Some(error.to_string()),
         Ok(

@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use codebox::{ByteSize, Limit, Outcome, Workbench};
 use codebox_core::LimitKind;
-use codebox_testkit::{Guest, Inventory, Kit};
+use codebox_testkit::{Guest, Kit, ResourceSnapshot};
 
-use crate::host::{hostile, printing, succeed};
+use crate::support::{hostile, printing, run_successfully};
 
 pub fn is_bounded(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
-    succeed(runner, printing(guest, 1))?;
-    let before = Inventory::take()?.resident;
+    run_successfully(runner, printing(guest, 1))?;
+    let before = ResourceSnapshot::take()?.resident;
     for _ in 0..10 {
         let mut flood = hostile(guest, "r8_flood_lines", &[], Duration::from_secs(20))?;
         flood.limits.output = Limit::At(ByteSize::mib(1));
@@ -21,7 +21,7 @@ pub fn is_bounded(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
         ensure!(report.stdout.dropped > 0, "nothing was dropped");
         ensure!(report.usage.wall < Duration::from_secs(5), "it went on for {:?}", report.usage.wall);
     }
-    let grown = Inventory::take()?.resident.saturating_sub(before);
+    let grown = ResourceSnapshot::take()?.resident.saturating_sub(before);
     ensure!(grown <= 16 << 20, "{} MiB more are resident", grown >> 20);
     Ok(())
 }

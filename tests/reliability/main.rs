@@ -6,12 +6,12 @@
 mod aborting;
 mod cancel;
 mod deadlines;
-mod flat;
 mod flood;
-mod host;
-mod marks;
+mod leaks;
+mod marker_programs;
 mod memory;
 mod residue;
+mod support;
 mod texts;
 mod unique;
 
@@ -24,49 +24,50 @@ use codebox_testkit::{Guest, Kit, Soak, is_required, soak};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// Body of a trial for one language, over this process's only runner.
-type InOne = fn(&Workbench, &Kit, Guest) -> Result<()>;
+type LanguageTest = fn(&Workbench, &Kit, Guest) -> Result<()>;
 
 /// Body of any other trial.
-type Other = fn(&Workbench, &Kit) -> Result<()>;
+type OtherTest = fn(&Workbench, &Kit) -> Result<()>;
 
 /// Body of a trial with its language bound.
 type Body = Box<dyn Fn(&Workbench, &Kit) -> Result<()> + Send>;
 
 /// Trials that run in every language.
-const IN_EACH: &[(&str, InOne)] = &[
+const LANGUAGE_TRIALS: &[(&str, LanguageTest)] = &[
     ("A1::abort_spares_others", aborting::spares_others),
-    ("L1::consecutive_jobs", flat::consecutive),
+    ("L1::consecutive_jobs", leaks::consecutive),
     ("L2::cancelled_by_dropping", cancel::by_dropping),
     ("L2::cancelled_by_token", cancel::by_token),
-    ("L7::deadlines_hold", deadlines::hold),
+    ("L7::deadlines_hold", deadlines::deadlines_hold),
     ("L8::output_flood", flood::is_bounded),
-    ("L9::greedy_guests", memory::greedy),
-    ("L17::no_value_twice", unique::no_value_twice),
-    ("S7::planted_bytes_are_gone", residue::planted_bytes_are_gone),
-    ("S7::after_every_end", residue::after_every_end),
+    ("L9::guests_exhausting_memory", memory::greedy),
+    ("L17::random_values_are_unique", unique::random_values_are_unique),
+    ("S7::planted_bytes_are_cleared", residue::planted_bytes_are_cleared),
+    ("S7::cleared_after_every_end", residue::cleared_after_every_end),
 ];
 
 /// Trials that compare resets with the image only in the long form, because they have thousands of jobs.
-const MANY_JOBS: &[&str] = &["consecutive_jobs", "planted_bytes_are_gone", "no_value_twice", "no_value_of_numpy_twice"];
+const MANY_JOBS: &[&str] =
+    &["consecutive_jobs", "planted_bytes_are_cleared", "random_values_are_unique", "numpy_random_values_are_unique"];
 
 /// Other trials; their names include the language.
-const OTHERS: &[(&str, Other)] = &[
+const OTHER_TRIALS: &[(&str, OtherTest)] = &[
     ("typescript::L9::hostile_texts_beside_others", texts::beside_others),
-    ("python::L17::no_value_of_numpy_twice", unique::no_value_of_numpy_twice),
-    ("alternating::L1::consecutive_jobs", flat::alternating),
+    ("python::L17::numpy_random_values_are_unique", unique::numpy_random_values_are_unique),
+    ("alternating::L1::consecutive_jobs", leaks::alternating),
 ];
 
 /// glibc's variable for the number of allocator arenas.
-const ARENAS: &str = "MALLOC_ARENA_MAX";
+const ARENA_VARIABLE: &str = "MALLOC_ARENA_MAX";
 
 /// Runs this program again with a fixed number of allocator arenas.
 ///
 /// The allocator gives short-lived threads up to eight arenas per processor, with two mappings each, at unpredictable
 /// times. With a fixed number, an additional mapping after many jobs is a leak.
 fn with_fixed_arenas() -> ExitCode {
-    let again = std::env::current_exe()
-        .and_then(|exe| Command::new(exe).args(std::env::args_os().skip(1)).env(ARENAS, "2").status());
-    match again {
+    let rerun = std::env::current_exe()
+        .and_then(|exe| Command::new(exe).args(std::env::args_os().skip(1)).env(ARENA_VARIABLE, "2").status());
+    match rerun {
         Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => {
             eprintln!("cannot start again: {error}");
@@ -85,20 +86,20 @@ fn verified(runner: &Workbench, verify: bool, trial: impl FnOnce() -> Result<()>
 }
 
 fn main() -> ExitCode {
-    if std::env::var_os(ARENAS).is_none() {
+    if std::env::var_os(ARENA_VARIABLE).is_none() {
         return with_fixed_arenas();
     }
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
-    let preparing = kit.clone();
+    let kit_to_prepare = kit.clone();
     let runner = Arc::new(LazyLock::new(move || {
-        let made = preparing.prepare().and_then(|()| Ok(codebox::workbench(preparing.home())?));
+        let made = kit_to_prepare.prepare().and_then(|()| Ok(codebox::workbench(kit_to_prepare.home())?));
         made.map_err(|error| format!("{error:#}"))
     }));
     let trial = |name: String, run: Body| {
         let (runner, kit) = (Arc::clone(&runner), kit.clone());
-        let verify = soak() == Soak::Long || !MANY_JOBS.iter().any(|many| name.ends_with(many));
+        let verify = soak() == Soak::Long || !MANY_JOBS.iter().any(|suffix| name.ends_with(suffix));
         Trial::ignorable_test(name, move || match &**runner {
             Err(reason) if is_required("wasm") => Err(reason.clone().into()),
             Err(reason) => Ok(Completion::ignored_with(reason)),
@@ -110,11 +111,11 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     for guest in Guest::ALL {
-        for (name, run) in IN_EACH {
+        for (name, run) in LANGUAGE_TRIALS {
             let run = move |runner: &Workbench, kit: &Kit| run(runner, kit, guest);
             trials.push(trial(format!("{}::{name}", guest.name()), Box::new(run)));
         }
     }
-    trials.extend(OTHERS.iter().map(|(name, run)| trial((*name).to_owned(), Box::new(run))));
+    trials.extend(OTHER_TRIALS.iter().map(|(name, run)| trial((*name).to_owned(), Box::new(run))));
     libtest_mimic::run(&args, trials).exit_code()
 }

@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use codebox::{ByteSize, Outcome, Workbench};
 use codebox_testkit::{Guest, Kit, soak};
 
-use crate::host::{PATIENT, hostile, job, succeed, text, with_memory};
-use crate::marks::{DIGEST, HUNT, PLANT};
+use crate::marker_programs::{DIGEST, PLANT, SEARCH};
+use crate::support::{JOB_TIMEOUT, hostile, job, run_successfully, text, with_memory_limit};
 
 /// Number of rounds with one planting and one searching job.
 const ROUNDS: usize = 1000;
@@ -28,21 +28,25 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Runs a thousand rounds of planting, comparing the idle memory with its image byte by byte, and searching.
-pub fn planted_bytes_are_gone(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn planted_bytes_are_cleared(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     for round in 0..ROUNDS {
         let marker = marker(round);
-        let mut planting = job(guest, guest.choose(PLANT[0], PLANT[1]), PATIENT);
+        let mut planting = job(guest, guest.choose(PLANT[0], PLANT[1]), JOB_TIMEOUT);
         planting.args = vec![hex(&marker)];
-        let planted = succeed(runner, planting)?;
+        let planted = run_successfully(runner, planting)?;
         ensure!(planted.stdout.bytes().as_ref() == b"planted\n", "round {round}: nothing was planted");
         if round % soak().of(20, 1) == 0 {
             ensure!(runner.backend().idle_regions_are_clean(), "round {round}: idle memory is not its image");
         }
-        let mut hunting = job(guest, guest.choose(HUNT[0], HUNT[1]), PATIENT);
+        let mut search_job = job(guest, guest.choose(SEARCH[0], SEARCH[1]), JOB_TIMEOUT);
         // The argument is reversed, so that the searching job does not find it in its own memory.
-        hunting.args = vec![hex(&marker[..12].iter().rev().copied().collect::<Vec<_>>())];
-        let hunted = succeed(runner, hunting)?;
-        ensure!(hunted.stdout.bytes().as_ref() == b"[]\n", "round {round}: {}", text(&hunted.stdout.bytes()));
+        search_job.args = vec![hex(&marker[..12].iter().rev().copied().collect::<Vec<_>>())];
+        let search_report = run_successfully(runner, search_job)?;
+        ensure!(
+            search_report.stdout.bytes().as_ref() == b"[]\n",
+            "round {round}: {}",
+            text(&search_report.stdout.bytes())
+        );
     }
     let counts = runner.backend().region_counts(guest.name());
     ensure!(counts.is_some_and(|(_, reused)| reused >= ROUNDS as u64), "regions were not used again: {counts:?}");
@@ -50,13 +54,13 @@ pub fn planted_bytes_are_gone(runner: &Workbench, _kit: &Kit, guest: Guest) -> R
 }
 
 /// Runs the thorough planting and searching programs of the fixtures after every kind of end.
-pub fn after_every_end(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn cleared_after_every_end(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     for (round, end) in ["exit", "exception", "spin", "memory"].into_iter().cycle().take(soak().of(8, 200)).enumerate()
     {
         let marker = marker(ROUNDS + round);
         let wall = Duration::from_millis(if end == "spin" { 2500 } else { 20_000 });
         let plant = hostile(guest, "s7_plant", &[&hex(&marker), end], wall)?;
-        let planted = runner.run(with_memory(plant, ByteSize::mib(384)))?;
+        let planted = runner.run(with_memory_limit(plant, ByteSize::mib(384)))?;
         let expected = match end {
             "exit" => matches!(planted.outcome, Outcome::Exited(0)),
             "exception" => matches!(planted.outcome, Outcome::Exited(1)),
@@ -64,12 +68,14 @@ pub fn after_every_end(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<(
         };
         ensure!(expected, "{end} ended as {:?}", planted.outcome);
         ensure!(runner.backend().idle_regions_are_clean(), "after {end} idle memory is not its image");
-        let digest = succeed(runner, digest_job(guest, &marker))?;
+        let digest = run_successfully(runner, digest_job(guest, &marker))?;
         let digest = text(&digest.stdout.bytes()).trim().to_owned();
-        let hunted =
-            succeed(runner, hostile(guest, "s7_search", &[&hex(&marker[..8]), &digest], Duration::from_secs(60))?)?;
-        let told = text(&hunted.stdout.bytes());
-        ensure!(!told.contains("ESCAPE"), "after {end}: {told}");
+        let search_report = run_successfully(
+            runner,
+            hostile(guest, "s7_search", &[&hex(&marker[..8]), &digest], Duration::from_secs(60))?,
+        )?;
+        let output = text(&search_report.stdout.bytes());
+        ensure!(!output.contains("ESCAPE"), "after {end}: {output}");
     }
     let checks = runner.backend().reset_checks();
     ensure!(checks.verified > 0, "no reset was verified");
@@ -78,8 +84,8 @@ pub fn after_every_end(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<(
 
 /// Returns a job that computes the digest, because the searching job must not know the marker itself.
 fn digest_job(guest: Guest, marker: &[u8; 32]) -> codebox::Job {
-    let mut job = job(guest, guest.choose(DIGEST[0], DIGEST[1]), PATIENT);
-    let turned: Vec<u8> = marker.iter().rev().copied().collect();
-    job.args = vec![hex(&turned)];
+    let mut job = job(guest, guest.choose(DIGEST[0], DIGEST[1]), JOB_TIMEOUT);
+    let reversed: Vec<u8> = marker.iter().rev().copied().collect();
+    job.args = vec![hex(&reversed)];
     job
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use codebox::Workbench;
 use codebox_testkit::{Guest, Kit, soak};
 
-use crate::host::{PATIENT, job, succeed, text};
+use crate::support::{JOB_TIMEOUT, job, run_successfully, text};
 
 /// Python program that uses every source of randomness that an image has already initialised.
 const PYTHON: &str = "import os, random, secrets, tempfile, uuid
@@ -33,19 +33,19 @@ print(numpy.random.random())
 print(numpy.random.default_rng().random())
 print(numpy.random.SeedSequence().entropy)";
 
-pub fn no_value_twice(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
-    distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(1000, 10_000))
+pub fn random_values_are_unique(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
+    check_distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(1000, 10_000))
 }
 
 /// Checks the sources of randomness that Python's data image additionally initialises.
-pub fn no_value_of_numpy_twice(runner: &Workbench, _kit: &Kit) -> Result<()> {
-    distinct(runner, Guest::Python, NUMPY, 3, soak().of(200, 2000))
+pub fn numpy_random_values_are_unique(runner: &Workbench, _kit: &Kit) -> Result<()> {
+    check_distinct(runner, Guest::Python, NUMPY, 3, soak().of(200, 2000))
 }
 
-fn distinct(runner: &Workbench, guest: Guest, program: &str, values: usize, instances: usize) -> Result<()> {
+fn check_distinct(runner: &Workbench, guest: Guest, program: &str, values: usize, instances: usize) -> Result<()> {
     let mut seen = BTreeSet::new();
     for number in 0..instances {
-        let report = succeed(runner, job(guest, program, PATIENT))?;
+        let report = run_successfully(runner, job(guest, program, JOB_TIMEOUT))?;
         let printed = text(&report.stdout.bytes());
         ensure!(printed.lines().count() == values, "instance {number} printed {printed:?}");
         for value in printed.lines() {

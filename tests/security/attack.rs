@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use codebox_testkit::{Canaries, Guest, Header, Input, Kit, Ran, Report};
+use codebox_testkit::{Canaries, Guest, Header, Input, Kit, ProcessResult, Report};
 
 use crate::Verdict;
 
 /// Maximum delay in milliseconds of a guest's end after its wall limit.
-const LATE: f64 = 250.0;
+const MAX_DELAY_MS: f64 = 250.0;
 
 /// Function that prepares the granted directory.
 pub type Setup = fn(&Canaries) -> Result<()>;
 /// Function that checks the results.
-pub type Look = fn(&Canaries, &Ran, &Report) -> Result<()>;
+pub type Verification = fn(&Canaries, &ProcessResult, &Report) -> Result<()>;
 
 /// Attack as data, in every language that has a program for it.
 #[derive(Clone)]
@@ -27,9 +27,9 @@ pub struct Attack {
     input: Input,
     /// Expected outcome, if it differs from the header.
     expect: Option<&'static str>,
-    needs_canary: Vec<CanaryArg>,
+    canary_args: Vec<CanaryArg>,
     setup: Vec<Setup>,
-    looks: Vec<Look>,
+    verifications: Vec<Verification>,
 }
 
 /// Argument whose value depends on the canaries.
@@ -51,9 +51,9 @@ pub fn attack(fixture: &'static str) -> Attack {
         mounts: vec![("", "/work", "rw")],
         input: Input::Empty,
         expect: None,
-        needs_canary: Vec::new(),
+        canary_args: Vec::new(),
         setup: Vec::new(),
-        looks: Vec::new(),
+        verifications: Vec::new(),
     }
 }
 
@@ -82,7 +82,7 @@ impl Attack {
     }
 
     pub fn canary_arg(mut self, arg: CanaryArg) -> Self {
-        self.needs_canary.push(arg);
+        self.canary_args.push(arg);
         self
     }
 
@@ -112,15 +112,16 @@ impl Attack {
         self
     }
 
-    pub fn look(mut self, look: Look) -> Self {
-        self.looks.push(look);
+    pub fn verify(mut self, verify: Verification) -> Self {
+        self.verifications.push(verify);
         self
     }
 
     /// Returns the languages of the attack.
     pub fn guests(&self) -> Vec<Guest> {
-        let made = |guest: &Guest| self.only.is_none_or(|only| only == *guest) && guest.hostile(self.fixture).exists();
-        Guest::ALL.into_iter().filter(made).collect()
+        let has_program =
+            |guest: &Guest| self.only.is_none_or(|only| only == *guest) && guest.hostile(self.fixture).exists();
+        Guest::ALL.into_iter().filter(has_program).collect()
     }
 
     pub fn name(&self, guest: Guest) -> Result<String> {
@@ -131,12 +132,12 @@ impl Attack {
 
     pub fn run(&self, kit: &Kit, guest: Guest) -> Result<Verdict> {
         let canaries = Canaries::plant(kit)?;
-        self.run_among(kit, guest, &canaries)?;
-        Ok(Verdict::Held)
+        self.run_with_canaries(kit, guest, &canaries)?;
+        Ok(Verdict::Passed)
     }
 
     /// Runs the attack with existing canaries.
-    pub fn run_among(&self, kit: &Kit, guest: Guest, canaries: &Canaries) -> Result<(Ran, Report)> {
+    pub fn run_with_canaries(&self, kit: &Kit, guest: Guest, canaries: &Canaries) -> Result<(ProcessResult, Report)> {
         for setup in &self.setup {
             setup(canaries)?;
         }
@@ -144,61 +145,61 @@ impl Attack {
         if !self.options.contains(&"--timeout") {
             run = run.args(["--timeout", "1s"]);
         }
-        for (folder, place, access) in &self.mounts {
-            run = run.grant(&canaries.grant().join(folder), place, access);
+        for (folder, guest_path, access) in &self.mounts {
+            run = run.grant(&canaries.grant().join(folder), guest_path, access);
         }
         run = run.arg(guest.hostile(self.fixture)).args(self.args.iter().cloned());
-        for arg in &self.needs_canary {
+        for arg in &self.canary_args {
             run = match arg {
                 CanaryArg::File => run.arg(canaries.file()),
                 CanaryArg::Port => run.arg(canaries.port().to_string()),
                 CanaryArg::Prefix => run.arg(canaries.prefix()),
             };
         }
-        let ran = run.input(self.input.clone()).deadline(Duration::from_secs(60)).run()?;
-        let report = self.judge(guest, canaries, &ran).with_context(|| excerpt(&ran))?;
-        for look in &self.looks {
-            look(canaries, &ran, &report).with_context(|| excerpt(&ran))?;
+        let result = run.input(self.input.clone()).deadline(Duration::from_secs(60)).run()?;
+        let report = self.check_run(guest, canaries, &result).with_context(|| excerpt(&result))?;
+        for verify in &self.verifications {
+            verify(canaries, &result, &report).with_context(|| excerpt(&result))?;
         }
-        Ok((ran, report))
+        Ok((result, report))
     }
 
-    fn judge(&self, guest: Guest, canaries: &Canaries, ran: &Ran) -> Result<Report> {
-        let report = sound(ran)?;
+    fn check_run(&self, guest: Guest, canaries: &Canaries, result: &ProcessResult) -> Result<Report> {
+        let report = check_sound(result)?;
         if let Some(expected) = self.expect {
             ensure!(report.outcome() == expected, "outcome is {} and not {expected}", report.outcome());
         } else {
             let header = Header::of(guest, self.fixture)?;
-            let right = header.expect.iter().any(|one| *one == report.outcome());
-            ensure!(right, "outcome is {} and none of {:?}", report.outcome(), header.expect);
+            let is_expected = header.expect.iter().any(|one| *one == report.outcome());
+            ensure!(is_expected, "outcome is {} and none of {:?}", report.outcome(), header.expect);
         }
         if report.outcome() == "limit wall" {
             let limit = report.at("/limits/wall_ms").as_f64().unwrap_or(0.0);
             let took = report.at("/duration_ms").as_f64().unwrap_or(f64::MAX);
-            ensure!(took <= limit + LATE, "it took {took} ms of {limit}");
+            ensure!(took <= limit + MAX_DELAY_MS, "it took {took} ms of {limit}");
         }
-        canaries.check(ran)?;
+        canaries.check(result)?;
         Ok(report)
     }
 }
 
 /// Checks the properties of every run, whatever the guest does: codebox ends by itself, in time, and does not fail.
-pub fn sound(ran: &Ran) -> Result<Report> {
-    ensure!(!ran.hung, "it hung");
-    ensure!(ran.signal.is_none(), "codebox was ended by signal {:?}: {}", ran.signal, ran.stderr_text());
-    let said = ran.stderr_text();
-    ensure!(!said.contains("panicked"), "codebox panicked: {said}");
-    let report = ran.report()?;
+pub fn check_sound(result: &ProcessResult) -> Result<Report> {
+    ensure!(!result.timed_out, "it hung");
+    ensure!(result.signal.is_none(), "codebox was ended by signal {:?}: {}", result.signal, result.stderr_text());
+    let messages = result.stderr_text();
+    ensure!(!messages.contains("panicked"), "codebox panicked: {messages}");
+    let report = result.report()?;
     if report.kind() == "internal_error" || !report.at("/error/kind").is_null() {
         bail!("codebox failed: {}", report.json());
     }
-    ensure!(ran.code.map(i64::from) == report.exit_code(), "the status is {:?}", ran.code);
+    ensure!(result.code.map(i64::from) == report.exit_code(), "the status is {:?}", result.code);
     Ok(report)
 }
 
-fn excerpt(ran: &Ran) -> String {
-    let Ok(report) = ran.report() else {
-        return format!("code {:?}, signal {:?}, stderr {:.600}", ran.code, ran.signal, ran.stderr_text());
+fn excerpt(result: &ProcessResult) -> String {
+    let Ok(report) = result.report() else {
+        return format!("code {:?}, signal {:?}, stderr {:.600}", result.code, result.signal, result.stderr_text());
     };
     let tail = |text: &str| {
         let skipped = text.chars().count().saturating_sub(900);

@@ -8,31 +8,32 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use codebox_testkit::{Canaries, Guest, Kit};
 
-use crate::attack::sound;
-use crate::compound::{Compound, compound};
+use crate::attack::check_sound;
+use crate::scenario::{Scenario, scenario};
 use crate::{Verdict, plant};
 
-pub fn trials() -> Vec<Compound> {
+pub fn trials() -> Vec<Scenario> {
     vec![
-        compound("P12::dangling_links_into_a_read_only_grant", dangling).with(&["p12_dangling"]),
-        compound("F12::outputs_are_no_longer_than_the_disk_limit", outputs).with(&["f12_outputs"]),
-        compound("F12::one_file_with_many_names_is_read_once", names).with(&["f12_names"]),
-        compound("L7::a_stalled_reader_does_not_stop_the_clock", stalled).with(&["l7_stalled"]),
-        compound("R3::messages_take_no_memory", messages).with(&["r3_messages"]),
-        compound("S5::a_project_file_that_never_ends", project_file).only(Guest::Python),
-        compound("F13::a_deep_tree_is_removed_with_few_descriptors", deep).with(&["f13_deep"]),
+        scenario("P12::dangling_links_into_a_read_only_grant", dangling_links).with(&["p12_dangling"]),
+        scenario("F12::limits_output_size", limits_output_size).with(&["f12_outputs"]),
+        scenario("F12::reads_hard_linked_file_once", names).with(&["f12_names"]),
+        scenario("L7::deadline_applies_with_stalled_reader", deadline_applies_with_stalled_reader)
+            .with(&["l7_stalled"]),
+        scenario("R3::bounds_message_memory", bounds_message_memory).with(&["r3_messages"]),
+        scenario("S5::rejects_endless_project_file", project_file).only(Guest::Python),
+        scenario("F13::removes_deep_tree_with_few_descriptors", removes_deep_tree).with(&["f13_deep"]),
     ]
 }
 
 /// A file cannot be created through a dangling link into a read-only grant inside a writable one.
-fn dangling(kit: &Kit, guest: Guest) -> Result<Verdict> {
+fn dangling_links(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let grant = canaries.grant();
     let protected = grant.join("p/sub");
     fs::create_dir_all(&protected)?;
     let before = fs::metadata(&protected)?.modified()?;
     let run = kit.run_json().grant(&grant, "/g", "rw").grant(&protected, "/s", "ro").arg(guest.hostile("p12_dangling"));
-    let report = sound(&run.run()?)?;
+    let report = check_sound(&run.run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
     ensure!(!report.stdout().contains("open went") && !report.stdout().contains("chain went"), "{}", report.stdout());
     for name in ["mkdir", "rename", "rmdir", "futimes"] {
@@ -40,55 +41,55 @@ fn dangling(kit: &Kit, guest: Guest) -> Result<Verdict> {
     }
     ensure!(fs::read_dir(&protected)?.next().is_none(), "something was made in the read-only grant");
     ensure!(fs::metadata(&protected)?.modified()? == before, "the read-only grant was touched");
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// Sparse files and hard links are larger than the data written; the size of the output is still limited.
-fn outputs(kit: &Kit, guest: Guest) -> Result<Verdict> {
+fn limits_output_size(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let out = canaries.grant().join("out");
     let run = kit.run_json().args(["--max-disk", "50M", "--timeout", "20s"]).arg("--out").arg(&out);
-    let report = sound(&run.arg(guest.hostile("f12_outputs")).run()?)?;
+    let report = check_sound(&run.arg(guest.hostile("f12_outputs")).run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
-    let brought = lengths(&out)?;
-    ensure!(brought > 0 && brought <= 50 << 20, "{brought} bytes were brought out");
+    let copied = total_length(&out)?;
+    ensure!(copied > 0 && copied <= 50 << 20, "{copied} bytes were brought out");
     let skipped = report.at("/files/skipped").as_array().map_or(0, Vec::len);
     ensure!(skipped >= 30, "{skipped} files are named as left behind: {}", report.at("/files/skipped"));
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
-fn lengths(dir: &Path) -> Result<u64> {
+fn total_length(dir: &Path) -> Result<u64> {
     fs::read_dir(dir)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
 /// 500 names of 40 MiB would add up to 20 GB if each were read.
 fn names(kit: &Kit, guest: Guest) -> Result<Verdict> {
-    let ran = kit
+    let result = kit
         .run_json()
         .args(["--timeout", "10s"])
         .arg(guest.hostile("f12_names"))
         .deadline(Duration::from_secs(60))
         .run()?;
-    let report = sound(&ran)?;
+    let report = check_sound(&result)?;
     let files = report.at("/files/created").as_array().cloned().unwrap_or_default();
     ensure!(files.len() == 501, "{} files are listed", files.len());
     let digests: std::collections::BTreeSet<_> = files.iter().map(|file| file["sha256"].to_string()).collect();
     ensure!(digests.len() == 1 && !digests.contains("null"), "{digests:?}");
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// Output to a pipe without a reader blocks the guest until its deadline ends it.
-fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
+fn deadline_applies_with_stalled_reader(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let pipe = canaries.grant().join("pipe");
-    plant::tool("mkfifo", &[&pipe.display().to_string()])?;
+    plant::run_tool("mkfifo", &[&pipe.display().to_string()])?;
     // Both ends are open, so that writes neither fail nor complete.
     let reader = OpenOptions::new().read(true).write(true).open(&pipe)?;
-    let writing = |mode: &str| {
+    let command_for = |mode: &str| {
         kit.codebox().args(["run", "--timeout", "1s"]).arg(guest.hostile("l7_stalled")).arg(mode).command()
     };
     for mode in ["lines", "once"] {
-        let mut command = writing(mode);
+        let mut command = command_for(mode);
         let out = File::options().write(true).open(&pipe)?;
         let mut child = command.stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).spawn()?;
         let mut waited = Duration::ZERO;
@@ -103,7 +104,7 @@ fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
         ensure!(status.code() == Some(124), "{mode}: {status}");
     }
     // Standard error blocks in the same way, including codebox's own messages at the end.
-    let mut command = writing("errors");
+    let mut command = command_for("errors");
     let errors = File::options().write(true).open(&pipe)?;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn()?;
     let mut waited = Duration::ZERO;
@@ -113,11 +114,11 @@ fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
         waited += Duration::from_millis(50);
     }
     drop(reader);
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// A tree deeper than the number of descriptors is removed after the job, and the next job starts immediately.
-fn deep(kit: &Kit, guest: Guest) -> Result<Verdict> {
+fn removes_deep_tree(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let binary = kit.binary().display();
     let home = kit.home().display();
     let shell = format!("ulimit -n 256; CODEBOX_HOME='{home}' exec '{binary}' run --json --timeout 20s \"$PROGRAM\"");
@@ -129,20 +130,21 @@ fn deep(kit: &Kit, guest: Guest) -> Result<Verdict> {
         let path = entry?.path();
         let names: Vec<_> =
             fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
-        let left = !names.is_empty() && !names.iter().any(|name| name == "lock" || name == "lock.new");
-        ensure!(!left, "{} was left with {names:?}", path.display());
+        let has_remains = !names.is_empty() && !names.iter().any(|name| name == "lock" || name == "lock.new");
+        ensure!(!has_remains, "{} was left with {names:?}", path.display());
     }
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// The host keeps only a part of a guest's messages.
-fn messages(kit: &Kit, guest: Guest) -> Result<Verdict> {
-    let ran = kit.run_json().args(["--memory", "64M", "--timeout", "30s"]).arg(guest.hostile("r3_messages")).run()?;
-    let report = sound(&ran)?;
+fn bounds_message_memory(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    let result =
+        kit.run_json().args(["--memory", "64M", "--timeout", "30s"]).arg(guest.hostile("r3_messages")).run()?;
+    let report = check_sound(&result)?;
     ensure!(report.outcome() == "exited 0", "{}", report.outcome());
-    ensure!(ran.peak_rss < (64 + 160) << 20, "{} MiB were resident", ran.peak_rss >> 20);
-    ensure!(ran.stdout.len() < 2 << 20, "the report has {} bytes", ran.stdout.len());
-    Ok(Verdict::Held)
+    ensure!(result.peak_rss < (64 + 160) << 20, "{} MiB were resident", result.peak_rss >> 20);
+    ensure!(result.stdout.len() < 2 << 20, "the report has {} bytes", result.stdout.len());
+    Ok(Verdict::Passed)
 }
 
 /// A `codebox.toml` that is a pipe or a device is refused without being read.
@@ -150,16 +152,16 @@ fn project_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let folder = canaries.grant();
     let file = folder.join("codebox.toml");
-    let plant_pipe = || plant::tool("mkfifo", &[&file.display().to_string()]);
+    let plant_pipe = || plant::run_tool("mkfifo", &[&file.display().to_string()]);
     let plant_link = || Ok(std::os::unix::fs::symlink("/dev/zero", &file)?);
     let plants: [&dyn Fn() -> Result<()>; 2] = [&plant_pipe, &plant_link];
     for plant in plants {
         plant()?;
-        let ran = kit.run_json().folder(&folder).args(guest.printing(1)).deadline(Duration::from_secs(20)).run()?;
-        let report = ran.report()?;
+        let result = kit.run_json().folder(&folder).args(guest.printing(1)).deadline(Duration::from_secs(20)).run()?;
+        let report = result.report()?;
         ensure!(report.kind() == "invalid_request" && report.exit_code() == Some(125), "{}", report.json());
         ensure!(report.json().to_string().contains("codebox.toml"), "{}", report.json());
         fs::remove_file(&file)?;
     }
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }

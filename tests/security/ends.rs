@@ -1,11 +1,11 @@
 //! H10: forged and unusual ends; S7: data planted in memory.
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Canaries, Guest, Kit, Ran, Report};
+use codebox_testkit::{Canaries, Guest, Kit, ProcessResult, Report};
 
 use crate::Verdict;
-use crate::attack::{Attack, attack, sound};
-use crate::compound::{Compound, compound};
+use crate::attack::{Attack, attack, check_sound};
+use crate::scenario::{Scenario, scenario};
 
 /// Marker of 32 bytes that does not occur in memory by chance.
 const MARKER: &str = "9f3ac1d27e5b80641e9d4c3b2a79f8e6d5c4b3a2918f7e6d5c4b3a29180f1e2d";
@@ -21,7 +21,7 @@ pub fn attacks() -> Vec<Attack> {
             .arg("{\"op\":\"error\"}")
             .arg("{\"op\":\"missing\",\"what\":\"forged\"}")
             .options(&["--timeout", "20s"])
-            .look(|_, _, report| {
+            .verify(|_, _, report| {
                 ensure!(report.kind() == "ok", "its output was taken for a report: {}", report.kind());
                 ensure!(!report.missing().contains(&"forged"), "its output was taken for a message");
                 Ok(())
@@ -37,66 +37,76 @@ pub fn attacks() -> Vec<Attack> {
     attacks
 }
 
-pub fn trials() -> Vec<Compound> {
+pub fn trials() -> Vec<Scenario> {
     vec![
-        compound("A8::own_words_are_inert", inert).with(&["a8_escapes"]),
-        compound("H10::h10_exit", |kit, guest| every_way(kit, guest, "h10_exit")).with(&["h10_exit"]),
-        compound("H10::h10_pollution", |kit, guest| every_way(kit, guest, "h10_pollution")).with(&["h10_pollution"]),
+        scenario("A8::escapes_control_characters", escapes_control_characters).with(&["a8_escapes"]),
+        scenario("H10::h10_exit", |kit, guest| check_every_mode(kit, guest, "h10_exit")).with(&["h10_exit"]),
+        scenario("H10::h10_pollution", |kit, guest| check_every_mode(kit, guest, "h10_pollution"))
+            .with(&["h10_pollution"]),
     ]
 }
 
 /// codebox's messages about names with terminal control characters contain no such characters.
-fn inert(kit: &Kit, guest: Guest) -> Result<Verdict> {
+fn escapes_control_characters(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let program = guest.hostile("a8_escapes");
     let out = canaries.grant().join("out");
-    let ran = kit.codebox().args(["run", "-v", "--out"]).arg(out).arg(&program).run()?;
-    ensure!(ran.code == Some(1), "its status is {:?}: {}", ran.code, ran.stderr_text());
-    let said = ran.stderr_text();
+    let result = kit.codebox().args(["run", "-v", "--out"]).arg(out).arg(&program).run()?;
+    ensure!(result.code == Some(1), "its status is {:?}: {}", result.code, result.stderr_text());
+    let stderr = result.stderr_text();
     // The program's own output passes unchanged and starts a line with codebox's prefix.
-    let own = said.lines().filter(|line| line.starts_with("codebox: ") && !line.starts_with("codebox: forged"));
+    let own = stderr.lines().filter(|line| line.starts_with("codebox: ") && !line.starts_with("codebox: forged"));
     let lines: Vec<&str> = own.collect();
-    for told in ["not available here", "wrote"] {
-        ensure!(lines.iter().any(|line| line.contains(told) && line.contains("forge")), "nothing {told}: {said}");
+    for expected in ["not available here", "wrote"] {
+        ensure!(
+            lines.iter().any(|line| line.contains(expected) && line.contains("forge")),
+            "nothing {expected}: {stderr}"
+        );
     }
     for line in lines {
-        ensure!(!line.contains(obeyed), "it says {line:?}");
+        ensure!(!line.contains(is_terminal_control), "it says {line:?}");
     }
     let document = kit.run_json().arg(&program).run()?;
-    ensure!(sound(&document)?.outcome() == "exited 1", "{}", document.stdout_text());
+    ensure!(check_sound(&document)?.outcome() == "exited 1", "{}", document.stdout_text());
     let text = document.stdout_text();
     ensure!(!text.trim_end().contains(char::is_control), "the document holds control characters: {text:?}");
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// Returns true if a terminal interprets the character instead of displaying it.
-fn obeyed(character: char) -> bool {
+fn is_terminal_control(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Ends in every way that the program knows and compares each outcome with the program's own list.
-fn every_way(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
+fn check_every_mode(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
-    let (_, listed) = one_way(kit, guest, &canaries, fixture, None)?;
-    let ways: Vec<(&str, &str)> = listed.stdout().lines().filter_map(|line| line.split_once('\t')).collect();
-    ensure!(ways.len() >= 20, "only {} ways are listed", ways.len());
+    let (_, listed) = run_mode(kit, guest, &canaries, fixture, None)?;
+    let modes: Vec<(&str, &str)> = listed.stdout().lines().filter_map(|line| line.split_once('\t')).collect();
+    ensure!(modes.len() >= 20, "only {} ways are listed", modes.len());
     let mut wrong = Vec::new();
-    for (way, outcomes) in ways {
-        let (ran, report) =
-            one_way(kit, guest, &canaries, fixture, Some(way)).with_context(|| format!("way {way:?}"))?;
-        canaries.check(&ran).with_context(|| format!("way {way:?}"))?;
-        ensure!(report.stdout().starts_with("started"), "{way:?} did not start: {}", report.json());
+    for (mode, outcomes) in modes {
+        let (result, report) =
+            run_mode(kit, guest, &canaries, fixture, Some(mode)).with_context(|| format!("way {mode:?}"))?;
+        canaries.check(&result).with_context(|| format!("way {mode:?}"))?;
+        ensure!(report.stdout().starts_with("started"), "{mode:?} did not start: {}", report.json());
         if !outcomes.split(" | ").any(|outcome| outcome == report.outcome()) {
-            wrong.push(format!("{way:?} is {} and not {outcomes}", report.outcome()));
+            wrong.push(format!("{mode:?} is {} and not {outcomes}", report.outcome()));
         }
     }
     ensure!(wrong.is_empty(), "{} ways end wrong:\n{}", wrong.len(), wrong.join("\n"));
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
-fn one_way(kit: &Kit, guest: Guest, canaries: &Canaries, fixture: &str, way: Option<&str>) -> Result<(Ran, Report)> {
-    let run = canaries.around(kit.run_json()).args(["--timeout", "20s"]).arg(guest.hostile(fixture)).args(way);
-    let ran = run.run()?;
-    let report = sound(&ran)?;
-    Ok((ran, report))
+fn run_mode(
+    kit: &Kit,
+    guest: Guest,
+    canaries: &Canaries,
+    fixture: &str,
+    mode: Option<&str>,
+) -> Result<(ProcessResult, Report)> {
+    let run = canaries.around(kit.run_json()).args(["--timeout", "20s"]).arg(guest.hostile(fixture)).args(mode);
+    let result = run.run()?;
+    let report = check_sound(&result)?;
+    Ok((result, report))
 }

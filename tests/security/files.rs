@@ -6,47 +6,55 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Guest, Kit, Ran, Report};
+use codebox_testkit::{Canaries, Guest, Kit, ProcessResult, Report};
 
-use crate::attack::{Attack, CanaryArg, attack, sound};
-use crate::compound::{Compound, compound};
+use crate::attack::{Attack, CanaryArg, attack, check_sound};
+use crate::scenario::{Scenario, scenario};
 use crate::{Verdict, plant};
 
 pub fn attacks() -> Vec<Attack> {
-    let patient = &["--timeout", "20s"];
+    let long_timeout = &["--timeout", "20s"];
     let data = &[("", "/data", "rw")];
     vec![
-        attack("f1_traversal").canary_arg(CanaryArg::File).options(patient),
-        attack("f1_import").canary_arg(CanaryArg::File).options(patient),
-        attack("f2_symlink").canary_arg(CanaryArg::File).options(patient),
+        attack("f1_traversal").canary_arg(CanaryArg::File).options(long_timeout),
+        attack("f1_import").canary_arg(CanaryArg::File).options(long_timeout),
+        attack("f2_symlink").canary_arg(CanaryArg::File).options(long_timeout),
         attack("f3_readonly")
-            .options(patient)
+            .options(long_timeout)
             .setup(plant::read_only)
             .mounts(&[("work", "/work", "rw"), ("ro", "/ro", "ro")])
-            .look(read_only_is_unchanged),
-        attack("f4_planted").canary_arg(CanaryArg::Prefix).options(patient).setup(plant::links).mounts(data),
-        attack("f5_fifo").arg("3").options(&["--timeout", "10s"]).setup(plant::specials).mounts(data).look(quick),
+            .verify(read_only_is_unchanged),
+        attack("f4_planted").canary_arg(CanaryArg::Prefix).options(long_timeout).setup(plant::links).mounts(data),
+        attack("f5_fifo")
+            .arg("3")
+            .options(&["--timeout", "10s"])
+            .setup(plant::special_files)
+            .mounts(data)
+            .verify(ends_quickly),
         attack("f5_devices").options(&["--timeout", "30s", "--max-open-files", "200", "--max-disk", "1M"]),
-        attack("f7_names").options(patient),
-        attack("f8_nonutf8").setup(plant::names).mounts(data).look(|_, _, report| {
+        attack("f7_names").options(long_timeout),
+        attack("f8_nonutf8").setup(plant::names).mounts(data).verify(|_, _, report| {
             ensure!(report.stdout().contains("good.txt"), "the good names are not seen");
             Ok(())
         }),
-        attack("f12_sparse").options(patient).look(little_is_written).look(quick),
-        attack("f12_sparse").variant("private").mounts(&[]).options(patient).look(quick),
-        attack("f13_fill").with("bytes").options(&["--timeout", "20s", "--max-disk", "32M"]).look(usable_afterwards),
-        attack("f13_fill").with("files").options(&["--timeout", "20s", "--max-files", "500"]).look(usable_afterwards),
-        attack("f13_fill").with("folders").options(&["--timeout", "20s", "--max-files", "500"]).look(usable_afterwards),
-        attack("f14_fds").options(&["--timeout", "20s", "--max-open-files", "64"]).look(few_descriptors),
+        attack("f12_sparse").options(long_timeout).verify(writes_few_blocks).verify(ends_quickly),
+        attack("f12_sparse").variant("private").mounts(&[]).options(long_timeout).verify(ends_quickly),
+        attack("f13_fill").with("bytes").options(&["--timeout", "20s", "--max-disk", "32M"]).verify(usable_afterwards),
+        attack("f13_fill").with("files").options(&["--timeout", "20s", "--max-files", "500"]).verify(usable_afterwards),
+        attack("f13_fill")
+            .with("folders")
+            .options(&["--timeout", "20s", "--max-files", "500"])
+            .verify(usable_afterwards),
+        attack("f14_fds").options(&["--timeout", "20s", "--max-open-files", "64"]).verify(descriptors_are_limited),
         attack("r11_bomb").options(&["--timeout", "10s", "--memory", "256M", "--max-disk", "32M"]),
     ]
 }
 
-pub fn trials() -> Vec<Compound> {
-    vec![compound("F4::nested_mount", nested_mount), compound("F6::f6_flip", flip).with(&["f6_flip"])]
+pub fn trials() -> Vec<Scenario> {
+    vec![scenario("F4::nested_mount", nested_mount), scenario("F6::f6_flip", flip).with(&["f6_flip"])]
 }
 
-fn read_only_is_unchanged(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
+fn read_only_is_unchanged(canaries: &Canaries, _: &ProcessResult, _: &Report) -> Result<()> {
     let ro = canaries.grant().join("ro");
     ensure!(fs::read(ro.join("keep.txt"))? == b"keep\n", "the read-only file changed");
     let mut names: Vec<_> = fs::read_dir(&ro)?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
@@ -57,14 +65,14 @@ fn read_only_is_unchanged(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()
 }
 
 /// File operations must not delay the end of a guest or of codebox.
-fn quick(_: &Canaries, ran: &Ran, _: &Report) -> Result<()> {
-    ensure!(ran.wall < Duration::from_secs(8), "it took {:?}", ran.wall);
-    ensure!(ran.peak_threads < 16, "it had {} threads", ran.peak_threads);
+fn ends_quickly(_: &Canaries, result: &ProcessResult, _: &Report) -> Result<()> {
+    ensure!(result.wall < Duration::from_secs(8), "it took {:?}", result.wall);
+    ensure!(result.peak_threads < 16, "it had {} threads", result.peak_threads);
     Ok(())
 }
 
 #[cfg(unix)]
-fn little_is_written(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
+fn writes_few_blocks(canaries: &Canaries, _: &ProcessResult, _: &Report) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let mut blocks = 0;
     for entry in fs::read_dir(canaries.grant())? {
@@ -75,7 +83,7 @@ fn little_is_written(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
 }
 
 /// Removed data still counts against the limit; removals and other operations still work.
-fn usable_afterwards(canaries: &Canaries, _: &Ran, report: &Report) -> Result<()> {
+fn usable_afterwards(canaries: &Canaries, _: &ProcessResult, report: &Report) -> Result<()> {
     ensure!(!report.stdout().contains("survived"), "there was no limit");
     let after = report.lines().iter().any(|line| line["op"] == "after");
     ensure!(after, "it did not go on afterwards");
@@ -83,7 +91,7 @@ fn usable_afterwards(canaries: &Canaries, _: &Ran, report: &Report) -> Result<()
     Ok(())
 }
 
-fn few_descriptors(_: &Canaries, _: &Ran, report: &Report) -> Result<()> {
+fn descriptors_are_limited(_: &Canaries, _: &ProcessResult, report: &Report) -> Result<()> {
     ensure!(!report.stdout().contains("survived"), "there was no limit");
     Ok(())
 }
@@ -93,15 +101,15 @@ fn nested_mount(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let below = canaries.grant().join("mounted");
     fs::create_dir(&below)?;
-    let place = below.display().to_string();
-    if let Err(error) = plant::tool("mount", &["--bind", "/etc", &place]) {
-        return Ok(Verdict::Impossible(format!("nothing can be mounted here: {error:#}")));
+    let mount_point = below.display().to_string();
+    if let Err(error) = plant::run_tool("mount", &["--bind", "/etc", &mount_point]) {
+        return Ok(Verdict::Skipped(format!("nothing can be mounted here: {error:#}")));
     }
-    let ran = kit.run_json().grant(&canaries.grant(), "/data", "rw").args(guest.printing(1)).run();
-    plant::tool("umount", &[&place])?;
-    let report = ran?.report()?;
+    let result = kit.run_json().grant(&canaries.grant(), "/data", "rw").args(guest.printing(1)).run();
+    plant::run_tool("umount", &[&mount_point])?;
+    let report = result?.report()?;
     ensure!(report.kind() == "path_rejected" && report.exit_code() == Some(126), "{}", report.json());
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// Exchanges a folder and a link to the outside in a tight loop while a guest reads through it.
@@ -114,7 +122,7 @@ fn flip(kit: &Kit, guest: Guest) -> Result<Verdict> {
     fs::write(d.join("canary"), "mine")?;
     std::os::unix::fs::symlink("..", &link)?;
     let done = AtomicBool::new(false);
-    let ran = thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let steps = [(&d, &aside), (&link, &d), (&d, &link), (&aside, &d)];
@@ -125,13 +133,13 @@ fn flip(kit: &Kit, guest: Guest) -> Result<Verdict> {
             }
         });
         let run = canaries.around(kit.run_json()).args(["--timeout", "15s"]).grant(&grant, "/data", "rw");
-        let ran = run.arg(guest.hostile("f6_flip")).arg("2").run();
+        let result = run.arg(guest.hostile("f6_flip")).arg("2").run();
         // The checks walk the same directory, so the exchanges must stop first.
         done.store(true, Ordering::Relaxed);
-        ran
+        result
     })?;
-    let report = sound(&ran)?;
+    let report = check_sound(&result)?;
     ensure!(report.outcome() == "exited 0", "outcome is {}", report.outcome());
-    canaries.check(&ran)?;
-    Ok(Verdict::Held)
+    canaries.check(&result)?;
+    Ok(Verdict::Passed)
 }

@@ -1,7 +1,7 @@
 //! H: host calls and the information that they reveal.
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Input, Ran, Report};
+use codebox_testkit::{Canaries, Input, ProcessResult, Report};
 
 use crate::attack::{Attack, CanaryArg, attack};
 
@@ -18,49 +18,52 @@ pub fn attacks() -> Vec<Attack> {
             .input(Input::Zeroes(INPUT))
             .options(&["--timeout", "30s"])
             .expect("exited 0")
-            .look(all_was_counted),
-        attack("h4_random").options(&["--memory", "512M"]).look(modest),
+            .verify(counts_all_input),
+        attack("h4_random").options(&["--memory", "512M"]).verify(uses_few_resources),
         attack("h6_close").options(&["--timeout", "20s"]),
-        attack("h7_environment").arg("--marker").options(&["--timeout", "20s"]).look(knows_nothing),
+        attack("h7_environment").arg("--marker").options(&["--timeout", "20s"]).verify(reveals_no_host_data),
         attack("h8_sockets")
             .canary_arg(CanaryArg::Port)
             .options(&["--timeout", "20s"])
-            .look(|canaries, _, _| canaries.check_host()),
+            .verify(|canaries, _, _| canaries.check_host()),
     ];
-    attacks.extend(["sleep", "async", "stubborn", "tiny"].map(|way| attack("h1_sleep").with(way).look(modest)));
     attacks.extend(
-        ["poll", "select", "many", "huge"].map(|way| attack("h1_poll").with(way).input(Input::Silent).look(modest)),
+        ["sleep", "async", "stubborn", "tiny"].map(|mode| attack("h1_sleep").with(mode).verify(uses_few_resources)),
+    );
+    attacks.extend(
+        ["poll", "select", "many", "huge"]
+            .map(|mode| attack("h1_poll").with(mode).input(Input::Silent).verify(uses_few_resources)),
     );
     let calls = ["clock", "random", "readdir", "sync", "missing", "stat", "seek", "create", "argv"];
-    attacks.extend(calls.map(|call| attack("h4_calls").with(call).look(modest)));
+    attacks.extend(calls.map(|call| attack("h4_calls").with(call).verify(uses_few_resources)));
     for seed in ["1", "2", "3", "4"] {
         attacks.push(attack("h9_corrupt").with(seed).options(&["--timeout", "2s", "--memory", "256M"]));
     }
     attacks
 }
 
-fn all_was_counted(canaries: &Canaries, ran: &Ran, report: &Report) -> Result<()> {
-    modest(canaries, ran, report)?;
+fn counts_all_input(canaries: &Canaries, result: &ProcessResult, report: &Report) -> Result<()> {
+    uses_few_resources(canaries, result, report)?;
     let counted = report.lines().iter().any(|line| line["bytes"] == INPUT);
     ensure!(counted, "not all of the input came");
     Ok(())
 }
 
 /// A guest that only waits or makes calls needs few threads and little memory of the host.
-fn modest(_: &Canaries, ran: &Ran, _: &Report) -> Result<()> {
-    ensure!(ran.peak_threads < 64, "it had {} threads", ran.peak_threads);
-    ensure!(ran.peak_rss < 512 << 20, "{} MiB were resident", ran.peak_rss >> 20);
+fn uses_few_resources(_: &Canaries, result: &ProcessResult, _: &Report) -> Result<()> {
+    ensure!(result.peak_threads < 64, "it had {} threads", result.peak_threads);
+    ensure!(result.peak_rss < 512 << 20, "{} MiB were resident", result.peak_rss >> 20);
     Ok(())
 }
 
 /// The guest's description of its environment contains no data of this machine.
-fn knows_nothing(canaries: &Canaries, _: &Ran, report: &Report) -> Result<()> {
-    let told = report.stdout();
+fn reveals_no_host_data(canaries: &Canaries, _: &ProcessResult, report: &Report) -> Result<()> {
+    let output = report.stdout();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let place = canaries.grant().display().to_string();
-    for (what, text) in [("the host's name", host.trim()), ("a granted directory's place", &place)] {
-        ensure!(text.len() < 4 || !told.contains(text), "{what} shows");
+    let grant_path = canaries.grant().display().to_string();
+    for (what, text) in [("the host's name", host.trim()), ("a granted directory's place", &grant_path)] {
+        ensure!(text.len() < 4 || !output.contains(text), "{what} shows");
     }
-    ensure!(!told.contains("CODEBOX_"), "a variable of codebox's own shows");
+    ensure!(!output.contains("CODEBOX_"), "a variable of codebox's own shows");
     Ok(())
 }

@@ -7,16 +7,16 @@ use codebox_testkit::{Guest, Header};
 use libtest_mimic::Trial;
 
 /// Programs that the trials use.
-pub type Attacked = BTreeSet<(Guest, String)>;
+pub type AttackedPrograms = BTreeSet<(Guest, String)>;
 
-pub fn trials(attacked: Attacked) -> Vec<Trial> {
+pub fn trials(attacked: AttackedPrograms) -> Vec<Trial> {
     vec![
         Trial::test("list::every_program_has_a_trial", move || Ok(complete(&attacked)?)),
-        Trial::test("list::every_attack_is_made_in_javascript", || Ok(parity()?)),
+        Trial::test("list::javascript_covers_every_attack", || Ok(parity()?)),
     ]
 }
 
-fn complete(attacked: &Attacked) -> Result<()> {
+fn complete(attacked: &AttackedPrograms) -> Result<()> {
     for guest in Guest::ALL {
         let mut programs = guest.hostile_programs()?;
         programs.retain(|name| !attacked.contains(&(guest, name.clone())));

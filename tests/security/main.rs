@@ -6,7 +6,6 @@
 
 mod attack;
 mod bounds;
-mod compound;
 mod ends;
 mod files;
 mod first_use;
@@ -16,6 +15,7 @@ mod limits;
 mod list;
 mod plant;
 mod recursion;
+mod scenario;
 mod sharing;
 mod tampering;
 mod texts;
@@ -29,19 +29,19 @@ use codebox_testkit::{Guest, Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use attack::Attack;
-use compound::Compound;
+use scenario::Scenario;
 
 /// Result of a passed or impossible trial, the latter with its reason.
 pub enum Verdict {
-    Held,
-    Impossible(String),
+    Passed,
+    Skipped(String),
 }
 
 fn main() -> Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let ready = kit.prepare().map_err(|error| format!("{error:#}"));
-    let mut attacked = list::Attacked::default();
+    let mut attacked = list::AttackedPrograms::default();
     let mut trials = Vec::new();
     for attack in attacks().into_iter().map(Arc::new) {
         for guest in attack.guests() {
@@ -50,18 +50,18 @@ fn main() -> Result<()> {
             trials.push(trial(attack.name(guest)?, &ready, move || attack.run(&kit, guest)));
         }
     }
-    for compound in compound() {
-        for guest in compound.guests() {
-            attacked.extend(compound.fixtures().iter().map(|fixture| (guest, (*fixture).to_owned())));
-            let (run, kit) = (compound.run(), kit.clone());
-            trials.push(trial(compound.name(guest), &ready, move || run(&kit, guest)));
+    for scenario in scenario() {
+        for guest in scenario.guests() {
+            attacked.extend(scenario.fixtures().iter().map(|fixture| (guest, (*fixture).to_owned())));
+            let (run, kit) = (scenario.run(), kit.clone());
+            trials.push(trial(scenario.name(guest), &ready, move || run(&kit, guest)));
         }
     }
     trials.extend(list::trials(attacked));
     let conclusion = libtest_mimic::run(&args, trials);
     tampering::remove_copy();
     if ready.is_ok() && !args.list {
-        quiet_afterwards(&kit)?;
+        check_clean_state(&kit)?;
     }
     conclusion.exit()
 }
@@ -70,7 +70,7 @@ fn attacks() -> Vec<Attack> {
     [files::attacks(), limits::attacks(), hostcalls::attacks(), ends::attacks()].into_iter().flatten().collect()
 }
 
-fn compound() -> Vec<Compound> {
+fn scenario() -> Vec<Scenario> {
     let topics = [
         bounds::trials(),
         ends::trials(),
@@ -92,21 +92,21 @@ fn trial(name: String, ready: &Result<(), String>, run: impl FnOnce() -> Result<
         Err(reason) if is_required("wasm") => Err(reason.into()),
         Err(reason) => Ok(Completion::ignored_with(reason)),
         Ok(()) => match run() {
-            Ok(Verdict::Held) => Ok(Completion::Completed),
-            Ok(Verdict::Impossible(reason)) => Ok(Completion::ignored_with(reason)),
+            Ok(Verdict::Passed) => Ok(Completion::Completed),
+            Ok(Verdict::Skipped(reason)) => Ok(Completion::ignored_with(reason)),
             Err(error) => Err(Failed::from(format!("{error:#}"))),
         },
     })
 }
 
 /// After all attacks, no remains exist, and the next job runs immediately.
-fn quiet_afterwards(kit: &Kit) -> Result<()> {
+fn check_clean_state(kit: &Kit) -> Result<()> {
     for guest in Guest::ALL {
-        let ran = kit.run_json().args(guest.printing(1)).run()?;
-        ensure!(ran.report()?.stdout() == "1\n", "the next job did not run: {}", ran.stdout_text());
-        ensure!(ran.wall < Duration::from_secs(5), "the next job took {:?}", ran.wall);
+        let result = kit.run_json().args(guest.printing(1)).run()?;
+        ensure!(result.report()?.stdout() == "1\n", "the next job did not run: {}", result.stdout_text());
+        ensure!(result.wall < Duration::from_secs(5), "the next job took {:?}", result.wall);
     }
-    let left = kit.scratch_entries();
-    ensure!(left.is_empty(), "directories of ended jobs are left: {left:?}");
+    let remains = kit.scratch_entries();
+    ensure!(remains.is_empty(), "directories of ended jobs are left: {remains:?}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::Canaries;
 
 /// Runs a tool of this machine.
-pub fn tool(name: &str, args: &[&str]) -> Result<()> {
+pub fn run_tool(name: &str, args: &[&str]) -> Result<()> {
     let output = Command::new(name).args(args).output().with_context(|| format!("run {name}"))?;
     ensure!(output.status.success(), "{name} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
@@ -48,13 +48,13 @@ pub fn links(canaries: &Canaries) -> Result<()> {
 
 /// Creates a pipe, a socket and, if this user is allowed to, devices.
 #[cfg(unix)]
-pub fn specials(canaries: &Canaries) -> Result<()> {
+pub fn special_files(canaries: &Canaries) -> Result<()> {
     let place = |name: &str| canaries.grant().join(name).display().to_string();
-    tool("mkfifo", &[&place("fifo")])?;
+    run_tool("mkfifo", &[&place("fifo")])?;
     drop(std::os::unix::net::UnixListener::bind(place("socket"))?);
     // Only root may create devices; the pipe and the socket suffice without them.
-    let _ = tool("mknod", &[&place("null"), "c", "1", "3"]);
-    let _ = tool("mknod", &[&place("disk"), "b", "7", "250"]);
+    let _ = run_tool("mknod", &[&place("null"), "c", "1", "3"]);
+    let _ = run_tool("mknod", &[&place("disk"), "b", "7", "250"]);
     Ok(())
 }
 

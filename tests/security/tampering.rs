@@ -11,29 +11,36 @@ use codebox_testkit::{Guest, Kit, Report};
 use tempfile::TempDir;
 
 use crate::Verdict;
-use crate::compound::{Compound, compound};
-use crate::plant::tool;
+use crate::plant::run_tool;
+use crate::scenario::{Scenario, scenario};
 
-pub fn trials() -> Vec<Compound> {
+pub fn trials() -> Vec<Scenario> {
     vec![
-        compound("S3::code_flipped", |kit, guest| tampered(kit, guest, "code.cwasm", flip)),
-        compound("S3::code_cut", |kit, guest| tampered(kit, guest, "code.cwasm", cut)),
-        compound("S3::code_empty", |kit, guest| tampered(kit, guest, "code.cwasm", empty)),
-        compound("S3::code_foreign", |kit, guest| tampered(kit, guest, "code.cwasm", foreign)),
-        compound("S3::code_is_a_link", |kit, guest| tampered(kit, guest, "code.cwasm", link)),
-        compound("S3::code_is_writable_by_others", |kit, guest| tampered(kit, guest, "code.cwasm", open_to_all)),
-        compound("S3::code_is_anothers", |kit, guest| tampered(kit, guest, "code.cwasm", anothers)),
-        compound("S3::image_flipped", |kit, guest| tampered(kit, guest, "image", flip)),
-        compound("S3::image_cut", |kit, guest| tampered(kit, guest, "image", cut)),
-        compound("S3::list_flipped", |kit, guest| tampered(kit, guest, "prepared/manifest.json", flip)),
-        compound("S3::list_says_another_import", |kit, guest| {
-            tampered(kit, guest, "prepared/manifest.json", another_import)
+        scenario("S3::code_flipped", |kit, guest| check_tampering(kit, guest, "code.cwasm", flip)),
+        scenario("S3::code_cut", |kit, guest| check_tampering(kit, guest, "code.cwasm", cut)),
+        scenario("S3::code_empty", |kit, guest| check_tampering(kit, guest, "code.cwasm", empty)),
+        scenario("S3::code_foreign", |kit, guest| {
+            check_tampering(kit, guest, "code.cwasm", replace_by_foreign_program)
+        }),
+        scenario("S3::code_is_a_link", |kit, guest| check_tampering(kit, guest, "code.cwasm", replace_by_link)),
+        scenario("S3::code_is_world_writable", |kit, guest| {
+            check_tampering(kit, guest, "code.cwasm", make_world_writable)
+        }),
+        scenario("S3::code_has_other_owner", |kit, guest| check_tampering(kit, guest, "code.cwasm", change_owner)),
+        scenario("S3::image_flipped", |kit, guest| check_tampering(kit, guest, "image", flip)),
+        scenario("S3::image_cut", |kit, guest| check_tampering(kit, guest, "image", cut)),
+        scenario("S3::manifest_flipped", |kit, guest| check_tampering(kit, guest, "prepared/manifest.json", flip)),
+        scenario("S3::manifest_lists_another_import", |kit, guest| {
+            check_tampering(kit, guest, "prepared/manifest.json", change_import)
         })
         .only(Guest::Python),
-        compound("S3::list_empty", |kit, guest| tampered(kit, guest, "runtime/manifest.json", empty)),
-        compound("S3::library_flipped", |kit, guest| tampered(kit, guest, "python315.zip", flip)).only(Guest::Python),
-        compound("S3::library_cut", |kit, guest| tampered(kit, guest, "python315.zip", cut)).only(Guest::Python),
-        compound("S3::folder_is_writable_by_others", |kit, guest| tampered(kit, guest, "prepared", folder_open_to_all)),
+        scenario("S3::manifest_empty", |kit, guest| check_tampering(kit, guest, "runtime/manifest.json", empty)),
+        scenario("S3::library_flipped", |kit, guest| check_tampering(kit, guest, "python315.zip", flip))
+            .only(Guest::Python),
+        scenario("S3::library_cut", |kit, guest| check_tampering(kit, guest, "python315.zip", cut)).only(Guest::Python),
+        scenario("S3::directory_is_world_writable", |kit, guest| {
+            check_tampering(kit, guest, "prepared", make_folder_world_writable)
+        }),
     ]
 }
 
@@ -61,8 +68,8 @@ fn copied(kit: &Kit) -> Result<TempDir> {
     copy_part(kit, home.path(), Path::new("cache/prepared"))?;
     // A copied file has another identity, so its digest is checked once and recorded.
     for guest in Guest::ALL {
-        let ran = kit.codebox().home(home.path()).arg("run").args(guest.printing(1)).run()?;
-        ensure!(ran.code == Some(0), "a copied home is not accepted: {}", ran.stderr_text());
+        let result = kit.codebox().home(home.path()).arg("run").args(guest.printing(1)).run()?;
+        ensure!(result.code == Some(0), "a copied home is not accepted: {}", result.stderr_text());
     }
     Ok(home)
 }
@@ -81,34 +88,34 @@ pub fn copy_data(kit: &Kit, home: &Path) -> Result<()> {
 
 fn copy_part(kit: &Kit, home: &Path, part: &Path) -> Result<()> {
     let [from, to] = [kit.home(), home].map(|home| home.join(part).display().to_string());
-    tool("cp", &["-a", "--reflink=auto", &from, &to])
+    run_tool("cp", &["-a", "--reflink=auto", &from, &to])
 }
 
 /// Changes one file, runs a job, and restores the file.
-fn tampered(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
+fn check_tampering(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
     with_copied_home(kit, |home| {
         let path = find(home, guest, what)?;
-        let kept = home.join("kept");
-        tool("cp", &["-a", &path.display().to_string(), &kept.display().to_string()])?;
-        let judged = change(&path).and_then(|()| judge(kit, guest, home));
+        let backup = home.join("kept");
+        run_tool("cp", &["-a", &path.display().to_string(), &backup.display().to_string()])?;
+        let verdict = change(&path).and_then(|()| check_refused_or_rebuilt(kit, guest, home));
         // The original replaces the current file, including a rebuilt one.
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
-        fs::rename(&kept, &path)?;
-        judged?;
-        let again = kit.codebox().home(home).arg("run").args(guest.printing(1)).run()?;
-        ensure!(again.stdout == b"1\n", "it does not run when all is right again: {}", again.stderr_text());
-        Ok(Verdict::Held)
+        fs::rename(&backup, &path)?;
+        verdict?;
+        let rerun = kit.codebox().home(home).arg("run").args(guest.printing(1)).run()?;
+        ensure!(rerun.stdout == b"1\n", "it does not run when all is right again: {}", rerun.stderr_text());
+        Ok(Verdict::Passed)
     })
 }
 
 /// Accepts a refusal in one line, or files that are recreated.
 ///
 /// Recreating them takes minutes, so a process that starts to do so is stopped: the modified file has not run.
-fn judge(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
+fn check_refused_or_rebuilt(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
     let program = guest.choose("import json; print(6 * 7)", "console.log(JSON.stringify(6 * 7))");
     let mut command = kit.run_json().home(home).args(guest.inline(program)).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let mut said = String::new();
+    let mut messages = String::new();
     for line in BufReader::new(child.stderr.take().context("no pipe")?).lines() {
         let line = line?;
         if line.contains("compiling") {
@@ -116,12 +123,12 @@ fn judge(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
             child.wait()?;
             return Ok(());
         }
-        said.push_str(&line);
-        said.push('\n');
+        messages.push_str(&line);
+        messages.push('\n');
     }
     let output = child.wait_with_output()?;
-    ensure!(output.status.code() == Some(125), "{} and not 125: {said}", output.status);
-    ensure!(!said.contains("panicked"), "it panicked: {said}");
+    ensure!(output.status.code() == Some(125), "{} and not 125: {messages}", output.status);
+    ensure!(!messages.contains("panicked"), "it panicked: {messages}");
     let report = Report::new(serde_json::from_slice(&output.stdout)?);
     ensure!(matches!(report.kind(), "image_error" | "engine_unavailable"), "{}", report.json());
     let message = report.at("/error/message").as_str().unwrap_or_default();
@@ -131,13 +138,13 @@ fn judge(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
 }
 
 fn find(home: &Path, guest: Guest, what: &str) -> Result<PathBuf> {
-    let only = |folder: PathBuf| {
+    let latest_entry = |folder: PathBuf| {
         let own = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&format!("{}-", guest.name()));
         let entries = fs::read_dir(&folder)?.flatten().filter(own);
         let entry = entries.max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok());
         Ok::<_, anyhow::Error>(entry.with_context(|| format!("{} is empty", folder.display()))?.path())
     };
-    let (prepared, runtime) = (only(home.join("cache/prepared"))?, only(home.join("data/runtimes"))?);
+    let (prepared, runtime) = (latest_entry(home.join("cache/prepared"))?, latest_entry(home.join("data/runtimes"))?);
     Ok(match what {
         "prepared" => prepared,
         "prepared/manifest.json" => prepared.join("manifest.json"),
@@ -165,7 +172,7 @@ fn flip(path: &Path) -> Result<()> {
 }
 
 /// Changes a list to another well-formed one.
-fn another_import(path: &Path) -> Result<()> {
+fn change_import(path: &Path) -> Result<()> {
     rewrite(path, |bytes| {
         let text = String::from_utf8_lossy(bytes).replace("\"zoneinfo\"", "\"zoneinfos\"");
         *bytes = text.into_bytes();
@@ -177,7 +184,7 @@ fn cut(path: &Path) -> Result<()> {
 }
 
 /// Replaces the file by a program of this machine, which is an ELF file like the code image.
-fn foreign(path: &Path) -> Result<()> {
+fn replace_by_foreign_program(path: &Path) -> Result<()> {
     let program = fs::read("/bin/true")?;
     rewrite(path, |bytes| *bytes = program)
 }
@@ -186,21 +193,21 @@ fn empty(path: &Path) -> Result<()> {
     Ok(fs::write(path, "")?)
 }
 
-fn link(path: &Path) -> Result<()> {
+fn replace_by_link(path: &Path) -> Result<()> {
     let aside = path.with_extension("aside");
     fs::copy(path, &aside)?;
     fs::remove_file(path)?;
     Ok(std::os::unix::fs::symlink(&aside, path)?)
 }
 
-fn open_to_all(path: &Path) -> Result<()> {
-    tool("chmod", &["a+w", &path.display().to_string()])
+fn make_world_writable(path: &Path) -> Result<()> {
+    run_tool("chmod", &["a+w", &path.display().to_string()])
 }
 
-fn anothers(path: &Path) -> Result<()> {
-    tool("chown", &["12345", &path.display().to_string()])
+fn change_owner(path: &Path) -> Result<()> {
+    run_tool("chown", &["12345", &path.display().to_string()])
 }
 
-fn folder_open_to_all(path: &Path) -> Result<()> {
-    tool("chmod", &["0777", &path.display().to_string()])
+fn make_folder_world_writable(path: &Path) -> Result<()> {
+    run_tool("chmod", &["0777", &path.display().to_string()])
 }

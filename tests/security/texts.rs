@@ -8,20 +8,20 @@ use anyhow::{Context as _, Result, bail, ensure};
 use codebox_testkit::{Canaries, Guest, Kit};
 
 use crate::Verdict;
-use crate::attack::sound;
-use crate::compound::{Compound, compound};
+use crate::attack::check_sound;
+use crate::scenario::{Scenario, scenario};
 use crate::tampering::with_copied_home;
 
-pub fn trials() -> Vec<Compound> {
+pub fn trials() -> Vec<Scenario> {
     vec![
-        compound("R6::hostile_texts_end_no_process", texts).only(Guest::JavaScript),
-        compound("R6::parsing_counts_as_processor_time", parsing_counts).only(Guest::JavaScript),
-        compound("R6::what_the_analyzer_runs_is_compared", analyzer_file).only(Guest::Python),
+        scenario("R6::survives_hostile_sources", survives_hostile_sources).only(Guest::JavaScript),
+        scenario("R6::counts_parsing_as_cpu_time", counts_parsing_as_cpu_time).only(Guest::JavaScript),
+        scenario("R6::rejects_replaced_analyzer", rejects_replaced_analyzer).only(Guest::Python),
     ]
 }
 
 /// Returns file names and texts.
-fn hostile() -> Vec<(&'static str, String)> {
+fn hostile_sources() -> Vec<(&'static str, String)> {
     let nested = |open: &str, close: &str, levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
     vec![
         ("exports.ts", format!("export{{{}}}", "a,".repeat(65_537))),
@@ -38,27 +38,31 @@ fn hostile() -> Vec<(&'static str, String)> {
 }
 
 /// Each text is run and explained, and codebox ends by itself and reports the result.
-fn texts(kit: &Kit, _: Guest) -> Result<Verdict> {
+fn survives_hostile_sources(kit: &Kit, _: Guest) -> Result<Verdict> {
     let folder = kit.folder()?;
     let canaries = Canaries::plant(kit)?;
-    for (name, text) in hostile() {
+    for (name, text) in hostile_sources() {
         let path = folder.path().join(name);
         fs::write(&path, text)?;
         let run = canaries.around(kit.run_json()).args(["--memory", "64M", "--timeout", "20s"]);
-        let ran = run.arg(&path).run()?;
-        let report = sound(&ran).with_context(|| format!("run {name}"))?;
+        let result = run.arg(&path).run()?;
+        let report = check_sound(&result).with_context(|| format!("run {name}"))?;
         ensure!(report.outcome() != "exited 0" || !name.starts_with("exports"), "{name}: {}", report.outcome());
         let explained = kit.codebox().args(["explain", "--memory", "64M"]).arg(&path).run()?;
-        let said = explained.stderr_text();
-        ensure!(explained.signal.is_none() && !explained.hung, "explain {name}: {:?} {said}", explained.signal);
-        ensure!(explained.code == Some(0) && !said.contains("panicked"), "explain {name}: {:?} {said}", explained.code);
+        let stderr = explained.stderr_text();
+        ensure!(explained.signal.is_none() && !explained.timed_out, "explain {name}: {:?} {stderr}", explained.signal);
+        ensure!(
+            explained.code == Some(0) && !stderr.contains("panicked"),
+            "explain {name}: {:?} {stderr}",
+            explained.code
+        );
     }
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// A program that makes the host parse one costly text after another ends at its limit, although it computes nothing
 /// itself.
-fn parsing_counts(kit: &Kit, _: Guest) -> Result<Verdict> {
+fn counts_parsing_as_cpu_time(kit: &Kit, _: Guest) -> Result<Verdict> {
     let program = "import fs from 'node:fs';
 const text = '({a=b as '.repeat(60) + 'c' + ':0)=>0}:0)=>0'.repeat(60);
 for (let n = 0; n < 1000; n++) {
@@ -66,17 +70,17 @@ for (let n = 0; n < 1000; n++) {
   try { await import(`/work/${n}.ts`) } catch {}
 }";
     let run = kit.run_json().args(["--cpu-time", "1s", "--timeout", "100s"]);
-    let report = sound(&run.args(Guest::JavaScript.inline(program)).run()?)?;
+    let report = check_sound(&run.args(Guest::JavaScript.inline(program)).run()?)?;
     ensure!(report.kind() == "timeout_cpu", "{}", report.json());
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// A foreign program at the path of the analyzer does not run.
-fn analyzer_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
+fn rejects_replaced_analyzer(kit: &Kit, guest: Guest) -> Result<Verdict> {
     with_copied_home(kit, |home| {
         let run = || -> Result<()> {
-            let ran = kit.run_json().home(home).args(guest.inline("import os; print(os.sep)")).run()?;
-            let report = sound(&ran)?;
+            let result = kit.run_json().home(home).args(guest.inline("import os; print(os.sep)")).run()?;
+            let report = check_sound(&result)?;
             ensure!(report.stdout() == "/\n", "{}", report.json());
             Ok(())
         };
@@ -93,6 +97,6 @@ fn analyzer_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
         fs::set_permissions(analyzer, fs::Permissions::from_mode(0o500))?;
         run()?;
         ensure!(!canary.exists(), "the planted program was run");
-        Ok(Verdict::Held)
+        Ok(Verdict::Passed)
     })
 }

@@ -10,28 +10,28 @@ pub struct Item {
 
 /// Collects all items of a package.
 pub fn items(resolve: &Resolve, package: PackageId) -> Vec<Item> {
-    let mut found = Collected { resolve, items: Vec::new() };
+    let mut collector = ItemCollector { resolve, items: Vec::new() };
     let package = &resolve.packages[package];
     let root = package.name.to_string();
-    found.add(&root, &package.docs);
+    collector.add(&root, &package.docs);
     for (name, &interface) in &package.interfaces {
-        found.interface(&format!("{root}/{name}"), &resolve.interfaces[interface]);
+        collector.interface(&format!("{root}/{name}"), &resolve.interfaces[interface]);
     }
     for (name, &world) in &package.worlds {
-        found.world(&format!("{root}/{name}"), world);
+        collector.world(&format!("{root}/{name}"), world);
     }
-    found.items
+    collector.items
 }
 
-struct Collected<'a> {
+struct ItemCollector<'a> {
     resolve: &'a Resolve,
     items: Vec<Item>,
 }
 
-impl Collected<'_> {
+impl ItemCollector<'_> {
     fn add(&mut self, path: &str, docs: &Docs) {
-        let said = docs.contents.as_deref().unwrap_or_default();
-        self.items.push(Item { path: path.to_owned(), is_documented: !said.trim().is_empty() });
+        let text = docs.contents.as_deref().unwrap_or_default();
+        self.items.push(Item { path: path.to_owned(), is_documented: !text.trim().is_empty() });
     }
 
     fn world(&mut self, path: &str, world: WorldId) {
@@ -66,7 +66,7 @@ impl Collected<'_> {
     fn type_def(&mut self, path: &str, id: TypeId) {
         let resolve = self.resolve;
         let TypeDef { kind, docs, .. } = &resolve.types[id];
-        if is_used_from_elsewhere(resolve, id) {
+        if is_imported_type(resolve, id) {
             return;
         }
         self.add(path, docs);
@@ -88,7 +88,7 @@ impl Collected<'_> {
 }
 
 /// Returns true if a type was imported by a `use`, so that its documentation is at its definition.
-fn is_used_from_elsewhere(resolve: &Resolve, id: TypeId) -> bool {
+fn is_imported_type(resolve: &Resolve, id: TypeId) -> bool {
     match resolve.types[id].kind {
         TypeDefKind::Type(wit_parser::Type::Id(origin)) => resolve.types[origin].owner != resolve.types[id].owner,
         _ => false,

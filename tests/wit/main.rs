@@ -7,7 +7,7 @@ use std::path::Path;
 use wit_parser::{PackageId, Resolve, WorldItem, WorldKey};
 
 /// Parses the package as any tool would.
-fn contract() -> (Resolve, PackageId) {
+fn resolve_package() -> (Resolve, PackageId) {
     let mut resolve = Resolve::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("wit");
     let (package, _) = resolve.push_dir(folder).expect("the contract resolves");
@@ -19,14 +19,14 @@ fn names<'a>(resolve: &Resolve, items: impl Iterator<Item = (&'a WorldKey, &'a W
 }
 
 #[test]
-fn the_package_is_versioned() {
-    let (resolve, package) = contract();
+fn package_is_versioned() {
+    let (resolve, package) = resolve_package();
     assert_eq!(resolve.packages[package].name.to_string(), "codebox:guest@0.1.0");
 }
 
 #[test]
-fn the_runtime_world_has_these_imports_and_exports() {
-    let (resolve, package) = contract();
+fn runtime_world_has_expected_imports_and_exports() {
+    let (resolve, package) = resolve_package();
     let package = &resolve.packages[package];
     assert_eq!(package.worlds.keys().collect::<Vec<_>>(), ["runtime"]);
     let world = &resolve.worlds[package.worlds["runtime"]];
@@ -41,8 +41,8 @@ fn the_runtime_world_has_these_imports_and_exports() {
 }
 
 #[test]
-fn the_interfaces_have_these_functions() {
-    let (resolve, package) = contract();
+fn interfaces_have_expected_functions() {
+    let (resolve, package) = resolve_package();
     let functions = |interface: &str| -> Vec<&str> {
         let interface = resolve.packages[package].interfaces[interface];
         resolve.interfaces[interface].functions.keys().map(String::as_str).collect()
@@ -56,9 +56,9 @@ fn the_interfaces_have_these_functions() {
 
 #[test]
 fn every_item_is_documented() {
-    let (resolve, package) = contract();
+    let (resolve, package) = resolve_package();
     let items = docs::items(&resolve, package);
     assert!(items.len() > 50, "only {} items were found", items.len());
-    let bare: Vec<_> = items.iter().filter(|item| !item.is_documented).map(|item| &item.path).collect();
-    assert!(bare.is_empty(), "without documentation: {bare:?}");
+    let undocumented: Vec<_> = items.iter().filter(|item| !item.is_documented).map(|item| &item.path).collect();
+    assert!(undocumented.is_empty(), "without documentation: {undocumented:?}");
 }

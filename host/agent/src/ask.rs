@@ -4,17 +4,17 @@ use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
-use codebox_agent::{ASK_SOCKET, MAX_ASK};
+use codebox_agent::{MAX_QUERY_SIZE, QUERY_SOCKET};
 
 /// Sends standard input to the host as a query and prints the answer.
 pub(crate) fn ask() -> io::Result<()> {
-    let mut question = Vec::new();
-    io::stdin().lock().take(MAX_ASK as u64 + 1).read_to_end(&mut question)?;
-    if question.len() > MAX_ASK {
+    let mut query = Vec::new();
+    io::stdin().lock().take(MAX_QUERY_SIZE as u64 + 1).read_to_end(&mut query)?;
+    if query.len() > MAX_QUERY_SIZE {
         return Err(io::Error::other("request is too long"));
     }
-    let mut socket = UnixStream::connect_addr(&SocketAddr::from_abstract_name(ASK_SOCKET)?)?;
-    socket.write_all(&question)?;
+    let mut socket = UnixStream::connect_addr(&SocketAddr::from_abstract_name(QUERY_SOCKET)?)?;
+    socket.write_all(&query)?;
     socket.shutdown(std::net::Shutdown::Write)?;
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer)?;

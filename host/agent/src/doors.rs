@@ -10,213 +10,215 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use codebox_agent::Word;
-use codebox_agent::door::{Door, MOST_CONNECTIONS, MOST_PIECE, Said, WINDOW};
+use codebox_agent::Event;
+use codebox_agent::port_forward::{MAX_CHUNK_SIZE, MAX_CONNECTIONS, PortForward, StreamEvent, WINDOW};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::line::Line;
+use crate::writer::EventWriter;
 
 /// Pause before connections are accepted again after accepting one has failed, for example because no descriptor is
 /// free.
-const FULL: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Handle of the thread that serves the port forwards.
 #[derive(Default, Clone)]
-pub(crate) struct Doors(Option<Open>);
+pub(crate) struct PortForwarder(Option<ForwarderHandle>);
 
 #[derive(Clone)]
-struct Open {
-    doors: Vec<Door>,
-    told: Arc<Mutex<Vec<Told>>>,
+struct ForwarderHandle {
+    doors: Vec<PortForward>,
+    pending: Arc<Mutex<Vec<Command>>>,
     wake: Arc<UnixStream>,
 }
 
-enum Told {
+enum Command {
     /// An event from the host for a connection.
-    Said(u32, Said),
+    StreamEvent(u32, StreamEvent),
     /// Start of a new job, or a kill of the current one: closes all open connections.
-    Anew,
+    Reset,
     /// End of all programs. The sender is dropped when all data from the programs has been forwarded.
-    Last(Sender<()>),
+    Flush(Sender<()>),
 }
 
-impl Doors {
+impl PortForwarder {
     /// Starts listening on `doors`. If the agent listens already, closes the connections of the previous job.
     ///
     /// Returns an error if the doors differ from those of the container's first job.
-    pub(crate) fn open(&mut self, doors: &[Door], line: &Line) -> io::Result<()> {
+    pub(crate) fn open(&mut self, doors: &[PortForward], writer: &EventWriter) -> io::Result<()> {
         match &self.0 {
-            Some(open) if open.doors == doors => open.tell(Told::Anew),
+            Some(open) if open.doors == doors => open.notify(Command::Reset),
             Some(_) => return Err(io::Error::other("port forwards differ from those of the first job")),
             None if doors.is_empty() => {}
             None => {
-                let bound = doors.iter().map(|door| {
-                    let listener = TcpListener::bind((door.address, door.port))?;
+                let bound = doors.iter().map(|port_forward| {
+                    let listener = TcpListener::bind((port_forward.address, port_forward.port))?;
                     listener.set_nonblocking(true)?;
                     Ok(listener)
                 });
                 let listeners = bound.collect::<io::Result<_>>()?;
-                let (wake, woken) = UnixStream::pair()?;
+                let (wake, wake_receiver) = UnixStream::pair()?;
                 wake.set_nonblocking(true)?;
-                woken.set_nonblocking(true)?;
-                let told = Arc::new(Mutex::new(Vec::new()));
-                let keeper = Keeper {
+                wake_receiver.set_nonblocking(true)?;
+                let pending = Arc::new(Mutex::new(Vec::new()));
+                let forwarder = Forwarder {
                     listeners,
                     open: HashMap::new(),
                     next: 0,
-                    last: None,
-                    told: Arc::clone(&told),
-                    woken,
-                    line: line.clone(),
+                    flush_done: None,
+                    pending: Arc::clone(&pending),
+                    wake_receiver,
+                    writer: writer.clone(),
                 };
-                thread::Builder::new().spawn(move || keeper.keep())?;
-                self.0 = Some(Open { doors: doors.to_vec(), told, wake: Arc::new(wake) });
+                thread::Builder::new().spawn(move || forwarder.run())?;
+                self.0 = Some(ForwarderHandle { doors: doors.to_vec(), pending, wake: Arc::new(wake) });
             }
         }
         Ok(())
     }
 
     /// Passes an event from the host to its connection.
-    pub(crate) fn said(&self, number: u32, said: Said) {
+    pub(crate) fn stream_event(&self, number: u32, stream_event: StreamEvent) {
         if let Some(open) = &self.0 {
-            open.tell(Told::Said(number, said));
+            open.notify(Command::StreamEvent(number, stream_event));
         }
     }
 
     /// Closes all open connections.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn close_all(&self) {
         if let Some(open) = &self.0 {
-            open.tell(Told::Anew);
+            open.notify(Command::Reset);
         }
     }
 
     /// Waits until the data of ended programs has been forwarded, as a kernel forwards the data of an ended process.
-    /// Waits for at most `patience`, because the remote host may not be reading.
-    pub(crate) fn last_words(&self, patience: Duration) {
+    /// Waits for at most `timeout`, because the remote host may not be reading.
+    pub(crate) fn flush(&self, timeout: Duration) {
         if let Some(open) = &self.0 {
-            let (last, passed_on) = channel();
-            open.tell(Told::Last(last));
-            let _ = passed_on.recv_timeout(patience);
+            let (flush_done, flushed) = channel();
+            open.notify(Command::Flush(flush_done));
+            let _ = flushed.recv_timeout(timeout);
         }
     }
 }
 
-impl Open {
-    fn tell(&self, told: Told) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+impl ForwarderHandle {
+    fn notify(&self, pending: Command) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
         // A full socket has already woken the thread.
         let _ = (&*self.wake).write(&[0]);
     }
 }
 
-struct Keeper {
+struct Forwarder {
     listeners: Vec<TcpListener>,
-    open: HashMap<u32, Guest>,
+    open: HashMap<u32, Connection>,
     /// Number of the next connection.
     next: u32,
     /// Dropped when the data of ended programs has been forwarded.
-    last: Option<Sender<()>>,
-    told: Arc<Mutex<Vec<Told>>>,
-    woken: UnixStream,
-    line: Line,
+    flush_done: Option<Sender<()>>,
+    pending: Arc<Mutex<Vec<Command>>>,
+    wake_receiver: UnixStream,
+    writer: EventWriter,
 }
 
 /// A connection from a program in the container.
-struct Guest {
+struct Connection {
     stream: TcpStream,
     /// Bytes from the host that the program has not read.
-    behind: VecDeque<u8>,
+    unread: VecDeque<u8>,
     /// Bytes that the host can still accept.
-    room: usize,
+    credit: usize,
     /// True if the program sends no more data.
-    guest_ended: bool,
+    guest_eof: bool,
     /// True if the program receives no more data.
-    deaf: bool,
+    guest_stopped_reading: bool,
     /// True if the host sends no more data.
-    host_ended: bool,
+    host_eof: bool,
     /// True if the host has closed the connection.
-    gone: bool,
+    host_closed: bool,
 }
 
-enum Move {
-    Woken,
-    Knocked(u16),
-    Guest(u32, PollFlags),
+enum Readiness {
+    Wake,
+    Listener(u16),
+    Connection(u32, PollFlags),
 }
 
-impl Keeper {
-    fn keep(mut self) {
+impl Forwarder {
+    fn run(mut self) {
         let mut full = false;
         loop {
-            let moves = self.wait(full);
+            let ready = self.wait(full);
             full = false;
-            for moved in moves {
-                match moved {
-                    Move::Woken => self.hear(),
-                    Move::Knocked(door) => full |= self.let_in(door).is_err(),
-                    Move::Guest(number, flags) => self.serve(number, flags),
+            for readiness in ready {
+                match readiness {
+                    Readiness::Wake => self.handle_commands(),
+                    Readiness::Listener(port_forward) => full |= self.accept_connections(port_forward).is_err(),
+                    Readiness::Connection(number, flags) => self.serve(number, flags),
                 }
             }
-            if self.last.is_some() && self.has_passed_on_all() {
-                self.last = None;
+            if self.flush_done.is_some() && self.is_flushed() {
+                self.flush_done = None;
             }
         }
     }
 
-    /// Waits until a socket is ready. If `full`, ignores the listeners and waits for at most [`FULL`].
-    fn wait(&self, full: bool) -> Vec<Move> {
-        let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
-        let mut what = vec![(0, None)];
-        if !full && self.open.len() < MOST_CONNECTIONS {
-            for (door, listener) in (0_u16..).zip(&self.listeners) {
+    /// Waits until a socket is ready. If `full`, ignores the listeners and waits for at most [`ACCEPT_RETRY_DELAY`].
+    fn wait(&self, full: bool) -> Vec<Readiness> {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.wake_receiver.as_fd(), PollFlags::IN)];
+        let mut sources = vec![(0, None)];
+        if !full && self.open.len() < MAX_CONNECTIONS {
+            for (port_forward, listener) in (0_u16..).zip(&self.listeners) {
                 fds.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
-                what.push((door, None));
+                sources.push((port_forward, None));
             }
         }
-        for (number, guest) in &self.open {
+        for (number, connection) in &self.open {
             // A stream without wanted events is left out, because `poll` would report its hang-up again and again.
-            if let Some(wanted) = guest.wanted() {
-                fds.push(PollFd::from_borrowed_fd(guest.stream.as_fd(), wanted));
-                what.push((0, Some(*number)));
+            if let Some(interest) = connection.interest() {
+                fds.push(PollFd::from_borrowed_fd(connection.stream.as_fd(), interest));
+                sources.push((0, Some(*number)));
             }
         }
-        let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(FULL.subsec_nanos()) };
+        let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(ACCEPT_RETRY_DELAY.subsec_nanos()) };
         if poll(&mut fds, full.then_some(&pause)).is_err() {
             return Vec::new();
         }
-        let mut moves = Vec::new();
-        for (place, (fd, (door, guest))) in fds.iter().zip(what).enumerate() {
+        let mut ready = Vec::new();
+        for (position, (fd, (port_forward, connection))) in fds.iter().zip(sources).enumerate() {
             let flags = fd.revents();
-            match guest {
+            match connection {
                 _ if flags.is_empty() => {}
-                Some(number) => moves.push(Move::Guest(number, flags)),
-                None if place == 0 => moves.push(Move::Woken),
-                None => moves.push(Move::Knocked(door)),
+                Some(number) => ready.push(Readiness::Connection(number, flags)),
+                None if position == 0 => ready.push(Readiness::Wake),
+                None => ready.push(Readiness::Listener(port_forward)),
             }
         }
-        moves
+        ready
     }
 
-    fn hear(&mut self) {
-        let mut calls = [0; 1024];
-        while matches!((&self.woken).read(&mut calls), Ok(1..)) {}
-        let all = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
-        for told in all {
-            match told {
-                Told::Anew => self.open.clear(),
-                Told::Last(last) => self.last = Some(last),
-                Told::Said(number, said) => {
-                    let Some(guest) = self.open.get_mut(&number) else { continue };
-                    match said {
-                        // The program reads no more. Without [`Said::Taken`], the host's window is used up at some
+    fn handle_commands(&mut self) {
+        let mut wake_buffer = [0; 1024];
+        while matches!((&self.wake_receiver).read(&mut wake_buffer), Ok(1..)) {}
+        let all = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        for pending in all {
+            match pending {
+                Command::Reset => self.open.clear(),
+                Command::Flush(flush_done) => self.flush_done = Some(flush_done),
+                Command::StreamEvent(number, stream_event) => {
+                    let Some(connection) = self.open.get_mut(&number) else { continue };
+                    match stream_event {
+                        // The program reads no more. Without [`StreamEvent::WindowUpdate`], the host's window is used up at some
                         // point.
-                        Said::Bytes(_) if guest.deaf => {}
-                        Said::Bytes(bytes) => guest.behind.extend(bytes),
-                        Said::End => guest.host_ended = true,
-                        Said::Gone => (guest.host_ended, guest.gone) = (true, true),
-                        Said::Taken(count) => {
-                            guest.room =
-                                guest.room.saturating_add(usize::try_from(count).unwrap_or(usize::MAX)).min(WINDOW);
+                        StreamEvent::Bytes(_) if connection.guest_stopped_reading => {}
+                        StreamEvent::Bytes(bytes) => connection.unread.extend(bytes),
+                        StreamEvent::End => connection.host_eof = true,
+                        StreamEvent::Closed => (connection.host_eof, connection.host_closed) = (true, true),
+                        StreamEvent::WindowUpdate(count) => {
+                            connection.credit = connection
+                                .credit
+                                .saturating_add(usize::try_from(count).unwrap_or(usize::MAX))
+                                .min(WINDOW);
                         }
                     }
                     self.serve(number, PollFlags::OUT);
@@ -226,14 +228,18 @@ impl Keeper {
     }
 
     /// Returns true if no connection has more data to read and no connection is left to accept.
-    fn has_passed_on_all(&mut self) -> bool {
-        let in_all = (0_u16..).zip(0..self.listeners.len()).all(|(door, _)| self.let_in(door).is_ok());
-        in_all && self.open.len() < MOST_CONNECTIONS && self.open.values().all(|guest| guest.guest_ended || guest.gone)
+    fn is_flushed(&mut self) -> bool {
+        let all_accepted = (0_u16..)
+            .zip(0..self.listeners.len())
+            .all(|(port_forward, _)| self.accept_connections(port_forward).is_ok());
+        all_accepted
+            && self.open.len() < MAX_CONNECTIONS
+            && self.open.values().all(|connection| connection.guest_eof || connection.host_closed)
     }
 
-    fn let_in(&mut self, door: u16) -> io::Result<()> {
-        let Some(listener) = self.listeners.get(usize::from(door)) else { return Ok(()) };
-        while self.open.len() < MOST_CONNECTIONS {
+    fn accept_connections(&mut self, port_forward: u16) -> io::Result<()> {
+        let Some(listener) = self.listeners.get(usize::from(port_forward)) else { return Ok(()) };
+        while self.open.len() < MAX_CONNECTIONS {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -248,87 +254,98 @@ impl Keeper {
             }
             let number = self.next;
             self.next = number.wrapping_add(1);
-            self.line.send(&Word::Knock(number, door));
-            self.open.insert(number, Guest::new(stream));
+            self.writer.send(&Event::Accepted(number, port_forward));
+            self.open.insert(number, Connection::new(stream));
         }
         Ok(())
     }
 
     fn serve(&mut self, number: u32, flags: PollFlags) {
-        let Some(guest) = self.open.get_mut(&number) else { return };
-        let line = &self.line;
-        let say = |said: Said| line.send(&Word::Way(number, said));
+        let Some(connection) = self.open.get_mut(&number) else { return };
+        let writer = &self.writer;
+        let emit = |stream_event: StreamEvent| writer.send(&Event::Connection(number, stream_event));
         // Writing also detects a hang-up. Data that the program sent before the hang-up is still read below.
-        if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) && guest.pass_on(&say).is_err() {
-            guest.deaf = true;
-            guest.behind.clear();
+        if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) && connection.write_unread(&emit).is_err()
+        {
+            connection.guest_stopped_reading = true;
+            connection.unread.clear();
         }
-        let broken = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && guest.listen(&say).is_err();
-        if broken && !guest.guest_ended {
+        let broken =
+            flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && connection.read_guest(&emit).is_err();
+        if broken && !connection.guest_eof {
             // All data before the failure has been read.
-            guest.guest_ended = true;
-            say(Said::End);
+            connection.guest_eof = true;
+            emit(StreamEvent::End);
         }
-        let left = broken || (guest.deaf && guest.guest_ended);
-        if left {
-            say(Said::Gone);
+        let aborted = broken || (connection.guest_stopped_reading && connection.guest_eof);
+        if aborted {
+            emit(StreamEvent::Closed);
         }
-        let over = guest.behind.is_empty() && (guest.gone || (guest.host_ended && guest.guest_ended));
-        if left || over {
+        let finished =
+            connection.unread.is_empty() && (connection.host_closed || (connection.host_eof && connection.guest_eof));
+        if aborted || finished {
             self.open.remove(&number);
         }
     }
 }
 
-impl Guest {
+impl Connection {
     fn new(stream: TcpStream) -> Self {
-        let (behind, room) = (VecDeque::new(), WINDOW);
-        Self { stream, behind, room, guest_ended: false, deaf: false, host_ended: false, gone: false }
+        let (unread, credit) = (VecDeque::new(), WINDOW);
+        Self {
+            stream,
+            unread,
+            credit,
+            guest_eof: false,
+            guest_stopped_reading: false,
+            host_eof: false,
+            host_closed: false,
+        }
     }
 
-    fn wanted(&self) -> Option<PollFlags> {
-        let mut wanted = PollFlags::empty();
-        wanted.set(PollFlags::IN, !self.guest_ended && !self.gone && self.room > 0);
-        wanted.set(PollFlags::OUT, !self.behind.is_empty());
-        (!wanted.is_empty()).then_some(wanted)
+    fn interest(&self) -> Option<PollFlags> {
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::IN, !self.guest_eof && !self.host_closed && self.credit > 0);
+        interest.set(PollFlags::OUT, !self.unread.is_empty());
+        (!interest.is_empty()).then_some(interest)
     }
 
     /// Writes the pending bytes to the program.
-    fn pass_on(&mut self, say: &impl Fn(Said)) -> io::Result<()> {
-        while !self.behind.is_empty() {
-            let (piece, _) = self.behind.as_slices();
+    fn write_unread(&mut self, emit: &impl Fn(StreamEvent)) -> io::Result<()> {
+        while !self.unread.is_empty() {
+            let (piece, _) = self.unread.as_slices();
             match self.stream.write(piece) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => {
-                    self.behind.drain(..count);
-                    say(Said::Taken(u32::try_from(count).unwrap_or(u32::MAX)));
+                    self.unread.drain(..count);
+                    emit(StreamEvent::WindowUpdate(u32::try_from(count).unwrap_or(u32::MAX)));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        if self.host_ended && !self.gone {
+        if self.host_eof && !self.host_closed {
             let _ = self.stream.shutdown(Shutdown::Write);
         }
         Ok(())
     }
 
     /// Reads from the program, at most as many bytes as the host can accept.
-    fn listen(&mut self, say: &impl Fn(Said)) -> io::Result<()> {
-        if self.guest_ended || self.gone || self.room == 0 {
+    fn read_guest(&mut self, emit: &impl Fn(StreamEvent)) -> io::Result<()> {
+        if self.guest_eof || self.host_closed || self.credit == 0 {
             return Ok(());
         }
-        let mut piece = vec![0; self.room.min(MOST_PIECE)];
+        let mut piece = vec![0; self.credit.min(MAX_CHUNK_SIZE)];
         match self.stream.read(&mut piece) {
             Ok(0) => {
-                self.guest_ended = true;
-                say(Said::End);
+                self.guest_eof = true;
+                emit(StreamEvent::End);
             }
             Ok(count) => {
                 piece.truncate(count);
-                self.room -= count;
-                say(Said::Bytes(piece));
+                self.credit -= count;
+                emit(StreamEvent::Bytes(piece));
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Length of a frame's header in bytes.
-pub const HEADER: usize = 5;
+pub const HEADER_SIZE: usize = 5;
 
 /// A frame as it is on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub struct Frame {
 
 /// The error for a frame whose payload is longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong {
+pub struct FrameTooLong {
     /// The payload length in the header.
-    pub announced: u32,
+    pub payload_len: u32,
     /// The limit on payload lengths.
-    pub most: usize,
+    pub max_payload_len: usize,
 }
 
-impl fmt::Display for TooLong {
+impl fmt::Display for FrameTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { announced, most } = self;
-        write!(f, "frame of {announced} bytes exceeds the maximum of {most} bytes")
+        let Self { payload_len, max_payload_len } = self;
+        write!(f, "frame of {payload_len} bytes exceeds the maximum of {max_payload_len} bytes")
     }
 }
 
-impl std::error::Error for TooLong {}
+impl std::error::Error for FrameTooLong {}
 
 /// Encodes a frame.
 ///
@@ -39,7 +39,7 @@ impl std::error::Error for TooLong {}
 #[must_use]
 pub fn encode(kind: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("payloads are shorter than 4 GiB");
-    let mut bytes = Vec::with_capacity(HEADER + payload.len());
+    let mut bytes = Vec::with_capacity(HEADER_SIZE + payload.len());
     bytes.push(kind);
     bytes.extend(length.to_be_bytes());
     bytes.extend(payload);
@@ -47,12 +47,12 @@ pub fn encode(kind: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Prefixes a payload with a number.
-pub(crate) fn numbered(number: u32, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn prepend_number(number: u32, bytes: &[u8]) -> Vec<u8> {
     [&number.to_be_bytes(), bytes].concat()
 }
 
 /// Splits a payload into its leading number and the rest.
-pub(crate) fn number_of(mut payload: Vec<u8>) -> Option<(u32, Vec<u8>)> {
+pub(crate) fn split_number(mut payload: Vec<u8>) -> Option<(u32, Vec<u8>)> {
     let number = u32::from_be_bytes(*payload.first_chunk()?);
     payload.drain(..size_of::<u32>());
     Some((number, payload))
@@ -61,23 +61,23 @@ pub(crate) fn number_of(mut payload: Vec<u8>) -> Option<(u32, Vec<u8>)> {
 /// Assembles frames from chunks of any size. Holds at most one frame and one chunk.
 #[derive(Debug)]
 pub struct Decoder {
-    most: usize,
+    max_payload_len: usize,
     pending: Vec<u8>,
-    read: usize,
+    consumed: usize,
 }
 
 impl Decoder {
-    /// Creates a decoder that accepts payloads of at most `most` bytes.
+    /// Creates a decoder that accepts payloads of at most `max_payload_len` bytes.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { most, pending: Vec::new(), read: 0 }
+    pub fn new(max_payload_len: usize) -> Self {
+        Self { max_payload_len, pending: Vec::new(), consumed: 0 }
     }
 
     /// Appends the next chunk of the stream.
     pub fn push(&mut self, piece: &[u8]) {
-        if self.read > 0 {
-            self.pending.drain(..self.read);
-            self.read = 0;
+        if self.consumed > 0 {
+            self.pending.drain(..self.consumed);
+            self.consumed = 0;
         }
         self.pending.extend_from_slice(piece);
     }
@@ -86,17 +86,19 @@ impl Decoder {
     ///
     /// # Errors
     /// Returns an error if the next payload is longer than the limit. The rest of the stream cannot be decoded.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, TooLong> {
-        let Some((header, rest)) = self.pending[self.read..].split_first_chunk::<HEADER>() else { return Ok(None) };
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameTooLong> {
+        let Some((header, rest)) = self.pending[self.consumed..].split_first_chunk::<HEADER_SIZE>() else {
+            return Ok(None);
+        };
         let [kind, length @ ..] = *header;
-        let announced = u32::from_be_bytes(length);
-        let length = usize::try_from(announced).unwrap_or(usize::MAX);
-        if length > self.most {
-            return Err(TooLong { announced, most: self.most });
+        let payload_len = u32::from_be_bytes(length);
+        let length = usize::try_from(payload_len).unwrap_or(usize::MAX);
+        if length > self.max_payload_len {
+            return Err(FrameTooLong { payload_len, max_payload_len: self.max_payload_len });
         }
         let Some(payload) = rest.get(..length) else { return Ok(None) };
         let frame = Frame { kind, payload: payload.to_vec() };
-        self.read += HEADER + length;
+        self.consumed += HEADER_SIZE + length;
         Ok(Some(frame))
     }
 }
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_from_pieces_of_any_size() {
+    fn decodes_frames_from_chunks_of_any_size() {
         let frames = [(1, vec![]), (2, vec![7; 300]), (255, b"end".to_vec())];
         let stream: Vec<u8> = frames.iter().flat_map(|(kind, payload)| encode(*kind, payload)).collect();
         for size in [1, 2, 5, 6, 64, 1000] {
@@ -123,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_believed_only_up_to_the_bound() {
+    fn rejects_length_above_limit() {
         let mut decoder = Decoder::new(10);
         decoder.push(&[1, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(decoder.next_frame(), Err(TooLong { announced: u32::MAX, most: 10 }));
+        assert_eq!(decoder.next_frame(), Err(FrameTooLong { payload_len: u32::MAX, max_payload_len: 10 }));
         assert!(decoder.pending.capacity() < 1024);
     }
 }

@@ -12,7 +12,7 @@
 #[cfg(target_os = "linux")]
 mod ask;
 #[cfg(target_os = "linux")]
-mod control_group;
+mod cgroup;
 #[cfg(target_os = "linux")]
 mod doors;
 #[cfg(target_os = "linux")]
@@ -22,17 +22,17 @@ mod hold;
 #[cfg(target_os = "linux")]
 mod job;
 #[cfg(target_os = "linux")]
-mod line;
+mod oom_score;
 #[cfg(target_os = "linux")]
-mod oom_mark;
-#[cfg(target_os = "linux")]
-mod questions;
+mod queries;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
 mod wait;
 #[cfg(target_os = "linux")]
 mod watch;
+#[cfg(target_os = "linux")]
+mod writer;
 
 use std::process::ExitCode;
 

@@ -6,15 +6,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use codebox_agent::frame::Decoder;
-use codebox_agent::{Asks, Order, Word};
+use codebox_agent::{Event, QueryPermission, Request};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
-use crate::doors::Doors;
+use crate::doors::PortForwarder;
 use crate::filter;
 use crate::job;
-use crate::line::Line;
-use crate::oom_mark::OomMark;
-use crate::questions::Questions;
+use crate::oom_score::OomScore;
+use crate::queries::Questions;
+use crate::writer::EventWriter;
 
 /// Handles requests until the host's stream ends. The agent's exit then ends everything in the container.
 pub(crate) fn serve() -> io::Result<()> {
@@ -23,55 +23,55 @@ pub(crate) fn serve() -> io::Result<()> {
         return Err(io::Error::other("serve must run as the first process of a container"));
     }
     // Opened now, because the next call makes root the owner of this process's files in /proc.
-    let mark = OomMark::open();
+    let oom_score = OomScore::open();
     // A job runs as the same user but must not inspect this process.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // Installed before a second thread exists, so that all threads and all processes of the job have the filter.
     filter::apply()?;
-    let line = Line::of_stdout()?;
-    let mut orders = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
-    line.send(&Word::Ready);
-    let questions = Questions::default();
-    let mut doors = Doors::default();
+    let writer = EventWriter::from_stdout()?;
+    let mut requests = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    writer.send(&Event::Ready);
+    let queries = Questions::default();
+    let mut doors = PortForwarder::default();
     let mut input: Option<Sender<Vec<u8>>> = None;
-    let mut decoder = Decoder::new(Order::LONGEST);
+    let mut decoder = Decoder::new(Request::MAX_PAYLOAD_SIZE);
     let mut buffer = vec![0; 64 << 10];
     loop {
         while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
-            match Order::decode(frame) {
-                Some(Order::Run(run)) => {
+            match Request::decode(frame) {
+                Some(Request::Run(run)) => {
                     let (sender, receiver) = channel();
                     input = Some(sender);
                     // The open queries belong to the previous job, which has ended.
-                    questions.give_up();
-                    if run.asks == Asks::Questions {
-                        questions.listen(&line)?;
+                    queries.cancel_all();
+                    if run.asks == QueryPermission::Questions {
+                        queries.listen(&writer)?;
                     }
                     // Opened before the job starts, so that the job can connect at once.
-                    doors.open(&run.doors, &line)?;
-                    let (line, mark, doors) = (line.clone(), mark.clone(), doors.clone());
-                    thread::spawn(move || job::run(&run, receiver, &mark, &doors, &line));
+                    doors.open(&run.doors, &writer)?;
+                    let (writer, oom_score, doors) = (writer.clone(), oom_score.clone(), doors.clone());
+                    thread::spawn(move || job::run(&run, receiver, &oom_score, &doors, &writer));
                 }
-                Some(Order::Input(bytes)) => {
+                Some(Request::Input(bytes)) => {
                     if let Some(input) = &input {
                         let _ = input.send(bytes);
                     }
                 }
-                Some(Order::InputEnd) => input = None,
-                Some(Order::Signal(number)) => {
+                Some(Request::InputEnd) => input = None,
+                Some(Request::Signal(number)) => {
                     if let Some(signal) = Signal::from_named_raw(i32::from(number)) {
                         job::signal_all(signal);
                         if signal == Signal::KILL {
-                            doors.cut();
+                            doors.close_all();
                         }
                     }
                 }
-                Some(Order::Answer(number, bytes)) => questions.answer(number, bytes),
-                Some(Order::Way(number, said)) => doors.said(number, said),
+                Some(Request::Answer(number, bytes)) => queries.answer(number, bytes),
+                Some(Request::Connection(number, stream_event)) => doors.stream_event(number, stream_event),
                 None => return Err(io::Error::other("malformed request")),
             }
         }
-        match orders.read(&mut buffer) {
+        match requests.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => decoder.push(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -11,12 +11,13 @@ use std::process::Command;
 /// first.
 ///
 /// The words are the number of the descriptor, the path of the program, its `argv[0]` and its further arguments.
-pub(crate) fn wait(mut words: impl Iterator<Item = OsString>) -> io::Result<()> {
-    let mut next = || words.next().ok_or_else(|| io::Error::other("wait expects a descriptor, a program and its name"));
+pub(crate) fn wait(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+    let mut next =
+        || arguments.next().ok_or_else(|| io::Error::other("wait expects a descriptor, a program and its name"));
     let (descriptor, program, name) = (next()?, next()?, next()?);
-    let mut orders = File::open(std::path::Path::new("/proc/self/fd").join(descriptor))?;
-    if orders.read(&mut [0])? == 0 {
+    let mut trigger = File::open(std::path::Path::new("/proc/self/fd").join(descriptor))?;
+    if trigger.read(&mut [0])? == 0 {
         return Ok(());
     }
-    Err(Command::new(program).arg0(name).args(words).exec())
+    Err(Command::new(program).arg0(name).args(arguments).exec())
 }

@@ -10,5 +10,5 @@ mod process;
 #[path = "client/process_none.rs"]
 mod process;
 
-pub use analyzer::{Analyzer, Budget, Stripped, Used};
+pub use analyzer::{Analyzer, Budget, ResourceUsage, StripResponse};
 pub use error::AnalysisError;

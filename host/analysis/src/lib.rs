@@ -36,7 +36,7 @@ mod strip;
 mod client;
 
 #[cfg(feature = "client")]
-pub use client::{AnalysisError, Analyzer, Budget, Stripped, Used};
-pub use needs::{LONGEST_PYTHON, LONGEST_SCRIPT, Needs, SyntaxFault, can_need, script_can_need};
-pub use power::{Need, Power, Weight};
+pub use client::{AnalysisError, Analyzer, Budget, ResourceUsage, StripResponse};
+pub use needs::{MAX_PYTHON_LEN, MAX_SCRIPT_LEN, Needs, SyntaxError, may_have_needs, script_may_have_needs};
+pub use power::{Capability, Need, Weight};
 pub use strip::{StripFault, StripRequest, encode_fault, encode_program, split_answer};

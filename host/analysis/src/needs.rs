@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::power::{Need, Weight};
 
 /// The length of the longest Python text that is parsed, in bytes. Hardly any script has a tenth of it.
-pub const LONGEST_PYTHON: usize = 256 << 10;
+pub const MAX_PYTHON_LEN: usize = 256 << 10;
 
 /// The length of the longest TypeScript or JavaScript text that is parsed, in bytes.
-pub const LONGEST_SCRIPT: usize = 512 << 10;
+pub const MAX_SCRIPT_LEN: usize = 512 << 10;
 
 /// The largest number of needs that is accepted from an answer. The analyzer returns at most 32 of each weight.
 #[cfg(feature = "client")]
-const MOST_POWERS: usize = 64;
+const MAX_NEEDS: usize = 64;
 
 /// The longest description of a need, in bytes. Descriptions come from the analyzer's own tables.
 #[cfg(feature = "client")]
-const LONGEST_WORDS: usize = 128;
+const MAX_DESCRIPTION_LEN: usize = 128;
 
 /// The needs of a program, as far as its text shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,13 +32,13 @@ pub struct Needs {
     /// The needed capabilities that WebAssembly does not have, in the order of the text.
     pub powers: Vec<Need>,
     /// The syntax error of the text. Python itself reports it to the user. The other fields are empty in that case.
-    pub syntax_error: Option<SyntaxFault>,
+    pub syntax_error: Option<SyntaxError>,
 }
 
 /// A syntax error in a Python text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SyntaxFault {
+pub struct SyntaxError {
     /// The line, counted from 1.
     pub line: u32,
     /// A description of the error.
@@ -60,25 +60,25 @@ impl Needs {
     #[cfg(feature = "client")]
     pub(crate) fn is_well_formed(&self) -> bool {
         let plain = |need: &Need| {
-            need.words.len() <= LONGEST_WORDS
-                && need.power.as_word().len() <= LONGEST_WORDS
+            need.words.len() <= MAX_DESCRIPTION_LEN
+                && need.power.report_name().len() <= MAX_DESCRIPTION_LEN
                 && !need.words.chars().any(char::is_control)
-                && !need.power.as_word().chars().any(char::is_control)
+                && !need.power.report_name().chars().any(char::is_control)
         };
-        self.powers.len() <= MOST_POWERS && self.powers.iter().all(plain)
+        self.powers.len() <= MAX_NEEDS && self.powers.iter().all(plain)
     }
 }
 
 /// Returns true if a Python text can have needs, which requires an import.
 #[must_use]
-pub fn can_need(text: &str) -> bool {
+pub fn may_have_needs(text: &str) -> bool {
     text.contains("import")
 }
 
 /// Returns true if a JavaScript or TypeScript text can have needs. Without any of these words it uses only the language
 /// itself.
 #[must_use]
-pub fn script_can_need(text: &str) -> bool {
+pub fn script_may_have_needs(text: &str) -> bool {
     const WORDS: [&str; 10] = [
         "import",
         "require",
@@ -97,13 +97,13 @@ pub fn script_can_need(text: &str) -> bool {
 #[cfg(all(test, feature = "client"))]
 mod tests {
     use super::*;
-    use crate::Power;
+    use crate::Capability;
 
     #[test]
-    fn rejects_needs_that_no_analyzer_gives() {
+    fn rejects_malformed_needs() {
         let with = |count: usize, words: &str| Needs {
             powers: vec![
-                Need { power: Power::Threads, weight: Weight::Required, line: 1, words: words.to_owned() };
+                Need { power: Capability::Threads, weight: Weight::Required, line: 1, words: words.to_owned() };
                 count
             ],
             ..Needs::default()

@@ -1,22 +1,22 @@
 //! Python modules that WebAssembly lacks, and the packages that provide them.
 
-use crate::power::Power;
+use crate::power::Capability;
 
 /// Returns the capability that an import needs, or `None` if the runtime has the module or the module is unknown.
 #[must_use]
-pub fn of_import(module: &str) -> Option<Power> {
+pub fn capability_of_import(module: &str) -> Option<Capability> {
     let top = module.split('.').next().unwrap_or(module);
-    let named = |name: &str| Some(Power::Module(name.to_owned()));
+    let named = |name: &str| Some(Capability::Module(name.to_owned()));
     match module {
         "dbm.gnu" | "dbm.ndbm" | "compression.zstd" | "concurrent.interpreters" => return named(module),
         _ => {}
     }
-    if among(&NATIVE, top) || among(&LIBRARY, top) {
+    if contains_sorted(&NATIVE, top) || contains_sorted(&STANDARD_LIBRARY, top) {
         named(top)
-    } else if among(&CLIENTS, top) || among(&SERVERS, top) {
-        Some(Power::Sockets)
-    } else if among(&FOR_PROCESSES, top) {
-        Some(Power::Processes)
+    } else if contains_sorted(&CLIENTS, top) || contains_sorted(&SERVERS, top) {
+        Some(Capability::Sockets)
+    } else if contains_sorted(&PROCESS_PACKAGES, top) {
+        Some(Capability::Processes)
     } else {
         None
     }
@@ -25,22 +25,22 @@ pub fn of_import(module: &str) -> Option<Power> {
 /// Returns the package that provides a module with needs, by its normalized name. Returns `None` for a module of the
 /// standard library.
 pub(crate) fn package_of(module: &str) -> Option<String> {
-    let known = [&NATIVE[..], &CLIENTS, &SERVERS, &FOR_PROCESSES].iter().any(|some| among(some, module));
-    let other = OTHERWISE.iter().find(|(has, _)| *has == module).map(|(_, package)| (*package).to_owned());
+    let known = [&NATIVE[..], &CLIENTS, &SERVERS, &PROCESS_PACKAGES].iter().any(|some| contains_sorted(some, module));
+    let other = PACKAGE_NAMES.iter().find(|(has, _)| *has == module).map(|(_, package)| (*package).to_owned());
     known.then(|| other.unwrap_or_else(|| module.to_ascii_lowercase().replace('_', "-")))
 }
 
 /// Returns true if a module works in WebAssembly once the package that provides it is available there.
-pub(crate) fn is_served(module: &str) -> bool {
-    among(&NATIVE, module) || among(&CLIENTS, module)
+pub(crate) fn works_once_installed(module: &str) -> bool {
+    contains_sorted(&NATIVE, module) || contains_sorted(&CLIENTS, module)
 }
 
-fn among(sorted: &[&str], module: &str) -> bool {
+fn contains_sorted(sorted: &[&str], module: &str) -> bool {
     sorted.binary_search(&module).is_ok()
 }
 
 /// Modules whose package has a different name.
-const OTHERWISE: [(&str, &str); 23] = [
+const PACKAGE_NAMES: [(&str, &str); 23] = [
     ("MySQLdb", "mysqlclient"),
     ("OpenGL", "pyopengl"),
     ("OpenSSL", "pyopenssl"),
@@ -106,10 +106,10 @@ const SERVERS: [&str; 12] = [
 ];
 
 /// Packages that are useless without processes. Sorted.
-const FOR_PROCESSES: [&str; 4] = ["execnet", "pexpect", "plumbum", "sh"];
+const PROCESS_PACKAGES: [&str; 4] = ["execnet", "pexpect", "plumbum", "sh"];
 
 /// Modules of Python's standard library that are native, or depend on native code, and that the runtime lacks. Sorted.
-const LIBRARY: [&str; 15] = [
+const STANDARD_LIBRARY: [&str; 15] = [
     "curses",
     "ensurepip",
     "fcntl",
@@ -251,10 +251,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_can_be_searched() {
-        for table in [&NATIVE[..], &LIBRARY, &CLIENTS, &SERVERS, &FOR_PROCESSES] {
+    fn tables_are_sorted() {
+        for table in [&NATIVE[..], &STANDARD_LIBRARY, &CLIENTS, &SERVERS, &PROCESS_PACKAGES] {
             assert!(table.is_sorted(), "{table:?}");
         }
-        assert!(OTHERWISE.iter().all(|(module, package)| package_of(module).as_deref() == Some(*package)));
+        assert!(PACKAGE_NAMES.iter().all(|(module, package)| package_of(module).as_deref() == Some(*package)));
     }
 }

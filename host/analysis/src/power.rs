@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::packages::{is_served, package_of};
+use crate::packages::{package_of, works_once_installed};
 
 /// A capability of an operating system that a WebAssembly guest does not have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Power {
+pub enum Capability {
     /// Threads.
     Threads,
     /// Processes.
@@ -20,10 +20,10 @@ pub enum Power {
     Module(String),
 }
 
-impl Power {
+impl Capability {
     /// Returns the word for a missing capability in reports, such as `threads` or `module:ssl`.
     #[must_use]
-    pub fn as_word(&self) -> String {
+    pub fn report_name(&self) -> String {
         match self {
             Self::Threads => "threads".to_owned(),
             Self::Processes => "processes".to_owned(),
@@ -33,11 +33,11 @@ impl Power {
     }
 }
 
-impl fmt::Display for Power {
+impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Module(name) => write!(f, "the module {name}"),
-            other => f.write_str(&other.as_word()),
+            other => f.write_str(&other.report_name()),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Weight {
 #[serde(deny_unknown_fields)]
 pub struct Need {
     /// The capability.
-    pub power: Power,
+    pub power: Capability,
     /// The importance of the need.
     pub weight: Weight,
     /// The line of the place that shows the need, counted from 1.
@@ -112,8 +112,8 @@ const CLIENTS: [&str; 26] = [
 impl Need {
     /// Returns true if a WebAssembly guest has the capability once it is granted hosts.
     #[must_use]
-    pub fn is_met_by_hosts(&self) -> bool {
-        let network = matches!(&self.power, Power::Sockets) || self.power == Power::Module("ssl".to_owned());
+    pub fn is_satisfied_by_hosts(&self) -> bool {
+        let network = matches!(&self.power, Capability::Sockets) || self.power == Capability::Module("ssl".to_owned());
         network && CLIENTS.binary_search(&self.words.as_str()).is_ok()
     }
 
@@ -139,9 +139,9 @@ impl Need {
     /// A package that is available without native parts satisfies the need, even if other versions of it have native
     /// parts. Packages that are useless without processes, or that are servers, remain useless in WebAssembly.
     #[must_use]
-    pub fn is_met_by_packages(&self, had: &[String]) -> bool {
-        let module = self.words.strip_prefix("import ").filter(|module| is_served(module));
-        module.and_then(package_of).is_some_and(|package| had.contains(&package))
+    pub fn is_satisfied_by_packages(&self, installed: &[String]) -> bool {
+        let module = self.words.strip_prefix("import ").filter(|module| works_once_installed(module));
+        module.and_then(package_of).is_some_and(|package| installed.contains(&package))
     }
 }
 
@@ -156,32 +156,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_met_by_hosts_and_servers_are_not() {
+    fn hosts_satisfy_client_needs_only() {
         assert!(CLIENTS.is_sorted());
-        let met = |power: Power, words: &str| {
-            Need { power, weight: Weight::Required, line: 1, words: words.to_owned() }.is_met_by_hosts()
+        let is_satisfied = |power: Capability, words: &str| {
+            Need { power, weight: Weight::Required, line: 1, words: words.to_owned() }.is_satisfied_by_hosts()
         };
-        assert!(CLIENTS.iter().all(|words| met(Power::Sockets, words)));
-        assert!(met(Power::Module("ssl".to_owned()), "import ssl"));
+        assert!(CLIENTS.iter().all(|words| is_satisfied(Capability::Sockets, words)));
+        assert!(is_satisfied(Capability::Module("ssl".to_owned()), "import ssl"));
         for words in
             ["http.server.HTTPServer", "socketserver.TCPServer", "socket.create_server", "asyncio.start_server"]
         {
-            assert!(!met(Power::Sockets, words), "{words}");
+            assert!(!is_satisfied(Capability::Sockets, words), "{words}");
         }
-        assert!(!met(Power::Module("numba".to_owned()), "import numba") && !met(Power::Threads, "fetch"));
+        assert!(
+            !is_satisfied(Capability::Module("numba".to_owned()), "import numba")
+                && !is_satisfied(Capability::Threads, "fetch")
+        );
     }
 
     #[test]
-    fn a_package_that_is_there_is_no_need() {
-        let need =
-            |words: &str| Need { power: Power::Sockets, weight: Weight::Required, line: 1, words: words.to_owned() };
-        let had = ["requests", "websocket-client", "yarl", "pexpect", "uvicorn"].map(str::to_owned);
+    fn installed_packages_satisfy_needs() {
+        let need = |words: &str| Need {
+            power: Capability::Sockets,
+            weight: Weight::Required,
+            line: 1,
+            words: words.to_owned(),
+        };
+        let installed = ["requests", "websocket-client", "yarl", "pexpect", "uvicorn"].map(str::to_owned);
         for words in ["import requests", "import websocket", "import yarl"] {
-            assert!(need(words).is_met_by_packages(&had) && !need(words).is_met_by_packages(&[]), "{words}");
+            assert!(
+                need(words).is_satisfied_by_packages(&installed) && !need(words).is_satisfied_by_packages(&[]),
+                "{words}"
+            );
         }
         // One package starts processes and one is a server; the other modules are missing or not part of a package.
         for words in ["import pexpect", "import uvicorn", "import httpx", "import ssl", "requests", "socket.socket"] {
-            assert!(!need(words).is_met_by_packages(&had), "{words}");
+            assert!(!need(words).is_satisfied_by_packages(&installed), "{words}");
         }
         assert_eq!(need("import cv2").package().as_deref(), Some("opencv-python"));
         assert_eq!(need("import slack_sdk").package().as_deref(), Some("slack-sdk"));

@@ -20,10 +20,10 @@ pub const MAX_HEADER: usize = 4 << 10;
 pub const MAX_ANSWER: usize = 16 << 20;
 
 /// The size of the lengths before a request's header, in bytes.
-pub const REQUEST_LENGTHS: usize = 8;
+pub const REQUEST_LENGTHS_SIZE: usize = 8;
 
 /// The size of a report before its answer, in bytes.
-pub const REPORT_HEAD: usize = 21;
+pub const REPORT_HEADER_SIZE: usize = 21;
 
 /// A request without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub enum FrameError {
     Length(u64),
     /// The result of the analysis is an unknown value.
     #[error("unknown outcome {0}")]
-    End(u8),
+    ReportStatus(u8),
 }
 
 impl Header {
@@ -77,7 +77,7 @@ impl Header {
         if header.len() > MAX_HEADER || text.len() > MAX_TEXT {
             return None;
         }
-        let mut request = Vec::with_capacity(REQUEST_LENGTHS + header.len() + text.len());
+        let mut request = Vec::with_capacity(REQUEST_LENGTHS_SIZE + header.len() + text.len());
         for length in [header.len(), text.len()] {
             request.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
         }
@@ -91,10 +91,10 @@ impl Header {
 ///
 /// # Errors
 /// [`FrameError::Length`] if a length exceeds its bound.
-pub fn request_lengths(bytes: [u8; REQUEST_LENGTHS]) -> Result<(usize, usize), FrameError> {
+pub fn request_lengths(bytes: [u8; REQUEST_LENGTHS_SIZE]) -> Result<(usize, usize), FrameError> {
     let [a, b, c, d, e, f, g, h] = bytes;
-    let bounded = |length: u32, most: usize| match usize::try_from(length) {
-        Ok(length) if length <= most => Ok(length),
+    let bounded = |length: u32, max_len: usize| match usize::try_from(length) {
+        Ok(length) if length <= max_len => Ok(length),
         _ => Err(FrameError::Length(length.into())),
     };
     let header = bounded(u32::from_le_bytes([a, b, c, d]), MAX_HEADER)?;
@@ -103,7 +103,7 @@ pub fn request_lengths(bytes: [u8; REQUEST_LENGTHS]) -> Result<(usize, usize), F
 
 /// The result of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ReportStatus {
     /// The analysis has an answer.
     Done,
     /// The analysis exceeded the memory limit.
@@ -120,7 +120,7 @@ pub enum End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// The result of the analysis.
-    pub end: End,
+    pub end: ReportStatus,
     /// The processor time in microseconds.
     pub cpu_us: u64,
     /// The peak resident memory in KiB.
@@ -132,16 +132,16 @@ pub struct Report {
 impl Report {
     /// Encodes the report.
     #[must_use]
-    pub fn encode(&self) -> [u8; REPORT_HEAD] {
+    pub fn encode(&self) -> [u8; REPORT_HEADER_SIZE] {
         let end = match self.end {
-            End::Done => 0,
-            End::Memory => 1,
-            End::Cpu => 2,
-            End::Stack => 3,
-            End::Crashed => 4,
+            ReportStatus::Done => 0,
+            ReportStatus::Memory => 1,
+            ReportStatus::Cpu => 2,
+            ReportStatus::Stack => 3,
+            ReportStatus::Crashed => 4,
         };
         let answer = u32::try_from(self.answer).unwrap_or(u32::MAX);
-        let mut bytes = [0; REPORT_HEAD];
+        let mut bytes = [0; REPORT_HEADER_SIZE];
         bytes[0] = end;
         bytes[1..9].copy_from_slice(&self.cpu_us.to_le_bytes());
         bytes[9..17].copy_from_slice(&self.peak_kib.to_le_bytes());
@@ -149,18 +149,18 @@ impl Report {
         bytes
     }
 
-    /// Decodes a report whose answer may have up to `most` bytes.
+    /// Decodes a report whose answer may have up to `max_len` bytes.
     ///
     /// # Errors
     /// [`FrameError`] if the result is unknown or the answer is longer.
-    pub fn decode(bytes: &[u8; REPORT_HEAD], most: usize) -> Result<Self, FrameError> {
+    pub fn decode(bytes: &[u8; REPORT_HEADER_SIZE], max_len: usize) -> Result<Self, FrameError> {
         let end = match bytes[0] {
-            0 => End::Done,
-            1 => End::Memory,
-            2 => End::Cpu,
-            3 => End::Stack,
-            4 => End::Crashed,
-            other => return Err(FrameError::End(other)),
+            0 => ReportStatus::Done,
+            1 => ReportStatus::Memory,
+            2 => ReportStatus::Cpu,
+            3 => ReportStatus::Stack,
+            4 => ReportStatus::Crashed,
+            other => return Err(FrameError::ReportStatus(other)),
         };
         let number = |from: usize| {
             let mut eight = [0; 8];
@@ -170,7 +170,7 @@ impl Report {
         let [.., a, b, c, d] = *bytes;
         let answer = u32::from_le_bytes([a, b, c, d]);
         match usize::try_from(answer) {
-            Ok(length) if length <= most => Ok(Self { end, cpu_us: number(1), peak_kib: number(9), answer: length }),
+            Ok(length) if length <= max_len => Ok(Self { end, cpu_us: number(1), peak_kib: number(9), answer: length }),
             _ => Err(FrameError::Length(answer.into())),
         }
     }
@@ -181,27 +181,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_come_back_as_they_were() {
-        for end in [End::Done, End::Memory, End::Cpu, End::Stack, End::Crashed] {
+    fn reports_round_trip() {
+        for end in
+            [ReportStatus::Done, ReportStatus::Memory, ReportStatus::Cpu, ReportStatus::Stack, ReportStatus::Crashed]
+        {
             let report = Report { end, cpu_us: 1 << 40, peak_kib: 77, answer: 1000 };
             assert_eq!(Report::decode(&report.encode(), 1000), Ok(report));
             assert_eq!(Report::decode(&report.encode(), 999), Err(FrameError::Length(1000)));
         }
-        assert_eq!(Report::decode(&[9; REPORT_HEAD], usize::MAX), Err(FrameError::End(9)));
+        assert_eq!(Report::decode(&[9; REPORT_HEADER_SIZE], usize::MAX), Err(FrameError::ReportStatus(9)));
     }
 
     #[test]
-    fn requests_have_bounds() {
+    fn rejects_oversized_requests() {
         let header = Header { task: Task::IsPython, memory: 1, cpu_ms: 2 };
         let request = header.request("print(1)").expect("it is short");
-        let lengths = request[..REQUEST_LENGTHS].try_into().expect("the lengths");
+        let lengths = request[..REQUEST_LENGTHS_SIZE].try_into().expect("the lengths");
         let (head, text) = request_lengths(lengths).expect("they are in bounds");
-        assert_eq!(request.len(), REQUEST_LENGTHS + head + text);
-        assert_eq!(serde_json::from_slice::<Header>(&request[REQUEST_LENGTHS..][..head]).expect("JSON"), header);
+        assert_eq!(request.len(), REQUEST_LENGTHS_SIZE + head + text);
+        assert_eq!(serde_json::from_slice::<Header>(&request[REQUEST_LENGTHS_SIZE..][..head]).expect("JSON"), header);
         assert_eq!(header.request(&" ".repeat(MAX_TEXT + 1)), None);
         let file = "x".repeat(MAX_HEADER);
         assert_eq!(Header { task: Task::Strip { file }, memory: 1, cpu_ms: 2 }.request(""), None);
-        assert!(request_lengths([0xff; REQUEST_LENGTHS]).is_err());
+        assert!(request_lengths([0xff; REQUEST_LENGTHS_SIZE]).is_err());
         assert!(request_lengths([1, 0, 0, 0, 0, 0, 0, 0x80]).is_err());
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_hold_a_program_or_a_fault() {
+    fn answers_round_trip() {
         assert_eq!(split_answer(&encode_program("let a\n", "AAAA".to_owned())).as_deref(), Ok("let a\n"));
         let fault = StripFault { message: "a\nb".to_owned(), line: Some(1), column: None };
         assert_eq!(split_answer(&encode_fault(fault.clone())), Err(fault));

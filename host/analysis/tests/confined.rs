@@ -22,7 +22,7 @@ fn status(process: &str, field: &str) -> String {
 }
 
 #[test]
-fn analyzers_are_confined_and_end_with_their_owner() {
+fn confines_processes_and_ends_with_owner() {
     let dir = tempfile::tempdir().expect("a directory");
     let analyzer = Analyzer::below(&dir.path().join("programs"));
     analyzer.python_needs("import os", Budget::default()).expect("it is harmless");
@@ -38,10 +38,10 @@ fn analyzers_are_confined_and_end_with_their_owner() {
         assert_eq!(status(process, "Seccomp"), "2");
         assert_eq!(status(process, "Threads"), "1");
         let limits = fs::read_to_string(format!("/proc/{process}/limits")).expect("it runs");
-        for (limit, most) in [("Max core file size", "0"), ("Max file size", "0"), ("Max open files", "16")] {
+        for (limit, limit_value) in [("Max core file size", "0"), ("Max file size", "0"), ("Max open files", "16")] {
             let line = limits.lines().find(|line| line.starts_with(limit)).expect("a limit of the kernel's");
             let mut values = line[limit.len()..].split_whitespace();
-            assert_eq!((values.next(), values.next()), (Some(most), Some(most)), "{line}");
+            assert_eq!((values.next(), values.next()), (Some(limit_value), Some(limit_value)), "{line}");
         }
         // Only a privileged process can read these two files of a process that is not dumpable.
         if let Ok(environment) = fs::read(format!("/proc/{process}/environ")) {
@@ -49,9 +49,9 @@ fn analyzers_are_confined_and_end_with_their_owner() {
         }
         if let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) {
             for descriptor in open.flatten() {
-                let leads = fs::read_link(descriptor.path()).expect("an open file");
-                let leads = leads.to_string_lossy();
-                assert!(leads.starts_with("pipe:") || leads == "/dev/null", "{leads}");
+                let target = fs::read_link(descriptor.path()).expect("an open file");
+                let target = target.to_string_lossy();
+                assert!(target.starts_with("pipe:") || target == "/dev/null", "{target}");
             }
         }
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use codebox_analysis::{AnalysisError, Analyzer, Budget, StripRequest, Stripped, split_answer};
+use codebox_analysis::{AnalysisError, Analyzer, Budget, StripRequest, StripResponse, split_answer};
 
 /// The memory of an analyzer beside the limit of a text: the program itself and the received text.
 const BASE: u64 = 32 << 20;
@@ -24,7 +24,7 @@ fn nested(open: &str, middle: &str, close: &str, levels: usize) -> String {
     format!("{}{middle}{}", open.repeat(levels), close.repeat(levels))
 }
 
-fn as_long_as(link: &str, length: usize) -> String {
+fn repeat_to_len(link: &str, length: usize) -> String {
     link.repeat(length / link.len())
 }
 
@@ -98,18 +98,18 @@ fn scripts() -> Vec<String> {
         "\u{0}".repeat(LONG),
         "/".repeat(LONG),
         "\n".repeat(LONG),
-        as_long_as("let a;", LONG),
-        as_long_as("@", LONG),
-        as_long_as("var \u{1F600}=1;", LONG),
+        repeat_to_len("let a;", LONG),
+        repeat_to_len("@", LONG),
+        repeat_to_len("var \u{1F600}=1;", LONG),
     ];
     for (open, middle, close) in nested_forms {
         texts.extend([40, 199].map(|levels| nested(open, middle, close, levels)));
         texts.push(nested(open, middle, close, LONG / (open.len() + close.len() + 1)));
     }
     for link in chains {
-        texts.push(format!("import 'x';{}1", as_long_as(link, LONG)));
-        texts.push(format!("fetch('x');{}a", as_long_as(link, 100_000)));
-        texts.push(format!("type X={}1", as_long_as(link, 64 << 10)));
+        texts.push(format!("import 'x';{}1", repeat_to_len(link, LONG)));
+        texts.push(format!("fetch('x');{}a", repeat_to_len(link, 100_000)));
+        texts.push(format!("type X={}1", repeat_to_len(link, 64 << 10)));
     }
     texts
 }
@@ -118,15 +118,15 @@ fn scripts() -> Vec<String> {
 fn python() -> Vec<String> {
     const LONG: usize = 250 << 10;
     let mut texts = vec![
-        format!("import os\nx = [{}]", as_long_as("1,", LONG)),
-        format!("import os\nx = {}", as_long_as("1+", LONG)),
-        format!("import {}", as_long_as("a,", LONG)),
-        format!("import {}", as_long_as("a.", LONG)),
+        format!("import os\nx = [{}]", repeat_to_len("1,", LONG)),
+        format!("import os\nx = {}", repeat_to_len("1+", LONG)),
+        format!("import {}", repeat_to_len("a,", LONG)),
+        format!("import {}", repeat_to_len("a.", LONG)),
         format!("import os\n'{}'", "a".repeat(LONG)),
-        format!("import os\nf'{}'", as_long_as("{a}", LONG)),
-        format!("import os\n{}", as_long_as("a=1\n", LONG)),
+        format!("import os\nf'{}'", repeat_to_len("{a}", LONG)),
+        format!("import os\n{}", repeat_to_len("a=1\n", LONG)),
         format!("import os\n{}", "\u{0}".repeat(LONG)),
-        format!("import os\n{}", as_long_as("match x:\n case (", LONG)),
+        format!("import os\n{}", repeat_to_len("match x:\n case (", LONG)),
     ];
     for pattern in [
         "lambda \n",
@@ -138,7 +138,7 @@ fn python() -> Vec<String> {
         "[",
         "if x:\n ",
     ] {
-        texts.push(format!("import os\n{}", as_long_as(pattern, LONG)));
+        texts.push(format!("import os\n{}", repeat_to_len(pattern, LONG)));
     }
     for (open, close) in [("[", "]"), ("f(", ")"), ("lambda: ", ""), ("not ", ""), ("f'{", "}'")] {
         for levels in [190, 20_000] {
@@ -152,12 +152,12 @@ fn excerpt(text: &str) -> String {
     format!("{} bytes of {:?}", text.len(), text.chars().take(60).collect::<String>())
 }
 
-fn strip(analyzer: &Analyzer, text: &str, budget: Budget) -> Stripped {
+fn strip(analyzer: &Analyzer, text: &str, budget: Budget) -> StripResponse {
     analyzer.strip(&StripRequest { file: "a.ts".to_owned(), text: text.to_owned() }, budget)
 }
 
 /// Checks that the same analyzer still serves a cheap text.
-fn serves(analyzer: &Analyzer) {
+fn assert_serves(analyzer: &Analyzer) {
     // The texts differ, because answers are cached.
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -166,26 +166,30 @@ fn serves(analyzer: &Analyzer) {
 }
 
 #[test]
-fn hostile_scripts_take_no_more_than_they_may() {
+fn enforces_limits_on_hostile_scripts() {
     let (_dir, analyzer) = analyzer();
     for memory in [None, Some(64 << 20)] {
         let cpu = Duration::from_secs(1);
         let budget = Budget::within(memory, Some(cpu));
         for text in scripts() {
-            let Stripped { answer, used } = strip(&analyzer, &text, budget);
-            let shown = excerpt(&text);
-            assert!(used.peak_memory <= memory.unwrap_or(256 << 20) + BASE, "{} MiB: {shown}", used.peak_memory >> 20);
+            let StripResponse { answer, used } = strip(&analyzer, &text, budget);
+            let description = excerpt(&text);
+            assert!(
+                used.peak_memory <= memory.unwrap_or(256 << 20) + BASE,
+                "{} MiB: {description}",
+                used.peak_memory >> 20
+            );
             // The timer counts in kernel ticks, and freeing the memory of a text takes time too.
-            assert!(used.cpu <= cpu * 2, "{:?}: {shown}", used.cpu);
-            assert!(answer.contains(&b'\n'), "{shown}");
+            assert!(used.cpu <= cpu * 2, "{:?}: {description}", used.cpu);
+            assert!(answer.contains(&b'\n'), "{description}");
             let _ = analyzer.script_needs("a.ts", &text, budget);
         }
-        serves(&analyzer);
+        assert_serves(&analyzer);
     }
 }
 
 #[test]
-fn hostile_python_is_survived() {
+fn survives_hostile_python() {
     let (_dir, analyzer) = analyzer();
     for memory in [None, Some(64 << 20)] {
         for text in python() {
@@ -193,21 +197,21 @@ fn hostile_python_is_survived() {
             let _ = analyzer.python_needs(&text, budget);
             let _ = analyzer.is_python(&text, budget);
         }
-        serves(&analyzer);
+        assert_serves(&analyzer);
     }
 }
 
 #[test]
-fn the_reason_of_a_failure_is_told() {
+fn reports_reason_of_failure() {
     let (_dir, analyzer) = analyzer();
     let large = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
     let needs = analyzer.python_needs(&large, Budget::within(Some(1), None));
-    assert_eq!(needs, Err(AnalysisError::Memory { most: 16 << 20 }));
+    assert_eq!(needs, Err(AnalysisError::Memory { limit: 16 << 20 }));
     let short = Duration::from_millis(1);
     let busy = format!("import os\n{}", "a = [1, 2, {3: f(4)}]\n".repeat(11_000));
     assert_eq!(
         analyzer.python_needs(&busy, Budget::within(None, Some(short))),
-        Err(AnalysisError::Cpu { most: short })
+        Err(AnalysisError::Cpu { limit: short })
     );
     let long = strip(&analyzer, &" ".repeat(2 << 20), Budget::default());
     assert!(split_answer(&long.answer).expect_err("it is too long").message.contains("the maximum is 1048576"));
@@ -218,39 +222,39 @@ fn the_reason_of_a_failure_is_told() {
     assert!(split_answer(&deep.answer).expect_err("it is too deep").message.contains("nested too deeply"));
     let error = split_answer(&strip(&analyzer, "let a: = 1", Budget::default()).answer).expect_err("a syntax error");
     assert_eq!((error.line, error.column), (Some(1), Some(8)));
-    serves(&analyzer);
+    assert_serves(&analyzer);
 }
 
 #[test]
-fn texts_are_served_side_by_side() {
+fn serves_texts_concurrently() {
     let (_dir, analyzer) = analyzer();
     let hostile = format!("export{{{}}}", "a,".repeat(250_000));
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| (0..3).for_each(|_| drop(strip(&analyzer, &hostile, Budget::within(Some(64 << 20), None)))));
-            scope.spawn(|| (0..20).for_each(|_| serves(&analyzer)));
+            scope.spawn(|| (0..20).for_each(|_| assert_serves(&analyzer)));
         }
     });
 }
 
 #[test]
-fn one_that_was_started_ahead_serves_after_no_more_may_be_started() {
+fn prestarted_process_serves_after_close() {
     let (_dir, analyzer) = analyzer();
-    analyzer.start_ahead();
+    analyzer.prestart();
     analyzer.close();
-    serves(&analyzer);
-    serves(&analyzer);
+    assert_serves(&analyzer);
+    assert_serves(&analyzer);
     let (_dir, closed) = self::analyzer();
     closed.close();
-    closed.start_ahead();
+    closed.prestart();
     let error = closed.python_needs("import os", Budget::default()).expect_err("none may be started");
     assert!(error.to_string().contains("confined"), "{error}");
 }
 
 #[test]
-fn the_error_of_starting_ahead_is_told_after_no_more_may_be_started() {
-    let analyzer = Analyzer::of_program("/nonexistent/analyzer".into(), Duration::from_secs(5));
-    analyzer.start_ahead();
+fn reports_prestart_error_after_close() {
+    let analyzer = Analyzer::with_program("/nonexistent/analyzer".into(), Duration::from_secs(5));
+    analyzer.prestart();
     analyzer.close();
     let error = analyzer.python_needs("import os", Budget::default()).expect_err("there is no such program");
     assert!(error.to_string().contains("No such file"), "{error}");
@@ -268,7 +272,7 @@ fn little_address_space_is_survived() {
         for text in python().into_iter().take(4) {
             let _ = analyzer.python_needs(&text, Budget::default());
         }
-        serves(&analyzer);
+        assert_serves(&analyzer);
         return;
     }
     let program = std::env::current_exe().expect("this program");

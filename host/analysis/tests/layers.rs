@@ -14,7 +14,7 @@ fn dependencies(package: &str) -> String {
 }
 
 #[test]
-fn the_host_depends_on_no_parser_of_program_text() {
+fn host_depends_on_no_parser() {
     let host = dependencies("codebox");
     assert!(host.contains("codebox-wasm ") && host.contains("codebox-analysis "), "{host}");
     for parser in ["oxc", "swc", "ruff_python", "codebox-typescript", "codebox-analyzer"] {

@@ -14,7 +14,7 @@ fn analyzer(script: &str, timeout: Duration) -> (tempfile::TempDir, Analyzer) {
     let path = dir.path().join("analyzer");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("a mode");
-    (dir, Analyzer::of_program(path, timeout))
+    (dir, Analyzer::with_program(path, timeout))
 }
 
 fn error(script: &str) -> AnalysisError {
@@ -28,7 +28,7 @@ fn head(length: &str) -> String {
 }
 
 #[test]
-fn rejects_what_is_no_report() {
+fn rejects_malformed_reports() {
     for (script, why) in [
         ("exit 0".to_owned(), "analyzer failed"),
         ("head -c 100000 /dev/zero | tr '\\0' '\\377'; sleep 100".to_owned(), "unknown outcome 255"),
@@ -45,7 +45,7 @@ fn rejects_what_is_no_report() {
 }
 
 #[test]
-fn rejects_needs_that_could_reach_a_terminal() {
+fn rejects_needs_with_control_characters() {
     let needs = r#"{"imports":[],"powers":[{"power":"threads","weight":"required","line":1,"words":"\u001b[2J"}],"syntax_error":null}"#;
     let length = format!(r"\{:03o}\000\000\000", needs.len());
     let script = format!("{}; cat <<'END'\n{needs}\nEND\nsleep 100", head(&length));
@@ -53,7 +53,7 @@ fn rejects_needs_that_could_reach_a_terminal() {
 }
 
 #[test]
-fn does_not_wait_for_silence() {
+fn times_out_on_silent_analyzer() {
     let timeout = Duration::from_millis(300);
     for script in ["sleep 100", "while :; do printf '\\000'; sleep 0.1; done", "cat >/dev/null; sleep 100"] {
         let (_dir, analyzer) = analyzer(script, timeout);
@@ -65,9 +65,9 @@ fn does_not_wait_for_silence() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_told() {
+fn reports_start_failure() {
     for path in ["/nonexistent", "/"] {
-        let analyzer = Analyzer::of_program(path.into(), Duration::from_secs(5));
+        let analyzer = Analyzer::with_program(path.into(), Duration::from_secs(5));
         let error = analyzer.python_needs("import os", Budget::default()).expect_err("there is no such program");
         assert!(matches!(error, AnalysisError::Start(_)), "{error}");
     }
@@ -75,7 +75,7 @@ fn a_program_that_cannot_be_started_is_told() {
 
 /// Checks that an analyzer that ends after each text, as if it were killed, is replaced.
 #[test]
-fn replaces_one_that_has_ended() {
+fn replaces_ended_process() {
     let script = format!("head -c 9 >/dev/null; {}; printf 'true'; exec >&-; sleep 0.2", head(r"\004\000\000\000"));
     let (_dir, analyzer) = analyzer(&script, Duration::from_secs(20));
     for text in ["x", "y", "z"] {

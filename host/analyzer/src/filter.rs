@@ -11,7 +11,7 @@ use seccompiler::{
 };
 
 /// The calls of a worker: input and output on open descriptors, memory, signals, limits and exit.
-const WORKER: &[i64] = &[
+const WORKER_CALLS: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_close,
@@ -33,7 +33,7 @@ const WORKER: &[i64] = &[
 ];
 
 /// The additional calls of the zygote, which forks workers, waits for them and applies their filter.
-const ZYGOTE: &[i64] = &[
+const ZYGOTE_CALLS: &[i64] = &[
     libc::SYS_pipe2,
     libc::SYS_wait4,
     libc::SYS_ppoll,
@@ -48,7 +48,7 @@ const ZYGOTE: &[i64] = &[
 ];
 
 /// The flags of `clone` that create a thread, or share more with a child than its memory image.
-const SHARED: u64 = (libc::CLONE_VM
+const FORBIDDEN_CLONE_FLAGS: u64 = (libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_FILES
     | libc::CLONE_NEWNS
@@ -64,12 +64,15 @@ impl Filter {
     /// Builds the filter of the zygote, which also applies to all processes that it forks.
     pub fn zygote() -> io::Result<Self> {
         let mut calls = worker()?;
-        calls.extend(ZYGOTE.iter().map(|call| (*call, Vec::new())));
-        calls.insert(libc::SYS_clone, vec![when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(SHARED), 0)?]);
+        calls.extend(ZYGOTE_CALLS.iter().map(|call| (*call, Vec::new())));
+        calls.insert(
+            libc::SYS_clone,
+            vec![argument_rule(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(FORBIDDEN_CLONE_FLAGS), 0)?],
+        );
         // The options are `PR_SET_PDEATHSIG` of the workers, `PR_SET_NO_NEW_PRIVS` and `PR_SET_SECCOMP` of their
         // filter, and `PR_SET_VMA`, by which newer C libraries name memory.
         let prctls = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_VMA];
-        let prctls = prctls.iter().map(|option| equal(0, u64::from(option.cast_unsigned())));
+        let prctls = prctls.iter().map(|option| equality_rule(0, u64::from(option.cast_unsigned())));
         calls.insert(libc::SYS_prctl, prctls.collect::<io::Result<_>>()?);
         Self::of(calls)
     }
@@ -92,23 +95,29 @@ impl Filter {
 }
 
 fn worker() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
-    let mut calls: BTreeMap<i64, Vec<SeccompRule>> = WORKER.iter().map(|call| (*call, Vec::new())).collect();
+    let mut calls: BTreeMap<i64, Vec<SeccompRule>> = WORKER_CALLS.iter().map(|call| (*call, Vec::new())).collect();
     // Memory cannot be made executable.
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
-    let data = || when(2, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(executable), 0).map(|rule| vec![rule]);
-    calls.insert(libc::SYS_mmap, data()?);
-    calls.insert(libc::SYS_mprotect, data()?);
+    let non_executable =
+        || argument_rule(2, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(executable), 0).map(|rule| vec![rule]);
+    calls.insert(libc::SYS_mmap, non_executable()?);
+    calls.insert(libc::SYS_mprotect, non_executable()?);
     // Only the limits of the process itself can be changed.
-    calls.insert(libc::SYS_prlimit64, vec![equal(0, 0)?]);
+    calls.insert(libc::SYS_prlimit64, vec![equality_rule(0, 0)?]);
     Ok(calls)
 }
 
-fn equal(argument: u8, value: u64) -> io::Result<SeccompRule> {
-    when(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+fn equality_rule(argument: u8, value: u64) -> io::Result<SeccompRule> {
+    argument_rule(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-fn when(argument: u8, length: SeccompCmpArgLen, how: SeccompCmpOp, value: u64) -> io::Result<SeccompRule> {
-    let condition = SeccompCondition::new(argument, length, how, value).map_err(io::Error::other)?;
+fn argument_rule(
+    argument: u8,
+    length: SeccompCmpArgLen,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> io::Result<SeccompRule> {
+    let condition = SeccompCondition::new(argument, length, operator, value).map_err(io::Error::other)?;
     SeccompRule::new(vec![condition]).map_err(io::Error::other)
 }
 

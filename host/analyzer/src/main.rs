@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 #[cfg(unix)]
 #[global_allocator]
-static MEMORY: sys::Bounded = sys::Bounded::new();
+static MEMORY: sys::BoundedAllocator = sys::BoundedAllocator::new();
 
 fn main() -> ExitCode {
     match run(std::env::args().nth(1).as_deref()) {

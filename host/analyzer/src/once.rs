@@ -2,13 +2,13 @@
 
 use std::io;
 
-use codebox_analysis::protocol::{End, Report};
+use codebox_analysis::protocol::{Report, ReportStatus};
 
 use crate::worker;
 
 /// Serves one request and ends the process. The host sees the exit status of a process that crashes.
 pub fn serve() -> ! {
-    worker::work(io::stdin(), io::stdout(), |answer| {
-        Report { end: End::Done, cpu_us: 0, peak_kib: 0, answer: answer.len() }.encode().to_vec()
+    worker::run_request(io::stdin(), io::stdout(), |answer| {
+        Report { end: ReportStatus::Done, cpu_us: 0, peak_kib: 0, answer: answer.len() }.encode().to_vec()
     })
 }

@@ -1,27 +1,27 @@
 //! The needs of JavaScript and TypeScript programs.
 
-use codebox_analysis::{Need, Needs, Power, Weight};
-use codebox_typescript::{Lack, Sureness, Want};
+use codebox_analysis::{Capability, Need, Needs, Weight};
+use codebox_typescript::{Certainty, Facility, Requirement};
 
 /// Determines the needs of a program that WebAssembly does not satisfy. The file's extension selects the language.
 ///
-/// A text that is longer than [`codebox_typescript::LONGEST`] has no needs.
+/// A text that is longer than [`codebox_typescript::MAX_TEXT_LEN`] has no needs.
 #[must_use]
 pub fn script_needs(file: &str, text: &str) -> Needs {
-    let wants = codebox_typescript::wants(file, text).unwrap_or_default();
-    Needs { powers: wants.into_iter().map(need).collect(), ..Needs::default() }
+    let requirements = codebox_typescript::requirements(file, text).unwrap_or_default();
+    Needs { powers: requirements.into_iter().map(need).collect(), ..Needs::default() }
 }
 
-fn need(Want { lack, sureness, line, words }: Want) -> Need {
-    let power = match lack {
-        Lack::Threads => Power::Threads,
-        Lack::Processes => Power::Processes,
-        Lack::Sockets => Power::Sockets,
-        Lack::Module(name) => Power::Module(name.to_owned()),
+fn need(Requirement { facility, certainty, line, words }: Requirement) -> Need {
+    let power = match facility {
+        Facility::Threads => Capability::Threads,
+        Facility::Processes => Capability::Processes,
+        Facility::Sockets => Capability::Sockets,
+        Facility::Module(name) => Capability::Module(name.to_owned()),
     };
-    let weight = match sureness {
-        Sureness::Certain => Weight::Required,
-        Sureness::Possible => Weight::Optional,
+    let weight = match certainty {
+        Certainty::Certain => Weight::Required,
+        Certainty::Possible => Weight::Optional,
     };
     Need { power, weight, line, words }
 }

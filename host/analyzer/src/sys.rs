@@ -14,30 +14,30 @@ pub const EXIT_MEMORY: i32 = 3;
 ///
 /// Beyond the bound the process exits with [`EXIT_MEMORY`], which distinguishes a text that takes too much memory from
 /// a parser that fails. The kernel's limit on address space applies in addition.
-pub struct Bounded {
+pub struct BoundedAllocator {
     allocated: AtomicUsize,
-    most: AtomicUsize,
+    limit: AtomicUsize,
 }
 
-impl Bounded {
+impl BoundedAllocator {
     /// Creates an allocator without a bound.
     pub const fn new() -> Self {
-        Self { allocated: AtomicUsize::new(0), most: AtomicUsize::new(usize::MAX) }
+        Self { allocated: AtomicUsize::new(0), limit: AtomicUsize::new(usize::MAX) }
     }
 
     /// Bounds allocations from now on to this many bytes, in addition to those already allocated.
     pub fn allow(&self, bytes: usize) {
-        self.most.store(self.allocated.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
+        self.limit.store(self.allocated.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
     }
 
-    fn take(&self, bytes: usize) {
+    fn charge(&self, bytes: usize) {
         let before = self.allocated.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > self.most.load(Ordering::Relaxed) {
+        if before.saturating_add(bytes) > self.limit.load(Ordering::Relaxed) {
             exit(EXIT_MEMORY);
         }
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.allocated.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -51,28 +51,28 @@ fn or_exit(pointer: *mut u8) -> *mut u8 {
 
 // SAFETY: every call is forwarded to the system's allocator with its original arguments, whose contract the caller
 // fulfils; the counters touch no allocated memory.
-unsafe impl GlobalAlloc for Bounded {
+unsafe impl GlobalAlloc for BoundedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.take(layout.size());
+        self.charge(layout.size());
         // SAFETY: the caller's layout.
         or_exit(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        self.take(layout.size());
+        self.charge(layout.size());
         // SAFETY: the caller's layout.
         or_exit(unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        self.give_back(layout.size());
+        self.release(layout.size());
         // SAFETY: the caller's pointer and layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        self.take(size);
-        self.give_back(layout.size());
+        self.charge(size);
+        self.release(layout.size());
         // SAFETY: the caller's pointer, layout and size.
         or_exit(unsafe { System.realloc(pointer, layout, size) })
     }
@@ -86,7 +86,7 @@ pub fn exit(status: i32) -> ! {
 
 /// The two sides of a fork.
 #[cfg(target_os = "linux")]
-pub enum Forked {
+pub enum ForkResult {
     /// The child process.
     Child,
     /// The parent process, with the pid of its child.
@@ -95,18 +95,18 @@ pub enum Forked {
 
 /// Forks the process.
 #[cfg(target_os = "linux")]
-pub fn fork() -> io::Result<Forked> {
+pub fn fork() -> io::Result<ForkResult> {
     // SAFETY: the process has one thread, so the child cannot wait for a thread that does not exist in it.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Forked::Child),
-        child => Ok(Forked::Parent(child)),
+        0 => Ok(ForkResult::Child),
+        child => Ok(ForkResult::Parent(child)),
     }
 }
 
 /// The result of a child process and its resource usage.
 #[cfg(target_os = "linux")]
-pub struct Ended {
+pub struct ChildExit {
     /// The exit status, if the process exited.
     pub status: Option<i32>,
     /// The signal that ended the process, if any.
@@ -119,7 +119,7 @@ pub struct Ended {
 
 /// Waits for a child to end.
 #[cfg(target_os = "linux")]
-pub fn wait(child: libc::pid_t) -> io::Result<Ended> {
+pub fn wait(child: libc::pid_t) -> io::Result<ChildExit> {
     let mut status = 0;
     loop {
         // SAFETY: all fields of the structure are numbers, for which zero is valid.
@@ -135,7 +135,7 @@ pub fn wait(child: libc::pid_t) -> io::Result<Ended> {
         let micros = |time: libc::timeval| {
             u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec).unwrap_or(0)
         };
-        return Ok(Ended {
+        return Ok(ChildExit {
             status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
             cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
@@ -145,7 +145,7 @@ pub fn wait(child: libc::pid_t) -> io::Result<Ended> {
 }
 
 /// Makes `SIGPROF` end the process once it has used this much processor time.
-pub fn end_after(milliseconds: u64) -> io::Result<()> {
+pub fn set_cpu_timer(milliseconds: u64) -> io::Result<()> {
     let seconds = libc::time_t::try_from(milliseconds / 1000).unwrap_or(libc::time_t::MAX);
     // The value is below a million, which fits every definition of the type.
     let micros = (milliseconds % 1000 * 1000) as libc::suseconds_t;
@@ -160,7 +160,7 @@ pub fn end_after(milliseconds: u64) -> io::Result<()> {
 }
 
 /// Restores the default handling of memory faults, so that a stack overflow ends the process with `SIGSEGV`.
-pub fn faults_end_the_process() {
+pub fn reset_fault_handlers() {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: the default disposition is not a function of this program.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -176,7 +176,7 @@ pub fn close_inherited() {
 
 /// Closes standard input and output.
 #[cfg(target_os = "linux")]
-pub fn close_standard() {
+pub fn close_stdio() {
     for descriptor in [0, 1] {
         // SAFETY: the standard library's handles for these two descriptors own nothing and are not used again.
         unsafe { libc::close(descriptor) };

@@ -8,23 +8,23 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Stdin, Stdout, Write};
 use std::os::fd::AsFd;
 
-use codebox_analysis::protocol::{End, MAX_ANSWER, REQUEST_LENGTHS, Report, Task, request_lengths};
+use codebox_analysis::protocol::{MAX_ANSWER, REQUEST_LENGTHS_SIZE, Report, ReportStatus, Task, request_lengths};
 use codebox_analyzer::answer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
 use crate::filter::Filter;
-use crate::sys::{self, Ended, Forked};
+use crate::sys::{self, ChildExit, ForkResult};
 use crate::worker;
 
 /// The limit on open files of the process, for the standard descriptors and two pipes.
-const OPEN_FILES: u64 = 16;
+const MAX_OPEN_FILES: u64 = 16;
 
 /// The pause after an answer before the next worker is forked.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const FORK_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The size of the parts in which data is copied, in bytes.
-const CHUNK: usize = 64 << 10;
+const CHUNK_SIZE: usize = 64 << 10;
 
 /// Serves requests until the host closes its end.
 pub fn serve() -> io::Result<()> {
@@ -41,14 +41,14 @@ pub fn serve() -> io::Result<()> {
         }
         // The host sends the next request only after the report, so the input buffer is empty. An error of `poll`
         // occurs again on the next read.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(requests.as_fd(), PollFlags::IN)], Some(&PAUSE));
+        let _ = poll(&mut [PollFd::from_borrowed_fd(requests.as_fd(), PollFlags::IN)], Some(&FORK_DELAY));
     }
 }
 
 fn confine() -> io::Result<()> {
-    let limits = [(Resource::Core, 0), (Resource::Fsize, 0), (Resource::Nofile, OPEN_FILES)];
-    for (resource, most) in limits {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    let limits = [(Resource::Core, 0), (Resource::Fsize, 0), (Resource::Nofile, MAX_OPEN_FILES)];
+    for (resource, limit) in limits {
+        setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;
     }
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Filter::zygote()?.apply()
@@ -64,20 +64,20 @@ struct Worker {
 impl Worker {
     /// Forks a worker that applies `filter` to itself.
     fn fork(filter: &Filter) -> io::Result<Self> {
-        let (their_request, request) = io::pipe()?;
-        let (answer, their_answer) = io::pipe()?;
+        let (worker_request, request) = io::pipe()?;
+        let (answer, worker_answer) = io::pipe()?;
         match sys::fork()? {
-            Forked::Parent(process) => Ok(Self { process, request, answer }),
-            Forked::Child => {
+            ForkResult::Parent(process) => Ok(Self { process, request, answer }),
+            ForkResult::Child => {
                 drop((request, answer));
                 let confined = (|| {
                     set_parent_process_death_signal(Some(Signal::KILL))?;
                     // Only the parent may use the host's pipes.
-                    sys::close_standard();
+                    sys::close_stdio();
                     filter.apply()
                 })();
                 match confined {
-                    Ok(()) => worker::work(their_request, their_answer, |_| Vec::new()),
+                    Ok(()) => worker::run_request(worker_request, worker_answer, |_| Vec::new()),
                     Err(_) => sys::exit(worker::EXIT_REQUEST),
                 }
             }
@@ -88,32 +88,32 @@ impl Worker {
 /// Passes one request to a worker and reports the result. Returns false if the host has closed its end.
 fn serve_one(worker: Worker, requests: &mut Stdin, reports: &mut Stdout) -> io::Result<bool> {
     let Worker { process, mut request, answer } = worker;
-    let mut lengths = [0; REQUEST_LENGTHS];
-    if !read_whole(requests, &mut lengths)? {
+    let mut lengths = [0; REQUEST_LENGTHS_SIZE];
+    if !read_or_eof(requests, &mut lengths)? {
         return Ok(false);
     }
     let (header, text) = request_lengths(lengths).map_err(io::Error::other)?;
     // A worker that has ended accepts no data, but the rest of the request must still be read.
-    let mut is_there = request.write_all(&lengths).is_ok();
+    let mut is_alive = request.write_all(&lengths).is_ok();
     let mut left = header + text;
-    let mut chunk = vec![0; CHUNK.min(left)];
+    let mut chunk = vec![0; CHUNK_SIZE.min(left)];
     while left > 0 {
-        let part = CHUNK.min(left);
+        let part = CHUNK_SIZE.min(left);
         requests.read_exact(&mut chunk[..part])?;
-        is_there = is_there && request.write_all(&chunk[..part]).is_ok();
+        is_alive = is_alive && request.write_all(&chunk[..part]).is_ok();
         left -= part;
     }
     drop((request, chunk));
-    let Some(answer) = collect(answer, requests)? else { return Ok(false) };
-    let Ended { status, signal, cpu_us, peak_kib } = sys::wait(process)?;
+    let Some(answer) = read_answer(answer, requests)? else { return Ok(false) };
+    let ChildExit { status, signal, cpu_us, peak_kib } = sys::wait(process)?;
     let end = match (status, signal) {
-        (Some(0), _) if answer.len() <= MAX_ANSWER => End::Done,
-        (Some(0 | sys::EXIT_MEMORY), _) | (_, Some(libc::SIGKILL)) => End::Memory,
-        (_, Some(libc::SIGPROF | libc::SIGXCPU)) => End::Cpu,
-        (_, Some(libc::SIGSEGV | libc::SIGBUS)) => End::Stack,
-        _ => End::Crashed,
+        (Some(0), _) if answer.len() <= MAX_ANSWER => ReportStatus::Done,
+        (Some(0 | sys::EXIT_MEMORY), _) | (_, Some(libc::SIGKILL)) => ReportStatus::Memory,
+        (_, Some(libc::SIGPROF | libc::SIGXCPU)) => ReportStatus::Cpu,
+        (_, Some(libc::SIGSEGV | libc::SIGBUS)) => ReportStatus::Stack,
+        _ => ReportStatus::Crashed,
     };
-    let answer = if end == End::Done { answer } else { Vec::new() };
+    let answer = if end == ReportStatus::Done { answer } else { Vec::new() };
     let report = Report { end, cpu_us, peak_kib, answer: answer.len() };
     reports.write_all(&report.encode())?;
     reports.write_all(&answer)?;
@@ -123,9 +123,9 @@ fn serve_one(worker: Worker, requests: &mut Stdin, reports: &mut Stdout) -> io::
 
 /// Reads everything that a worker writes, up to one byte beyond the limit. Returns `None` if the host has closed its
 /// end, which also ends the worker.
-fn collect(mut answer: PipeReader, host: &Stdin) -> io::Result<Option<Vec<u8>>> {
+fn read_answer(mut answer: PipeReader, host: &Stdin) -> io::Result<Option<Vec<u8>>> {
     let mut collected = Vec::new();
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; CHUNK_SIZE];
     while collected.len() <= MAX_ANSWER {
         let fds = &mut [
             PollFd::from_borrowed_fd(answer.as_fd(), PollFlags::IN),
@@ -152,7 +152,7 @@ fn collect(mut answer: PipeReader, host: &Stdin) -> io::Result<Option<Vec<u8>>> 
 }
 
 /// Fills the buffer. Returns false at the end of the input.
-fn read_whole(from: &mut Stdin, buffer: &mut [u8]) -> io::Result<bool> {
+fn read_or_eof(from: &mut Stdin, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

@@ -22,7 +22,7 @@ const DEFAULT_RUNTIME: &str = "python";
 #[command(name = "codebox", bin_name = "codebox", version, arg_required_else_help = true, subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub loudness: LoudnessArgs,
+    pub verbosity: VerbosityArgs,
     #[command(flatten)]
     pub trace: TraceArgs,
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 
 /// Amount of codebox's own messages.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct LoudnessArgs {
+pub(crate) struct VerbosityArgs {
     /// Print only errors
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
     pub quiet: bool,

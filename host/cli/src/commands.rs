@@ -6,9 +6,9 @@ use codebox_core::{RunnerError, Sweep};
 
 use crate::args::{Cli, Command};
 use crate::front_end::Takeover;
+use crate::messages::Messages;
 use crate::progress::progress;
 use crate::reference::reference;
-use crate::voice::Voice;
 use crate::{Confinement, Host, RunnerOptions, answer};
 
 pub(crate) mod again;
@@ -25,19 +25,19 @@ mod state;
 /// Runs `command`, reports any failure, and returns the process's exit status.
 ///
 /// `takeover` holds the handover of another run, in a process that stood by.
-pub(crate) fn dispatch(command: Command, voice: Voice, host: Host<'_>, takeover: Option<Takeover>) -> u8 {
+pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, takeover: Option<Takeover>) -> u8 {
     let (command, confinement) = match command {
         Command::Run(args) if args.no_confine => (Command::Run(args), Confinement::Off),
         command => (command, Confinement::On),
     };
-    let runner = (host.runner)(RunnerOptions { confinement, progress: progress(voice) });
+    let runner = (host.runner)(RunnerOptions { confinement, progress: progress(messages) });
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let runner = ManuallyDrop::new(runner);
     let done = match command {
-        Command::Run(args) => return run::run(*args, voice, (&runner, host), takeover),
+        Command::Run(args) => return run::run(*args, messages, (&runner, host), takeover),
         Command::Explain(args) => explain::explain(*args, &runner),
-        Command::Runtime(command) => runtime::runtime(command, voice, &runner),
-        Command::Image(command) => image::image(command, voice, &runner),
+        Command::Runtime(command) => runtime::runtime(command, messages, &runner),
+        Command::Image(command) => image::image(command, messages, &runner),
         Command::Doctor => doctor::doctor(&runner),
         Command::Jobs { last, json: false } => jobs::jobs(last, &runner),
         Command::Jobs { last, json: true } => jobs::jobs_as_json(last, &runner),
@@ -49,7 +49,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: Host<'_>, takeover:
         Command::HelpMarkdown => answer::print(&reference()),
     };
     done.unwrap_or_else(|failure| {
-        voice.fail(&failure);
+        messages.fail(&failure);
         failure.exit_status()
     })
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use codebox_core::{CancelToken, ExecIo, HostPath, RunReport, RunnerError};
 use codebox_runner::{FrontEnd, Handover, Standby};
 use codebox_service::Admitted;
-use codebox_streams::Differs;
+use codebox_streams::DivergenceFlag;
 
 use crate::commands::again::{Image, again};
 use crate::interrupt::Signals;
-use crate::standby::{self, StandingBy};
+use crate::standby::{self, StandbyConnection};
 
 /// Maximum time to write the held output of a run to a standard error that is not read.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ pub(crate) struct CommandLine<'c> {
     typed: usize,
     signals: Option<Signals>,
     takeover: Option<&'c mut Takeover>,
-    differs: Option<Differs>,
+    differs: Option<DivergenceFlag>,
     out: Option<HostPath>,
 }
 
@@ -42,7 +42,7 @@ impl<'c> CommandLine<'c> {
 
     /// Returns true if the program printed something else than the run that this one continues.
     pub(crate) fn differs(&self) -> bool {
-        self.differs.as_ref().is_some_and(Differs::seen)
+        self.differs.as_ref().is_some_and(DivergenceFlag::is_set)
     }
 }
 
@@ -65,14 +65,14 @@ impl FrontEnd for CommandLine<'_> {
     fn opened(&mut self) {
         // Until the guest starts, the signals keep their default action. The next start removes the leftovers of a
         // killed process.
-        self.signals = Some(Signals::heard());
+        self.signals = Some(Signals::handled());
     }
 
     fn starting(&mut self, io: &mut ExecIo) {
         if let Some(signals) = self.signals.take() {
             signals.cancel(io.cancel.clone());
         }
-        self.differs = self.takeover.as_mut().map(|takeover| takeover.go(io));
+        self.differs = self.takeover.as_mut().map(|takeover| takeover.start(io));
     }
 
     fn rerun_hint(&self, admitted: &Admitted) -> String {
@@ -87,17 +87,17 @@ impl FrontEnd for CommandLine<'_> {
 
 /// Handover from another run, in a process that stood by.
 pub(crate) struct Takeover {
-    line: StandingBy,
+    line: StandbyConnection,
     handover: Handover,
     /// True once the job runs in this process.
-    went: bool,
+    has_started: bool,
 }
 
 impl Takeover {
     /// Waits for the handover; `None` if the first run did not need this process.
-    pub(crate) fn wait(mut line: StandingBy) -> Option<Self> {
+    pub(crate) fn wait(mut line: StandbyConnection) -> Option<Self> {
         let handover = line.wait()?;
-        Some(Self { line, handover, went: false })
+        Some(Self { line, handover, has_started: false })
     }
 
     /// Returns the text of the program, if it came from standard input.
@@ -113,21 +113,21 @@ impl Takeover {
 
     /// Leaves the report of a failure to the first process; returns false if it is too late for that.
     pub(crate) fn refuse(&mut self, failure: &RunnerError) -> bool {
-        if !self.went {
-            self.line.refuses(failure.message());
+        if !self.has_started {
+            self.line.report_refusal(failure.message());
         }
-        !self.went
+        !self.has_started
     }
 
     /// Reports the exit status to the first process.
     pub(crate) fn end(mut self, status: u8) {
-        self.line.ended(status);
+        self.line.report_exit(status);
     }
 
-    fn go(&mut self, io: &mut ExecIo) -> Differs {
-        self.went = true;
-        self.line.goes();
+    fn start(&mut self, io: &mut ExecIo) -> DivergenceFlag {
+        self.has_started = true;
+        self.line.report_started();
         let Handover { stdout, stdin, .. } = &mut self.handover;
-        codebox_streams::go_on(io, std::mem::take(stdout), std::mem::take(stdin))
+        codebox_streams::resume_streams(io, std::mem::take(stdout), std::mem::take(stdin))
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handover_survives_its_pipe() {
+    fn handover_round_trips() {
         let handover = Handover {
             id: "0f".to_owned(),
             from: "wasm".to_owned(),

@@ -24,7 +24,7 @@ impl Signals {
         let count = AtomicU32::new(0);
         self.each(move || match count.fetch_add(1, Ordering::Relaxed) {
             0 => token.cancel(),
-            1 => token.again().cancel(),
+            1 => token.forced_token().cancel(),
             _ => std::process::exit(i32::from(exit::CANCELLED)),
         });
     }

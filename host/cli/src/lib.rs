@@ -22,17 +22,17 @@ mod exit;
 mod front_end;
 #[cfg(unix)]
 mod handover;
-mod inert;
 mod interrupt;
+mod messages;
 mod progress;
 mod reference;
 mod render;
 #[cfg(unix)]
 mod standby;
 mod streams;
+mod terminal_filter;
 mod trace;
 mod usage;
-mod voice;
 
 pub use reference::reference;
 #[cfg(unix)]
@@ -46,9 +46,9 @@ use codebox_runner::Runner;
 
 use args::{Cli, marked};
 use front_end::Takeover;
-use standby::StandingBy;
+use messages::Messages;
+use standby::StandbyConnection;
 use trace::Tracing;
-use voice::Voice;
 
 /// Parts of the command line that the composition root supplies.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ pub enum Confinement {
 /// Call it on the main thread, before any other thread is started, because a run confines the process.
 pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCode {
     // Standby processes wait here, before any other work, because most of them are never needed.
-    let takeover = match StandingBy::find() {
+    let takeover = match StandbyConnection::find() {
         None => None,
         Some(line) => match Takeover::wait(line) {
             Some(takeover) => Some(takeover),
@@ -94,15 +94,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
     let args: Vec<OsString> = args.into_iter().collect();
     let status = match Cli::try_parse_from(marked(args.clone())) {
         Ok(cli) => {
-            let voice = Voice::new(cli.loudness.into());
+            let messages = Messages::new(cli.verbosity.into());
             match Tracing::start(cli.trace) {
                 Ok(tracing) => {
-                    let status = commands::dispatch(cli.command, voice, host, takeover);
-                    tracing.finish(voice);
+                    let status = commands::dispatch(cli.command, messages, host, takeover);
+                    tracing.finish(messages);
                     status
                 }
                 Err(error) => {
-                    voice.fail(&error);
+                    messages.fail(&error);
                     error.exit_status()
                 }
             }
@@ -115,7 +115,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
 /// Prints an error of codebox, and returns the exit status for it.
 #[must_use]
 pub fn fail(error: &RunnerError) -> ExitCode {
-    Voice::new(voice::Loudness::Normal).fail(error);
+    Messages::new(messages::Verbosity::Normal).fail(error);
     ExitCode::from(error.exit_status())
 }
 

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use codebox_core::{Progress, Silent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::messages::{Messages, Verbosity};
 use crate::render::{Escaped, bytes};
-use crate::voice::{Loudness, Voice};
 
 /// Returns the progress receiver for this standard error and verbosity.
-pub(crate) fn progress(voice: Voice) -> Arc<dyn Progress> {
-    match voice.loudness() {
-        Loudness::Quiet => Arc::new(Silent),
-        Loudness::Normal | Loudness::Verbose if io::stderr().is_terminal() => Arc::new(Bar::new(voice)),
-        Loudness::Normal | Loudness::Verbose => {
-            Arc::new(Lines::new(move |line| voice.note(line), move |line| voice.explain(line)))
+pub(crate) fn progress(messages: Messages) -> Arc<dyn Progress> {
+    match messages.verbosity() {
+        Verbosity::Quiet => Arc::new(Silent),
+        Verbosity::Normal | Verbosity::Verbose if io::stderr().is_terminal() => Arc::new(Bar::new(messages)),
+        Verbosity::Normal | Verbosity::Verbose => {
+            Arc::new(Lines::new(move |line| messages.note(line), move |line| messages.explain(line)))
         }
     }
 }
@@ -25,7 +25,7 @@ pub(crate) fn progress(voice: Voice) -> Arc<dyn Progress> {
 /// The bar has no thread of its own that updates it, because a run confines the process later, and the process must not
 /// have other threads before that.
 struct Bar {
-    voice: Voice,
+    messages: Messages,
     current: Mutex<Option<ProgressBar>>,
 }
 
@@ -33,8 +33,8 @@ const MEASURED: &str = "codebox: {msg} {bar:30} {bytes}/{total_bytes} {eta}";
 const UNMEASURED: &str = "codebox: {msg} {spinner} {elapsed}";
 
 impl Bar {
-    const fn new(voice: Voice) -> Self {
-        Self { voice, current: Mutex::new(None) }
+    const fn new(messages: Messages) -> Self {
+        Self { messages, current: Mutex::new(None) }
     }
 
     fn replace(&self, bar: Option<ProgressBar>) {
@@ -85,13 +85,13 @@ impl Progress for Bar {
     fn note(&self, line: &str) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match current.as_ref() {
-            Some(bar) => bar.suspend(|| self.voice.note(line)),
-            None => self.voice.note(line),
+            Some(bar) => bar.suspend(|| self.messages.note(line)),
+            None => self.messages.note(line),
         }
     }
 
     fn detail(&self, line: &str) {
-        self.voice.explain(line);
+        self.messages.explain(line);
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_lines_come_in_tenths() {
+    fn prints_every_tenth() {
         let said = Mutex::new(Vec::new());
         let lines = Lines::new(|line| said.lock().expect("one thread").push(line), |line| panic!("{line}"));
         lines.started("fetching python", Some(2048));

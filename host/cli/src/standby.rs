@@ -76,12 +76,12 @@ impl StandbyProcess for Standby {
 }
 
 /// This process as a standby process, with its pipes to the first process.
-pub(crate) struct StandingBy {
+pub(crate) struct StandbyConnection {
     orders: File,
     answers: File,
 }
 
-impl StandingBy {
+impl StandbyConnection {
     /// Returns the pipes to the first process; `None` if a user started this process.
     pub(crate) fn find() -> Option<Self> {
         let text = std::env::var(STANDBY_VARIABLE).ok()?;
@@ -108,17 +108,17 @@ impl StandingBy {
     }
 
     /// Reports that the job is about to run in this process.
-    pub(crate) fn goes(&mut self) {
+    pub(crate) fn report_started(&mut self) {
         let _ = self.answers.write_all(&[GO]);
     }
 
     /// Reports the reason that the job does not run in this process.
-    pub(crate) fn refuses(&mut self, why: &str) {
+    pub(crate) fn report_refusal(&mut self, why: &str) {
         let _ = self.answers.write_all(b"n").and_then(|()| self.answers.write_all(why.as_bytes()));
     }
 
     /// Reports the exit status.
-    pub(crate) fn ended(&mut self, status: u8) {
+    pub(crate) fn report_exit(&mut self, status: u8) {
         let _ = self.answers.write_all(&[status]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use codebox_core::{CancelToken, ExecIo, OutputSink};
 
-use crate::inert::Inert;
+use crate::terminal_filter::TerminalFilter;
 
 /// Streams of one run, and the errors that occurred on them.
 pub(crate) struct Streams {
@@ -75,12 +75,12 @@ enum Rendering {
     /// Unchanged bytes.
     Raw,
     /// Text without control sequences that a terminal executes.
-    Inert(Inert),
+    TerminalFilter(TerminalFilter),
 }
 
 impl Rendering {
     fn of(out: &impl IsTerminal) -> Self {
-        if out.is_terminal() { Self::Inert(Inert::default()) } else { Self::Raw }
+        if out.is_terminal() { Self::TerminalFilter(TerminalFilter::default()) } else { Self::Raw }
     }
 }
 
@@ -114,7 +114,7 @@ impl<W: Write + Send> OutputSink for Stream<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = match &mut self.rendering {
             Rendering::Raw => self.put(bytes),
-            Rendering::Inert(filter) => {
+            Rendering::TerminalFilter(filter) => {
                 let mut shown = std::mem::take(&mut self.scratch);
                 shown.clear();
                 filter.push(bytes, &mut shown);
@@ -136,7 +136,7 @@ impl<W: Write + Send> OutputSink for Stream<W> {
 
 impl<W: Write + Send> Drop for Stream<W> {
     fn drop(&mut self) {
-        if let Rendering::Inert(filter) = &mut self.rendering {
+        if let Rendering::TerminalFilter(filter) = &mut self.rendering {
             let mut shown = Vec::new();
             filter.finish(&mut shown);
             // The stream has ended, so an error cannot be reported.
@@ -172,28 +172,30 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_leaves_ends_the_run() {
+    fn closed_reader_cancels_run() {
         let (delivery, cancel) = after(io::ErrorKind::BrokenPipe);
         assert!(matches!(delivery, Delivery::ReaderGone));
         assert!(cancel.is_cancelled());
     }
 
     #[test]
-    fn output_that_is_lost_is_told_of_after_the_run() {
+    fn reports_lost_output() {
         let (delivery, cancel) = after(io::ErrorKind::StorageFull);
         assert!(matches!(delivery, Delivery::Failed(error) if error.kind() == io::ErrorKind::StorageFull));
         assert!(!cancel.is_cancelled());
     }
 
     #[test]
-    fn pipes_get_bytes_and_terminals_get_text() {
+    fn filters_output_for_terminals_only() {
         let mut raw = Vec::new();
         let hostile = b"\x1b]0;t\x07\xff\x1b[1mx";
         Stream::new(&mut raw, Rendering::Raw).write(hostile).expect("a vector takes all");
         assert_eq!(raw, hostile);
 
         let mut shown = Vec::new();
-        Stream::new(&mut shown, Rendering::Inert(Inert::default())).write(hostile).expect("a vector takes all");
+        Stream::new(&mut shown, Rendering::TerminalFilter(TerminalFilter::default()))
+            .write(hostile)
+            .expect("a vector takes all");
         assert_eq!(shown, "␛]0;t␇\u{fffd}\u{1b}[1mx\u{1b}[0m".as_bytes());
     }
 }

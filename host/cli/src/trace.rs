@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
-use crate::voice::Voice;
+use crate::messages::Messages;
 
 mod spans;
 
@@ -100,16 +100,16 @@ impl Tracing {
     }
 
     /// Prints and writes the collected spans.
-    pub(crate) fn finish(self, voice: Voice) {
+    pub(crate) fn finish(self, messages: Messages) {
         let Some(spans) = self.spans else { return };
         let spans = std::mem::take(&mut *spans.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         if self.timings {
-            spans::table(&spans).into_iter().for_each(|line| voice.note(line));
+            spans::table(&spans).into_iter().for_each(|line| messages.note(line));
         }
         if let Some((path, mut file)) = self.trace
             && let Err(error) = file.write_all(spans::chrome(&spans).as_bytes())
         {
-            voice.note(format!("cannot write {}: {error}", path.display()));
+            messages.note(format!("cannot write {}: {error}", path.display()));
         }
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_has_a_filter_and_a_file() {
+    fn parses_log_filter_and_file() {
         let spec =
             |filter: &str, file: Option<&str>| Ok(LogSpec { filter: filter.to_owned(), file: file.map(PathBuf::from) });
         assert_eq!("debug".parse(), spec("debug", None));

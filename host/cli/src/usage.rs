@@ -8,18 +8,18 @@ use codebox_core::{ResultKind, RunnerError, exit};
 
 use crate::answer;
 use crate::args::Cli;
-use crate::voice::{Loudness, Voice};
+use crate::messages::{Messages, Verbosity};
 
 /// Prints clap's result and returns the exit status: 0 for requested help, and 125 otherwise.
 ///
 /// Clap's own status 2 is not used, because a guest may exit with it.
 pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
-    let voice = Voice::new(Loudness::Normal);
+    let messages = Messages::new(Verbosity::Normal);
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let printed = answer::print(&error.render().ansi().to_string());
             printed.unwrap_or_else(|failure| {
-                voice.fail(&failure);
+                messages.fail(&failure);
                 failure.exit_status()
             })
         }
@@ -33,7 +33,7 @@ pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
             if wants_json(args) {
                 answer::print_failure(&failure)
             } else {
-                voice.fail(&failure);
+                messages.fail(&failure);
                 failure.exit_status()
             }
         }

@@ -14,26 +14,26 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::raw;
 
 /// Sockets that were created before confinement.
-pub struct Handed {
+pub struct PassedSockets {
     /// Both ends of a connection.
     tcp: [TcpStream; 2],
     udp: UdpSocket,
-    line: UnixStream,
+    control_socket: UnixStream,
     other: UnixStream,
 }
 
-impl Handed {
+impl PassedSockets {
     pub fn make() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let near = TcpStream::connect(listener.local_addr()?)?;
         let (far, _) = listener.accept()?;
-        let (line, other) = UnixStream::pair()?;
-        Ok(Self { tcp: [near, far], udp: UdpSocket::bind("127.0.0.1:0")?, line, other })
+        let (control_socket, other) = UnixStream::pair()?;
+        Ok(Self { tcp: [near, far], udp: UdpSocket::bind("127.0.0.1:0")?, control_socket, other })
     }
 
     /// Returns the number of the socket over which further descriptors could be received.
-    pub fn line(&self) -> i32 {
-        self.line.as_raw_fd()
+    pub fn control_socket(&self) -> i32 {
+        self.control_socket.as_raw_fd()
     }
 }
 
@@ -42,10 +42,10 @@ pub fn attempt(
     action: &str,
     operands: &[String],
     pagemap: Option<&File>,
-    handed: Option<&Handed>,
+    sockets: Option<&PassedSockets>,
 ) -> io::Result<String> {
-    if let Some(handed) = handed {
-        return attempt_handed(action, operands, handed);
+    if let Some(sockets) = sockets {
+        return attempt_on_sockets(action, operands, sockets);
     }
     let operand = |index: usize| operands.get(index).map_or("", String::as_str);
     let (a, b) = (operand(0), operand(1));
@@ -137,8 +137,8 @@ pub fn attempt(
     }
 }
 
-fn attempt_handed(action: &str, operands: &[String], handed: &Handed) -> io::Result<String> {
-    let Handed { tcp: [near, far], udp, line, other } = handed;
+fn attempt_on_sockets(action: &str, operands: &[String], sockets: &PassedSockets) -> io::Result<String> {
+    let PassedSockets { tcp: [near, far], udp, control_socket, other } = sockets;
     let on = |socket: &dyn AsRawFd| libc::c_long::from(socket.as_raw_fd());
     match action {
         "speak" => {
@@ -151,9 +151,9 @@ fn attempt_handed(action: &str, operands: &[String], handed: &Handed) -> io::Res
         }
         "speak-to" => udp.send_to(b"word", "127.0.0.1:9").map(|sent| sent.to_string()),
         // A null message is enough, because the filter checks only the descriptor.
-        "take-over-the-line" => raw_call(libc::SYS_recvmsg, [on(line), 0, 0, 0]),
+        "take-over-the-line" => raw_call(libc::SYS_recvmsg, [on(control_socket), 0, 0, 0]),
         "take-over-another" => raw_call(libc::SYS_recvmsg, [on(other), 0, 0, 0]),
-        "give" => raw_call(libc::SYS_sendmsg, [on(line), 0, 0, 0]),
+        "give" => raw_call(libc::SYS_sendmsg, [on(control_socket), 0, 0, 0]),
         "connect-again" => raw_call(libc::SYS_connect, [on(near), 0, 0, 0]),
         "bind" => raw_call(libc::SYS_bind, [on(near), 0, 0, 0]),
         "listen" => raw_call(libc::SYS_listen, [on(near), 1, 0, 0]),

@@ -22,7 +22,7 @@ fn main() {
         let list = match argument.as_str() {
             "+r" => &mut rules.read,
             "+w" => &mut rules.read_write,
-            "+x" => &mut rules.retire,
+            "+x" => &mut rules.remove_empty_dirs,
             "+openat2" => {
                 rules.openat2 = codebox_confine::Openat2::Allowed;
                 continue;
@@ -35,10 +35,11 @@ fn main() {
         list.push(arguments.next().expect("a grant has a path").into());
     }
     // An embedder creates its connections, and the line over which it receives more, before confinement.
-    let handed = rest.iter().any(|word| word == "+net").then(|| attempts::Handed::make().expect("loopback sockets"));
+    let sockets =
+        rest.iter().any(|word| word == "+net").then(|| attempts::PassedSockets::make().expect("loopback sockets"));
     rest.retain(|word| word != "+net");
-    if let Some(handed) = &handed {
-        rules.network = Network::Handed(handed.line());
+    if let Some(sockets) = &sockets {
+        rules.network = Network::PassedSockets(sockets.control_socket());
     }
     let [exec, threads, action, operands @ ..] = rest.as_slice() else {
         panic!("usage: allowed|denied alone|threaded ACTION [OPERAND …] [+r PATH] [+w PATH]");
@@ -68,7 +69,7 @@ fn main() {
         }
     }
     println!("took {took}");
-    match attempts::attempt(action, operands, pagemap.as_ref(), handed.as_ref()) {
+    match attempts::attempt(action, operands, pagemap.as_ref(), sockets.as_ref()) {
         Ok(answer) => println!("ok {answer}"),
         Err(error) => match error.raw_os_error() {
             Some(number) => println!("errno {number}"),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum ConfineError {
     /// A granted path could not be opened. No restriction was applied.
     #[error("cannot open granted path {}", path.display())]
-    OpenPlace {
+    OpenPath {
         /// The path as granted.
         path: PathBuf,
         /// The system's error.
@@ -23,7 +23,7 @@ pub enum ConfineError {
     },
     /// A granted descriptor could not be examined or duplicated. No restriction was applied.
     #[error("cannot use granted descriptor {descriptor}")]
-    UsePlace {
+    UseDescriptor {
         /// The descriptor's number.
         descriptor: i32,
         /// The system's error.

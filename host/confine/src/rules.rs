@@ -10,14 +10,14 @@ use std::path::PathBuf;
 #[derive(Debug, Default)]
 pub struct Rules {
     /// Files that can be read, and directories whose whole content can be read and listed.
-    pub read: Vec<Place>,
+    pub read: Vec<GrantedPath>,
     /// Files that can be read and written, and directories in which files, directories and symbolic links can also be
     /// created, renamed and removed. Devices, sockets and named pipes cannot be created.
-    pub read_write: Vec<Place>,
+    pub read_write: Vec<GrantedPath>,
     /// Directories in and below which only empty directories can be removed. This is for the parent of the process's
     /// own scratch directory. The content of its other subdirectories is protected by random names, because it cannot
     /// be listed.
-    pub retire: Vec<Place>,
+    pub remove_empty_dirs: Vec<GrantedPath>,
     /// The policy for executable memory.
     pub exec_mappings: ExecMappings,
     /// The network access.
@@ -47,7 +47,7 @@ pub enum Network {
     Denied,
     /// The process uses connected sockets, and receives more of them over the socket with this number. It cannot create
     /// sockets, connect, bind or listen.
-    Handed(i32),
+    PassedSockets(i32),
 }
 
 /// A file, or a directory with everything below it.
@@ -55,7 +55,7 @@ pub enum Network {
 /// A grant applies to the object and not to its name: renaming or replacing the object at the path later neither widens
 /// nor moves the grant.
 #[derive(Debug)]
-pub enum Place {
+pub enum GrantedPath {
     /// A path, which [`confine`](crate::confine) opens with `O_PATH | O_NOFOLLOW`. Links on the way are followed, but a
     /// link as the last component is refused.
     Path(PathBuf),
@@ -64,9 +64,9 @@ pub enum Place {
     Open(OwnedFd),
 }
 
-impl<P: Into<PathBuf>> From<P> for Place {
+impl<P: Into<PathBuf>> From<P> for GrantedPath {
     fn from(path: P) -> Self {
-        Place::Path(path.into())
+        GrantedPath::Path(path.into())
     }
 }
 

@@ -23,7 +23,7 @@ pub fn agent_program(folder: &Path) -> Result<ProgramFile, ContainerError> {
         return Err(ContainerError::NoEngine {
             reason: "this build has no agent for Linux containers".to_owned(),
             fix: "use a build for Linux".to_owned(),
-            silent: false,
+            unresponsive: false,
         });
     }
     let name = format!("agent-{DIGEST}");

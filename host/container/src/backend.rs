@@ -8,25 +8,25 @@ use std::time::Instant;
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, Held, ImageName, ImageStore, Instance,
-    InstanceSpec, Isolation, LayerState, LeftoverCollector, LimitKind, SandboxLayer, Support, Sweep, Unavailable,
-    WarmPool,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, EnforcementLevel, ImageName, ImageStore,
+    Instance, InstanceSpec, Isolation, LayerState, LeftoverCollector, LimitKind, SandboxLayer, Support, Sweep,
+    Unavailable, WarmPool,
 };
 use codebox_files::{ProgramFile, Scratch};
 use tokio::sync::OnceCell;
 
-use crate::discover::{Candidate, Chosen, Place};
-use crate::doors::Doors;
+use crate::discover::{AddressOrigin, Candidate, EngineAddress};
+use crate::doors::PortForwards;
 use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
+use crate::facts_cache::FactsCache;
 use crate::gc;
 use crate::home_secret::HomeSecret;
 use crate::images::{self, ImageFacts, ImageTable};
 use crate::instance::ContainerInstance;
 use crate::labels::Owner;
-use crate::notes::Notes;
-use crate::warm::{self, Answer, Asked, Folder, Pool, Shape, StartKeeper};
+use crate::warm::{self, AcquireResult, Pool, PoolRequest, Shape, SocketDir, StartPoolDaemon};
 
 /// Settings that the backends of both engines share.
 #[derive(Clone)]
@@ -40,10 +40,10 @@ pub struct Settings {
     /// Directory for the agent's program file and for the cache of engine facts.
     pub folder: PathBuf,
     /// The machine's certificate authorities in one file, for programs that use TLS through a proxy.
-    pub authorities: Option<PathBuf>,
+    pub ca_bundle: Option<PathBuf>,
     /// Function that starts a pool daemon, which keeps containers ready for other processes. Without it this process
     /// keeps its own.
-    pub keeper: Option<StartKeeper>,
+    pub start_pool_daemon: Option<StartPoolDaemon>,
     /// Parser for the TypeScript of jobs.
     pub analyzer: Analyzer,
 }
@@ -56,9 +56,9 @@ pub(crate) struct Shared {
     pub images: ImageTable,
     pub scratch: Arc<Scratch>,
     pub owner: Owner,
-    pub authorities: Option<PathBuf>,
-    pub notes: Notes,
-    pub keeper: Option<StartKeeper>,
+    pub ca_bundle: Option<PathBuf>,
+    pub facts_cache: FactsCache,
+    pub start_pool_daemon: Option<StartPoolDaemon>,
     analyzer: Analyzer,
     folder: PathBuf,
     agent: OnceLock<ProgramFile>,
@@ -86,13 +86,13 @@ impl Shared {
     }
 
     /// Returns the socket directory of the pool daemons for an engine.
-    fn keepers(&self, facts: &EngineFacts) -> Folder {
-        Folder::new(self.folder.join("warm"), facts.flavour, &facts.place)
+    fn daemon_sockets(&self, facts: &EngineFacts) -> SocketDir {
+        SocketDir::new(self.folder.join("warm"), facts.flavour, &facts.place)
     }
 
     /// Returns the directory for mounts of granted directories. It is beside the private directories and never below
     /// one, because the contents of private directories are removed.
-    pub(crate) fn points(&self) -> PathBuf {
+    pub(crate) fn mounts_dir(&self) -> PathBuf {
         self.owners().with_file_name("mounts")
     }
 
@@ -109,7 +109,7 @@ pub struct ContainerBackend {
     shared: Arc<Shared>,
     engine: OnceCell<Engine>,
     /// True once this process has swept leftovers.
-    swept: AtomicBool,
+    has_swept: AtomicBool,
     /// Containers that this process itself keeps ready.
     pool: OnceLock<Arc<Pool>>,
 }
@@ -117,18 +117,30 @@ pub struct ContainerBackend {
 impl ContainerBackend {
     /// Creates a backend for each of these engines, in this order, without searching for the engines.
     #[must_use]
-    pub fn each(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
-        let Settings { candidates, images, scratch, folder, authorities, keeper, analyzer } = settings;
+    pub fn create_all(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
+        let Settings { candidates, images, scratch, folder, ca_bundle, start_pool_daemon, analyzer } = settings;
         let owner = Owner::at(scratch.path());
-        let (agent, secret, notes) = (OnceLock::new(), OnceLock::new(), Notes::below(folder.join("engines")));
-        let shared =
-            Shared { candidates, images, scratch, owner, authorities, notes, keeper, analyzer, folder, agent, secret };
+        let (agent, secret, facts_cache) =
+            (OnceLock::new(), OnceLock::new(), FactsCache::in_dir(folder.join("engines")));
+        let shared = Shared {
+            candidates,
+            images,
+            scratch,
+            owner,
+            ca_bundle,
+            facts_cache,
+            start_pool_daemon,
+            analyzer,
+            folder,
+            agent,
+            secret,
+        };
         let shared = Arc::new(shared);
         let backend = |flavour| Self {
             flavour,
             shared: Arc::clone(&shared),
             engine: OnceCell::new(),
-            swept: AtomicBool::new(false),
+            has_swept: AtomicBool::new(false),
             pool: OnceLock::new(),
         };
         flavours.into_iter().map(backend).collect()
@@ -136,11 +148,13 @@ impl ContainerBackend {
 
     /// Returns the engine, and searches for it on the first call.
     async fn engine(&self) -> Result<&Engine, ContainerError> {
-        self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.notes)).await
+        self.engine
+            .get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.facts_cache))
+            .await
     }
 
     /// Converts an error of this backend into the error type of all backends.
-    fn converted(&self, error: ContainerError) -> BackendError {
+    fn convert_error(&self, error: ContainerError) -> BackendError {
         error.of(&self.flavour.id())
     }
 
@@ -173,20 +187,20 @@ impl ContainerBackend {
         let engine = self.engine().await?.clone();
         let name = self.image_of(spec)?;
         let image: ImageFacts = images::look_up(&engine.client, &name).await?;
-        let (ready, keeper) = self.ready(&engine, &image, spec).await?;
-        let mut instance = match ready {
-            Some(ready) => ready,
+        let (warm_instance, start_pool_daemon) = self.warm_instance(&engine, &image, spec).await?;
+        let mut instance = match warm_instance {
+            Some(warm_instance) => warm_instance,
             None => ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?,
         };
-        instance.analyzing(self.shared.analyzer.clone());
-        if let Some(start) = keeper {
-            instance.afterwards(start);
+        instance.set_analyzer(self.shared.analyzer.clone());
+        if let Some(start) = start_pool_daemon {
+            instance.on_close(start);
         }
         // Runs once per process, beside the job. A pool daemon sweeps for the containers that it lends.
-        if !instance.is_lent() && !self.swept.swap(true, Ordering::Relaxed) {
+        if !instance.is_lent() && !self.has_swept.swap(true, Ordering::Relaxed) {
             let shared = Arc::clone(&self.shared);
-            instance.meanwhile(tokio::spawn(async move {
-                let _ = gc::mounts(&shared.points(), shared.owners(), Sweep::Remove);
+            instance.set_background(tokio::spawn(async move {
+                let _ = gc::mounts(&shared.mounts_dir(), shared.owners(), Sweep::Remove);
                 let Ok(secret) = shared.secret() else { return };
                 let _ = gc::containers(&engine, &shared.owner, secret, shared.owners(), Sweep::Remove).await;
             }));
@@ -196,81 +210,87 @@ impl ContainerBackend {
 }
 
 /// Work to do once a job is over.
-type Afterwards = Box<dyn FnOnce() + Send>;
+type OnClose = Box<dyn FnOnce() + Send>;
 
 impl ContainerBackend {
     /// Returns a warm container if the job wants one and one is ready; otherwise the work after the job that prepares
     /// one for the next job.
-    async fn ready(
+    async fn warm_instance(
         &self,
         engine: &Engine,
         image: &ImageFacts,
         spec: &InstanceSpec,
-    ) -> Result<(Option<ContainerInstance>, Option<Afterwards>), ContainerError> {
+    ) -> Result<(Option<ContainerInstance>, Option<OnClose>), ContainerError> {
         // Warm containers have no layers.
         let plain = spec.layers.is_empty();
         let (Some(count), Some(shape), true) = (spec.warm, Shape::of(image, spec), plain) else {
             return Ok((None, None));
         };
-        let Some(start) = &self.shared.keeper else {
+        let Some(start) = &self.shared.start_pool_daemon else {
             return Ok((self.own(engine, &shape, count), None));
         };
-        let asked = Instant::now();
-        let asks = Asked { build: warm::build(), place: engine.facts.place.clone(), count, shape };
-        match warm::ask(&self.shared.keepers(&engine.facts), &asks).await {
-            Answer::Lent(lease, talk) => {
-                let doors = Doors::of(&spec.grants.net);
-                let inside = (doors, self.shared.authorities.as_ref().map(|_| crate::harden::AUTHORITIES));
-                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), inside, asked);
+        let requested_at = Instant::now();
+        let pool_request = PoolRequest { build: warm::build(), place: engine.facts.place.clone(), count, shape };
+        match warm::acquire(&self.shared.daemon_sockets(&engine.facts), &pool_request).await {
+            AcquireResult::Lent(lease, agent_connection) => {
+                let doors = PortForwards::of(&spec.grants.net);
+                let inside = (doors, self.shared.ca_bundle.as_ref().map(|_| crate::harden::CA_BUNDLE));
+                let lent = ContainerInstance::lent(
+                    engine.clone(),
+                    image.clone(),
+                    (*lease, agent_connection),
+                    inside,
+                    requested_at,
+                );
                 // If the lent container no longer exists, a new one is created.
                 Ok((lent.ok(), None))
             }
-            Answer::Nobody if count > 0 => {
+            AcquireResult::NoDaemon if count > 0 => {
                 let (start, flavour) = (Arc::clone(start), self.flavour);
-                let text = serde_json::to_string(&asks).unwrap_or_default();
+                let text = serde_json::to_string(&pool_request).unwrap_or_default();
                 let start = move || {
-                    warm::keep_here();
+                    warm::set_cloexec_on_all();
                     let _ = start(flavour, &text);
                 };
                 Ok((None, Some(Box::new(start))))
             }
-            Answer::Nobody | Answer::None => Ok((None, None)),
+            AcquireResult::NoDaemon | AcquireResult::None => Ok((None, None)),
         }
     }
 
     /// Returns a container from this process's own pool.
     fn own(&self, engine: &Engine, shape: &Shape, count: u32) -> Option<ContainerInstance> {
         let pool = self.pool.get_or_init(|| Arc::new(Pool::new(Arc::clone(&self.shared), engine.clone())));
-        let ready = pool.take(shape, count);
+        let warm_instance = pool.take(shape, count);
         let pool = Arc::clone(pool);
         tokio::spawn(async move { pool.fill().await });
-        ready
+        warm_instance
     }
 }
 
 /// Returns how well each limit is enforced.
-pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
-    let if_so = |so: bool| if so { Held::Enforced } else { Held::Unsupported };
+pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, EnforcementLevel> {
+    let if_so = |so: bool| if so { EnforcementLevel::Enforced } else { EnforcementLevel::Unsupported };
     LimitKind::ALL
         .into_iter()
         .map(|kind| {
-            let held = match kind {
+            let limit_enforcement = match kind {
                 LimitKind::Wall
                 | LimitKind::Output
                 | LimitKind::OpenFiles
                 | LimitKind::NetBytes
-                | LimitKind::NetConnections => Held::Enforced,
+                | LimitKind::NetConnections => EnforcementLevel::Enforced,
                 // Checked a hundred times per second, over all processes.
-                LimitKind::Cpu if facts.own_groups => Held::BestEffort,
-                LimitKind::Cpu => Held::Unsupported,
-                LimitKind::Memory if facts.limits_memory && !facts.counts_swap => Held::BestEffort,
+                LimitKind::Cpu if facts.own_groups => EnforcementLevel::BestEffort,
+                LimitKind::Cpu => EnforcementLevel::Unsupported,
+                LimitKind::Memory if facts.limits_memory && !facts.counts_swap => EnforcementLevel::BestEffort,
                 LimitKind::Memory => if_so(facts.limits_memory),
                 LimitKind::Processes => if_so(facts.limits_processes),
                 // No single file can exceed the limit. The total is checked while the job runs.
-                LimitKind::Disk | LimitKind::Files => Held::BestEffort,
-                LimitKind::Fuel => Held::Unsupported,
+                LimitKind::Disk | LimitKind::Files => EnforcementLevel::BestEffort,
+                LimitKind::Fuel => EnforcementLevel::Unsupported,
             };
-            (kind, held)
+            (kind, limit_enforcement)
         })
         .collect()
 }
@@ -320,13 +340,15 @@ impl Backend for ContainerBackend {
     fn may_be_available(&self) -> bool {
         for candidate in &self.shared.candidates {
             match &candidate.place {
-                Place::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
-                Place::Tcp(_) => return true,
+                EngineAddress::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
+                EngineAddress::Tcp(_) => return true,
                 // An address that the user has named excludes all others.
-                Place::Unix(_) | Place::Unusable(_) if candidate.chosen == Chosen::ByUser(self.flavour) => {
+                EngineAddress::Unix(_) | EngineAddress::Unusable(_)
+                    if candidate.origin == AddressOrigin::ByUser(self.flavour) =>
+                {
                     return false;
                 }
-                Place::Unix(_) | Place::Unusable(_) => {}
+                EngineAddress::Unix(_) | EngineAddress::Unusable(_) => {}
             }
         }
         false
@@ -345,16 +367,18 @@ impl Backend for ContainerBackend {
     }
 
     fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
-        Box::pin(
-            async move { powers::diagnosis(&self.flavour, self.facts().await.map_err(|error| self.converted(error))) },
-        )
+        Box::pin(async move {
+            powers::diagnosis(&self.flavour, self.facts().await.map_err(|error| self.convert_error(error)))
+        })
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         Box::pin(async move {
             let facts = match self.engine().await {
                 Ok(engine) => &engine.facts,
-                Err(ContainerError::NoEngine { reason, fix, silent: _ }) => return Err(Unavailable { reason, fix }),
+                Err(ContainerError::NoEngine { reason, fix, unresponsive: _ }) => {
+                    return Err(Unavailable { reason, fix });
+                }
                 Err(error) => {
                     let fix = "see codebox doctor".to_owned();
                     return Err(Unavailable { reason: error.to_string(), fix });
@@ -363,13 +387,13 @@ impl Backend for ContainerBackend {
             Ok(Capabilities {
                 languages: self.shared.images.languages(),
                 forbidden: self.shared.images.forbidden(),
-                limits: held(facts),
+                limits: limit_enforcement(facts),
                 snapshot: Support::No,
                 fork: Support::No,
                 network_filter: Support::Yes,
                 offline: Vec::new(),
                 fuel: Support::No,
-                engine: Some(facts.phrase()),
+                engine: Some(facts.summary()),
             })
         })
     }

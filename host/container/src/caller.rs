@@ -7,12 +7,12 @@ use crate::facts::EngineFacts;
 pub(crate) struct JobUser {
     pub uid: u32,
     pub gid: u32,
-    pub owners: Owners,
+    pub owners: FileOwnership,
 }
 
 /// Ownership of host files from the job's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum Owners {
+pub(crate) enum FileOwnership {
     /// The files belong to the caller, and the job runs as the caller.
     TheCallers,
     /// The files belong to the caller, and a user namespace gives the caller the same user number in the container.
@@ -23,7 +23,7 @@ pub(crate) enum Owners {
 
 /// First user number for jobs of a root caller: above all ranges that systems allocate, below the numbers that engines
 /// reject.
-const FIRST: u32 = 1_900_000_000;
+const FIRST_JOB_UID: u32 = 1_900_000_000;
 
 impl JobUser {
     /// Returns the user for one job. Each job of a root caller gets its own number, so that no two jobs share the
@@ -32,14 +32,14 @@ impl JobUser {
         use crate::engine::Flavour::{Docker, Podman};
         match (uid, facts.rootless, facts.flavour) {
             (0, false, _) => {
-                let own = FIRST + rand::random::<u32>() % (1 << 24);
-                Self { uid: own, gid: own, owners: Owners::Mapped }
+                let own = FIRST_JOB_UID + rand::random::<u32>() % (1 << 24);
+                Self { uid: own, gid: own, owners: FileOwnership::Mapped }
             }
-            (_, true, Podman) => Self { uid, gid, owners: Owners::KeepId },
+            (_, true, Podman) => Self { uid, gid, owners: FileOwnership::KeepId },
             // Root in a container of rootless Docker is the caller on the host, and is unprivileged in the container as
             // well.
-            (_, true, Docker) => Self { uid: 0, gid: 0, owners: Owners::TheCallers },
-            (_, false, _) => Self { uid, gid, owners: Owners::TheCallers },
+            (_, true, Docker) => Self { uid: 0, gid: 0, owners: FileOwnership::TheCallers },
+            (_, false, _) => Self { uid, gid, owners: FileOwnership::TheCallers },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Outcome of a job, from evidence: the reason for a stop, the counters of the kernel, and the status of the first
 //! process.
 
-use codebox_agent::{Ended, Status, Stop};
+use codebox_agent::{JobExit, Status, Stop};
 use codebox_core::{LimitKind, Outcome};
 
 /// Reason for which the host stopped a job.
@@ -14,7 +14,7 @@ pub(crate) enum HostStop {
 }
 
 /// Returns the outcome of a job whose end the agent has reported.
-pub(crate) fn outcome(ended: &Ended, stop: Option<HostStop>, full: Option<LimitKind>) -> Outcome {
+pub(crate) fn outcome(ended: &JobExit, stop: Option<HostStop>, full: Option<LimitKind>) -> Outcome {
     match (stop, ended.stop) {
         (Some(HostStop::Cancelled), _) => return Outcome::Cancelled,
         (Some(HostStop::Limit(kind)), _) => return Outcome::LimitHit(kind),
@@ -49,19 +49,19 @@ fn not_started(number: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use codebox_agent::Evidence;
+    use codebox_agent::CgroupStats;
 
     use super::*;
 
-    fn ended(status: Status, stop: Option<Stop>, evidence: Evidence) -> Ended {
-        Ended { status, stop, wall_us: 1, evidence }
+    fn ended(status: Status, stop: Option<Stop>, evidence: CgroupStats) -> JobExit {
+        JobExit { status, stop, wall_us: 1, evidence }
     }
 
     #[test]
-    fn a_status_is_told_by_what_shows_its_cause() {
-        let none = Evidence { oom_kills: Some(0), forks_refused: Some(0), ..Evidence::default() };
-        let oom = Evidence { oom_kills: Some(1), ..none };
-        let forks = Evidence { forks_refused: Some(7), ..none };
+    fn derives_outcome_from_evidence() {
+        let none = CgroupStats { oom_kills: Some(0), forks_refused: Some(0), ..CgroupStats::default() };
+        let oom = CgroupStats { oom_kills: Some(1), ..none };
+        let forks = CgroupStats { forks_refused: Some(7), ..none };
         use LimitKind::{Disk, Memory, Processes, Wall};
         for (status, stop, evidence, full, expected) in [
             (Status::Exited(0), None, none, None, Outcome::Exited(0)),

@@ -12,7 +12,7 @@ use crate::engine::Flavour;
 /// Environment variables and directories that determine the addresses. They are passed as values, so that this module
 /// does not read the environment.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct HostEnvironment {
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
     /// `DOCKER_CONTEXT`.
@@ -31,7 +31,7 @@ pub struct Surroundings {
 
 /// Address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum EngineAddress {
     /// A socket on this machine.
     Unix(PathBuf),
     /// A network address.
@@ -40,7 +40,7 @@ pub enum Place {
     Unusable(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for EngineAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => path.display().fmt(f),
@@ -54,49 +54,53 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The address.
-    pub place: Place,
+    pub place: EngineAddress,
     /// Origin of the address: `DOCKER_HOST`, "the docker context work", "Colima".
     pub named_by: String,
     /// The user's choice of the address, and the engine for which it was made. An engine must answer at a chosen
     /// address.
-    pub chosen: Chosen,
+    pub origin: AddressOrigin,
 }
 
 /// Kind of origin of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chosen {
+pub enum AddressOrigin {
     /// Chosen by the user, in a variable or a context of this engine's tool.
     ByUser(Flavour),
     /// Not chosen by the user: a common location of such sockets.
-    ByHabit,
+    WellKnown,
 }
 
 /// Returns every address at which an engine may listen. The first that answers as the requested engine is used.
 #[must_use]
-pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
+pub fn candidates(environment: &HostEnvironment) -> Vec<Candidate> {
     let mut found = Vec::new();
     let mut named = |text: &Option<String>, by: &str, flavour| {
         if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
-            found.push(Candidate { place: place(text), named_by: by.to_owned(), chosen: Chosen::ByUser(flavour) });
+            found.push(Candidate {
+                place: place(text),
+                named_by: by.to_owned(),
+                origin: AddressOrigin::ByUser(flavour),
+            });
         }
     };
-    named(&around.docker_host, "DOCKER_HOST", Flavour::Docker);
-    named(&around.container_host, "CONTAINER_HOST", Flavour::Podman);
-    if around.docker_host.is_none() {
-        found.extend(docker_context(around));
+    named(&environment.docker_host, "DOCKER_HOST", Flavour::Docker);
+    named(&environment.container_host, "CONTAINER_HOST", Flavour::Podman);
+    if environment.docker_host.is_none() {
+        found.extend(docker_context(environment));
     }
-    found.extend(podman_connection(around));
-    found.extend(habits(around).into_iter().map(|(path, name)| Candidate {
-        place: Place::Unix(path),
+    found.extend(podman_connection(environment));
+    found.extend(well_known_sockets(environment).into_iter().map(|(path, name)| Candidate {
+        place: EngineAddress::Unix(path),
         named_by: name.to_owned(),
-        chosen: Chosen::ByHabit,
+        origin: AddressOrigin::WellKnown,
     }));
     let mut seen = Vec::new();
     found.retain(|candidate| {
         // An address that the user has chosen for two tools is kept for both.
-        let fresh = match candidate.chosen {
-            Chosen::ByUser(_) => true,
-            Chosen::ByHabit => !seen.contains(&candidate.place),
+        let fresh = match candidate.origin {
+            AddressOrigin::ByUser(_) => true,
+            AddressOrigin::WellKnown => !seen.contains(&candidate.place),
         };
         seen.push(candidate.place.clone());
         fresh
@@ -105,27 +109,27 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
 }
 
 /// Parses an address in the notation of the engines' tools.
-fn place(text: &str) -> Place {
+fn place(text: &str) -> EngineAddress {
     match text.split_once("://") {
-        Some(("unix", path)) if path.starts_with('/') => Place::Unix(path.into()),
-        Some(("tcp" | "http", address)) => Place::Tcp(address.trim_end_matches('/').to_owned()),
-        Some(("ssh", _)) => Place::Unusable("ssh is not supported".to_owned()),
-        Some((scheme, _)) => Place::Unusable(format!("scheme {scheme} is not supported")),
-        None if text.starts_with('/') => Place::Unix(text.into()),
-        None => Place::Unusable(format!("invalid address {text:?}; use unix:///PATH or tcp://HOST:PORT")),
+        Some(("unix", path)) if path.starts_with('/') => EngineAddress::Unix(path.into()),
+        Some(("tcp" | "http", address)) => EngineAddress::Tcp(address.trim_end_matches('/').to_owned()),
+        Some(("ssh", _)) => EngineAddress::Unusable("ssh is not supported".to_owned()),
+        Some((scheme, _)) => EngineAddress::Unusable(format!("scheme {scheme} is not supported")),
+        None if text.starts_with('/') => EngineAddress::Unix(text.into()),
+        None => EngineAddress::Unusable(format!("invalid address {text:?}; use unix:///PATH or tcp://HOST:PORT")),
     }
 }
 
 /// Returns the common locations of sockets.
-fn habits(around: &Surroundings) -> Vec<(PathBuf, &'static str)> {
+fn well_known_sockets(environment: &HostEnvironment) -> Vec<(PathBuf, &'static str)> {
     let mut found = Vec::new();
-    if let Some(runtime) = &around.runtime_dir {
+    if let Some(runtime) = &environment.runtime_dir {
         found.push((runtime.join("docker.sock"), "rootless Docker"));
         found.push((runtime.join("podman/podman.sock"), "rootless Podman"));
     }
     found.push(("/var/run/docker.sock".into(), "Docker"));
     found.push(("/run/podman/podman.sock".into(), "Podman"));
-    if let Some(home) = &around.home {
+    if let Some(home) = &environment.home {
         let at = [
             (".docker/run/docker.sock", "Docker Desktop"),
             (".docker/desktop/docker.sock", "Docker Desktop"),
@@ -144,59 +148,68 @@ fn habits(around: &Surroundings) -> Vec<(PathBuf, &'static str)> {
 }
 
 /// Most bytes read from a tool's configuration file.
-const LONGEST: u64 = 1 << 20;
+const MAX_CONFIG_SIZE: u64 = 1 << 20;
 
-fn json(path: &Path) -> Option<Value> {
-    let meta = fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST)?;
+fn read_json(path: &Path) -> Option<Value> {
+    let meta = fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MAX_CONFIG_SIZE)?;
     let text = fs::read(path).ok()?;
-    (text.len() as u64 <= LONGEST.max(meta.len())).then(|| serde_json::from_slice(&text).ok())?
+    (text.len() as u64 <= MAX_CONFIG_SIZE.max(meta.len())).then(|| serde_json::from_slice(&text).ok())?
 }
 
 /// Returns the address of Docker's current context, or `None` for the default context.
-fn docker_context(around: &Surroundings) -> Option<Candidate> {
-    let folder = around.docker_config.clone().or_else(|| Some(around.home.as_ref()?.join(".docker")))?;
-    let current = || json(&folder.join("config.json"))?.get("currentContext")?.as_str().map(str::to_owned);
-    let name = around.docker_context.clone().or_else(current).filter(|name| !name.is_empty() && name != "default")?;
+fn docker_context(environment: &HostEnvironment) -> Option<Candidate> {
+    let folder = environment.docker_config.clone().or_else(|| Some(environment.home.as_ref()?.join(".docker")))?;
+    let current = || read_json(&folder.join("config.json"))?.get("currentContext")?.as_str().map(str::to_owned);
+    let name =
+        environment.docker_context.clone().or_else(current).filter(|name| !name.is_empty() && name != "default")?;
     let hash: String = Sha256::digest(&name).iter().map(|byte| format!("{byte:02x}")).collect();
-    let meta = json(&folder.join("contexts/meta").join(hash).join("meta.json"));
+    let meta = read_json(&folder.join("contexts/meta").join(hash).join("meta.json"));
     let host = meta.as_ref().and_then(|meta| meta.pointer("/Endpoints/docker/Host")?.as_str());
-    let place = host.map_or_else(|| Place::Unusable("address is missing".to_owned()), place);
-    Some(Candidate { place, named_by: format!("the docker context {name}"), chosen: Chosen::ByUser(Flavour::Docker) })
+    let place = host.map_or_else(|| EngineAddress::Unusable("address is missing".to_owned()), place);
+    Some(Candidate {
+        place,
+        named_by: format!("the docker context {name}"),
+        origin: AddressOrigin::ByUser(Flavour::Docker),
+    })
 }
 
 /// Returns the address of Podman's default connection.
-fn podman_connection(around: &Surroundings) -> Option<Candidate> {
-    let file = json(&around.home.as_ref()?.join(".config/containers/podman-connections.json"))?;
+fn podman_connection(environment: &HostEnvironment) -> Option<Candidate> {
+    let file = read_json(&environment.home.as_ref()?.join(".config/containers/podman-connections.json"))?;
     let connections = file.get("Connection")?;
-    let name = around.container_connection.as_deref().or_else(|| connections.get("Default")?.as_str())?;
+    let name = environment.container_connection.as_deref().or_else(|| connections.get("Default")?.as_str())?;
     let uri = connections.get("Connections")?.get(name)?.get("URI")?.as_str()?;
-    let chosen = if around.container_connection.is_some() { Chosen::ByUser(Flavour::Podman) } else { Chosen::ByHabit };
-    Some(Candidate { place: place(uri), named_by: format!("the podman connection {name}"), chosen })
+    let origin = if environment.container_connection.is_some() {
+        AddressOrigin::ByUser(Flavour::Podman)
+    } else {
+        AddressOrigin::WellKnown
+    };
+    Some(Candidate { place: place(uri), named_by: format!("the podman connection {name}"), origin })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(around: &Surroundings) -> Vec<(String, Place)> {
-        candidates(around).into_iter().map(|candidate| (candidate.named_by, candidate.place)).collect()
+    fn named(environment: &HostEnvironment) -> Vec<(String, EngineAddress)> {
+        candidates(environment).into_iter().map(|candidate| (candidate.named_by, candidate.place)).collect()
     }
 
     #[test]
-    fn what_the_user_names_comes_first() {
-        let around = Surroundings {
+    fn prefers_addresses_chosen_by_user() {
+        let environment = HostEnvironment {
             docker_host: Some("tcp://127.0.0.1:2375".into()),
             container_host: Some("ssh://core@host/run/podman.sock".into()),
-            ..Surroundings::default()
+            ..HostEnvironment::default()
         };
-        let found = named(&around);
-        assert_eq!(found[0], ("DOCKER_HOST".into(), Place::Tcp("127.0.0.1:2375".into())));
-        assert!(matches!(&found[1], (name, Place::Unusable(_)) if name == "CONTAINER_HOST"), "{found:?}");
-        assert!(found.iter().any(|(_, place)| *place == Place::Unix("/run/podman/podman.sock".into())));
+        let found = named(&environment);
+        assert_eq!(found[0], ("DOCKER_HOST".into(), EngineAddress::Tcp("127.0.0.1:2375".into())));
+        assert!(matches!(&found[1], (name, EngineAddress::Unusable(_)) if name == "CONTAINER_HOST"), "{found:?}");
+        assert!(found.iter().any(|(_, place)| *place == EngineAddress::Unix("/run/podman/podman.sock".into())));
     }
 
     #[test]
-    fn contexts_and_connections_are_read() {
+    fn reads_docker_contexts_and_podman_connections() {
         let home = std::env::temp_dir().join(format!("codebox-discover-{}", std::process::id()));
         let hash: String = Sha256::digest("work").iter().map(|byte| format!("{byte:02x}")).collect();
         let meta = home.join(".docker/contexts/meta").join(hash);
@@ -208,17 +221,17 @@ mod tests {
         fs::write(meta.join("meta.json"), text).expect("room for a file");
         let text = r#"{"Connection":{"Default":"m","Connections":{"m":{"URI":"unix:///c/d.sock"}}}}"#;
         fs::write(podman.join("podman-connections.json"), text).expect("room for a file");
-        let found = named(&Surroundings { home: Some(home.clone()), ..Surroundings::default() });
+        let found = named(&HostEnvironment { home: Some(home.clone()), ..HostEnvironment::default() });
         fs::remove_dir_all(&home).expect("it is ours");
-        assert_eq!(found[0], ("the docker context work".into(), Place::Unix("/a/b.sock".into())));
-        assert_eq!(found[1], ("the podman connection m".into(), Place::Unix("/c/d.sock".into())));
+        assert_eq!(found[0], ("the docker context work".into(), EngineAddress::Unix("/a/b.sock".into())));
+        assert_eq!(found[1], ("the podman connection m".into(), EngineAddress::Unix("/c/d.sock".into())));
     }
 
     #[test]
-    fn a_place_is_an_address_or_says_why_not() {
-        assert_eq!(place("/x.sock"), Place::Unix("/x.sock".into()));
+    fn parses_address_or_reports_reason() {
+        assert_eq!(place("/x.sock"), EngineAddress::Unix("/x.sock".into()));
         for bad in ["npipe:////./pipe/docker_engine", "x", "unix://x"] {
-            assert!(matches!(place(bad), Place::Unusable(_)), "{bad}");
+            assert!(matches!(place(bad), EngineAddress::Unusable(_)), "{bad}");
         }
     }
 }

@@ -6,8 +6,8 @@
 //! programs that do not support proxies; `/etc/hosts` maps the host's name to the address of the port forward. The
 //! container sends no DNS queries.
 
+mod job_connections;
 mod plan;
-mod ways;
 
-pub(crate) use plan::{Doors, Target};
-pub(crate) use ways::{Next, Ways};
+pub(crate) use job_connections::{JobConnections, NetworkEvent};
+pub(crate) use plan::{PortForwards, Target};

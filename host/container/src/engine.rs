@@ -4,21 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
-use codebox_core::{BackendId, with_causes};
+use codebox_core::{BackendId, format_error_chain};
 
-use crate::discover::{Candidate, Chosen, Place};
+use crate::discover::{AddressOrigin, Candidate, EngineAddress};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
-use crate::notes::Notes;
+use crate::facts_cache::FactsCache;
 
 /// Timeout of an engine call without lengthy work.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout for an engine to report its facts. One of the engines counts everything that it stores for this report.
-const INTRODUCTION: Duration = Duration::from_secs(20);
+const INFO_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Timeout of an engine call that creates or starts something.
-pub(crate) const LONG: Duration = Duration::from_secs(45);
+pub(crate) const CREATE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// The kind of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -76,166 +76,175 @@ impl Engine {
     pub(crate) async fn find(
         flavour: Flavour,
         candidates: &[Candidate],
-        notes: &Notes,
+        facts_cache: &FactsCache,
     ) -> Result<Self, ContainerError> {
         let mut reasons = Vec::new();
         for candidate in candidates {
-            match Self::at(flavour, candidate, notes).await {
+            match Self::at(flavour, candidate, facts_cache).await {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
-                Err(Unreached { why, how }) => {
+                Err(UnreachableEngine { why, failure }) => {
                     // A candidate that the user has named excludes all later ones.
-                    let named = candidate.chosen == Chosen::ByUser(flavour);
-                    let how = if named { How::Named(candidate.named_by.clone()) } else { how };
-                    reasons.push(Unreached { why: format!("{}: {why}", candidate.named_by), how });
+                    let named = candidate.origin == AddressOrigin::ByUser(flavour);
+                    let failure = if named { ConnectFailure::Named(candidate.named_by.clone()) } else { failure };
+                    reasons.push(UnreachableEngine { why: format!("{}: {why}", candidate.named_by), failure });
                     if named {
                         break;
                     }
                 }
             }
         }
-        Err(none(flavour, &reasons))
+        Err(no_engine_error(flavour, &reasons))
     }
 
     /// Connects to the engine at a candidate.
     ///
     /// Returns `None` if no socket exists at a common location, or if the engine there is known to be of the other
     /// flavour. Returns an error if the candidate does not answer.
-    async fn at(flavour: Flavour, candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, Unreached> {
-        if let Place::Unix(path) = &candidate.place {
-            let there = std::fs::symlink_metadata(path).is_ok();
-            if !there && candidate.chosen == Chosen::ByHabit {
+    async fn at(
+        flavour: Flavour,
+        candidate: &Candidate,
+        facts_cache: &FactsCache,
+    ) -> Result<Option<Self>, UnreachableEngine> {
+        if let EngineAddress::Unix(path) = &candidate.place {
+            let exists = std::fs::symlink_metadata(path).is_ok();
+            if !exists && candidate.origin == AddressOrigin::WellKnown {
                 return Ok(None);
             }
         }
-        let known =
-            notes.read(&candidate.place).map(|facts| EngineFacts { named_by: candidate.named_by.clone(), ..facts });
+        let known = facts_cache
+            .read(&candidate.place)
+            .map(|facts| EngineFacts { named_by: candidate.named_by.clone(), ..facts });
         if known.as_ref().is_some_and(|facts| facts.flavour != flavour) {
             return Ok(None);
         }
-        if notes.is_silent(&candidate.place) {
-            return Err(Unreached::silent("timed out a moment ago".to_owned()));
+        if facts_cache.is_unresponsive(&candidate.place) {
+            return Err(UnreachableEngine::unresponsive("timed out a moment ago".to_owned()));
         }
         let listener = listener(&candidate.place).await?;
-        let client = client(&candidate.place, known.as_ref()).map_err(Unreached::because)?;
-        let patience = if known.is_some() { 2 * PATIENCE } else { INTRODUCTION };
-        let asked = tokio::time::timeout(patience, async {
+        let client = client(&candidate.place, known.as_ref()).map_err(UnreachableEngine::not_listening)?;
+        let time_limit = if known.is_some() { 2 * CALL_TIMEOUT } else { INFO_TIMEOUT };
+        let attempt = tokio::time::timeout(time_limit, async {
             if let Some(facts) = known {
                 client.ping().await?;
                 return Ok::<_, bollard::errors::Error>(Self { client, facts });
             }
             let client = client.negotiate_version().await?;
-            let facts = EngineFacts::ask(&client, candidate, listener).await?;
-            notes.write(&candidate.place, &facts);
+            let facts = EngineFacts::query(&client, candidate, listener).await?;
+            facts_cache.write(&candidate.place, &facts);
             Ok(Self { client, facts })
         });
-        match asked.await {
+        match attempt.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
-            Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&with_causes(&error)))),
+            Ok(Err(error)) => {
+                Err(UnreachableEngine::not_listening(crate::error::one_line(&format_error_chain(&error))))
+            }
             Err(_) => {
-                notes.silent(&candidate.place);
-                Err(Unreached::silent(format!("timed out after {} s", patience.as_secs())))
+                facts_cache.unresponsive(&candidate.place);
+                Err(UnreachableEngine::unresponsive(format!("timed out after {} s", time_limit.as_secs())))
             }
         }
     }
 }
 
 /// Reason for which no engine was reached at an address.
-struct Unreached {
+struct UnreachableEngine {
     why: String,
-    how: How,
+    failure: ConnectFailure,
 }
 
 /// Kind of failure, which determines the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum How {
+enum ConnectFailure {
     /// No engine listens there.
-    Away,
+    NotListening,
     /// An engine may listen there, but this user is not allowed to connect.
     Denied,
     /// A process listens there but does not answer.
-    Silent,
+    Unresponsive,
     /// Any failure at an address that the user has named, with the origin of the address.
     Named(String),
 }
 
-impl Unreached {
-    fn because(why: String) -> Self {
-        Self { why, how: How::Away }
+impl UnreachableEngine {
+    fn not_listening(why: String) -> Self {
+        Self { why, failure: ConnectFailure::NotListening }
     }
 
-    fn silent(why: String) -> Self {
-        Self { why, how: How::Silent }
+    fn unresponsive(why: String) -> Self {
+        Self { why, failure: ConnectFailure::Unresponsive }
     }
 }
 
 /// Returns the user whose process listens at an address, if the system reports it.
 #[cfg(unix)]
-async fn listener(place: &Place) -> Result<Option<u32>, Unreached> {
-    let Place::Unix(path) = place else { return Ok(None) };
-    let failed = |error: std::io::Error| Unreached {
+async fn listener(place: &EngineAddress) -> Result<Option<u32>, UnreachableEngine> {
+    let EngineAddress::Unix(path) = place else { return Ok(None) };
+    let failed = |error: std::io::Error| UnreachableEngine {
         why: format!("{}: {error}", path.display()),
-        how: match error.kind() {
-            std::io::ErrorKind::PermissionDenied => How::Denied,
-            _ => How::Away,
+        failure: match error.kind() {
+            std::io::ErrorKind::PermissionDenied => ConnectFailure::Denied,
+            _ => ConnectFailure::NotListening,
         },
     };
-    let connected = tokio::time::timeout(PATIENCE, tokio::net::UnixStream::connect(path)).await;
-    let socket = connected.map_err(|_| Unreached::silent("timed out while connecting".to_owned()))?.map_err(failed)?;
+    let connected = tokio::time::timeout(CALL_TIMEOUT, tokio::net::UnixStream::connect(path)).await;
+    let socket = connected
+        .map_err(|_| UnreachableEngine::unresponsive("timed out while connecting".to_owned()))?
+        .map_err(failed)?;
     socket.peer_cred().map(|peer| Some(peer.uid())).map_err(failed)
 }
 
 #[cfg(not(unix))]
-async fn listener(_place: &Place) -> Result<Option<u32>, Unreached> {
+async fn listener(_place: &EngineAddress) -> Result<Option<u32>, UnreachableEngine> {
     Ok(None)
 }
 
 /// Creates a client for an address, with the API version that the engine there is known to support.
-fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> {
-    let seconds = LONG.as_secs();
+fn client(place: &EngineAddress, known: Option<&EngineFacts>) -> Result<Docker, String> {
+    let seconds = CREATE_TIMEOUT.as_secs();
     let version = known.and_then(|facts| {
         let (major, minor) = facts.api.split_once('.')?;
         Some(ClientVersion { major_version: major.parse().ok()?, minor_version: minor.parse().ok()? })
     });
     let version = version.as_ref().unwrap_or(API_DEFAULT_VERSION);
     let client = match place {
-        Place::Unusable(why) => return Err(why.clone()),
-        Place::Unix(path) => {
+        EngineAddress::Unusable(why) => return Err(why.clone()),
+        EngineAddress::Unix(path) => {
             let text = path.to_str().ok_or("path is not UTF-8")?;
             Docker::connect_with_unix(text, seconds, version)
         }
-        Place::Tcp(address) => Docker::connect_with_http(address, seconds, version),
+        EngineAddress::Tcp(address) => Docker::connect_with_http(address, seconds, version),
     };
     client.map_err(|error| error.to_string())
 }
 
-fn none(flavour: Flavour, reasons: &[Unreached]) -> ContainerError {
+fn no_engine_error(flavour: Flavour, reasons: &[UnreachableEngine]) -> ContainerError {
     let fix = fix(flavour, reasons);
     if reasons.is_empty() {
-        return ContainerError::NoEngine { reason: format!("no {flavour} socket found"), fix, silent: false };
+        return ContainerError::NoEngine { reason: format!("no {flavour} socket found"), fix, unresponsive: false };
     }
     let whys: Vec<&str> = reasons.iter().map(|reason| reason.why.as_str()).collect();
     // An engine that rejects this user is not expected to answer.
-    let silent = reasons.iter().any(|reason| reason.how != How::Denied);
-    ContainerError::NoEngine { reason: format!("cannot connect to {flavour} ({})", whys.join("; ")), fix, silent }
+    let unresponsive = reasons.iter().any(|reason| reason.failure != ConnectFailure::Denied);
+    ContainerError::NoEngine { reason: format!("cannot connect to {flavour} ({})", whys.join("; ")), fix, unresponsive }
 }
 
 /// Returns a fix for the most significant of the reasons.
-fn fix(flavour: Flavour, reasons: &[Unreached]) -> String {
-    let named = reasons.iter().find_map(|reason| match &reason.how {
-        How::Named(by) => Some(by),
+fn fix(flavour: Flavour, reasons: &[UnreachableEngine]) -> String {
+    let named = reasons.iter().find_map(|reason| match &reason.failure {
+        ConnectFailure::Named(by) => Some(by),
         _ => None,
     });
     if let Some(by) = named {
         return format!("set {by} to an address where {flavour} listens, or remove it");
     }
-    let is = |how| reasons.iter().any(|reason| reason.how == how);
+    let is = |failure| reasons.iter().any(|reason| reason.failure == failure);
     match flavour {
-        _ if is(How::Silent) => format!("check why {flavour} does not respond, and restart it"),
-        Flavour::Podman if is(How::Denied) => {
+        _ if is(ConnectFailure::Unresponsive) => format!("check why {flavour} does not respond, and restart it"),
+        Flavour::Podman if is(ConnectFailure::Denied) => {
             "start a user service: systemctl --user enable --now podman.socket".to_owned()
         }
-        Flavour::Docker if is(How::Denied) => {
+        Flavour::Docker if is(ConnectFailure::Denied) => {
             "add this user to the docker group, which is equivalent to root access, or use podman".to_owned()
         }
         Flavour::Podman => {

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use codebox_core::{BackendError, BackendId, BoxedError, Captured, LimitKind, Unavailable, Written};
+use codebox_core::{BackendError, BackendId, BoxedError, CapturedOutput, LimitKind, PartialOutput, Unavailable};
 use thiserror::Error;
 
 /// An error of the container backend. The failure of a job itself is never such an error.
@@ -15,7 +15,7 @@ pub enum ContainerError {
         /// The action that helps.
         fix: String,
         /// True if there is an address at which an engine should answer.
-        silent: bool,
+        unresponsive: bool,
     },
     /// The engine did not answer, or the connection to it broke.
     #[error("cannot {doing}: lost connection to the engine")]
@@ -27,20 +27,20 @@ pub enum ContainerError {
         source: BoxedError,
     },
     /// The engine refused an operation.
-    #[error("the engine cannot {doing}: {said}")]
+    #[error("the engine cannot {doing}: {refusal}")]
     Refused {
         /// The requested operation.
         doing: &'static str,
         /// The engine's message, in one line.
-        said: String,
+        refusal: String,
     },
     /// The engine cannot start a container of this image with these grants.
-    #[error("the engine cannot start a container from {image}: {said}")]
+    #[error("the engine cannot start a container from {image}: {refusal}")]
     Unstartable {
         /// The image.
         image: String,
         /// The engine's message, in one line.
-        said: String,
+        refusal: String,
     },
     /// The engine no longer has a container that it created.
     #[error("cannot {doing}: the container no longer exists")]
@@ -83,12 +83,12 @@ pub enum ContainerError {
     Agent(String),
     /// Another error, which occurred while a job was running.
     #[error("{error}")]
-    MidJob {
+    DuringJob {
         /// The error.
         #[source]
         error: Box<Self>,
         /// The output of the job up to the error.
-        written: Box<Written>,
+        partial_output: Box<PartialOutput>,
     },
     /// A file operation on the host failed.
     #[error("cannot {doing} {}", path.display())]
@@ -114,28 +114,33 @@ impl ContainerError {
     pub(crate) fn call(doing: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| match error {
             // Podman answers 500 if the container disappears during the lookup.
-            bollard::errors::Error::DockerResponseServerError { status_code: 404 | 500, message } if gone(&message) => {
+            bollard::errors::Error::DockerResponseServerError { status_code: 404 | 500, message }
+                if is_missing_container(&message) =>
+            {
                 Self::Gone { doing }
             }
             // Engines report refusals with these statuses only.
             bollard::errors::Error::DockerResponseServerError { status_code: 400..600, message }
             | bollard::errors::Error::DockerStreamError { error: message } => {
-                Self::Refused { doing, said: one_line(&message) }
+                Self::Refused { doing, refusal: one_line(&message) }
             }
             other => Self::Lost { doing, source: Box::new(other) },
         }
     }
 
     /// Returns a function for `map_err` that adds the job's output up to the error.
-    pub(crate) fn mid_job([stdout, stderr]: [Captured; 2]) -> impl FnOnce(Self) -> Self {
-        move |error| Self::MidJob { error: Box::new(error), written: Box::new(Written { stdout, stderr }) }
+    pub(crate) fn mid_job([stdout, stderr]: [CapturedOutput; 2]) -> impl FnOnce(Self) -> Self {
+        move |error| Self::DuringJob {
+            error: Box::new(error),
+            partial_output: Box::new(PartialOutput { stdout, stderr }),
+        }
     }
 
     /// Converts a refusal because of a missing image into [`Self::NoImage`]. The image may have been removed since the
     /// lookup.
-    pub(crate) fn needing(self, image: &str) -> Self {
+    pub(crate) fn map_missing_image(self, image: &str) -> Self {
         match self {
-            Self::Refused { said, .. } if said.to_ascii_lowercase().contains("no such image") => {
+            Self::Refused { refusal, .. } if refusal.to_ascii_lowercase().contains("no such image") => {
                 Self::NoImage(image.to_owned())
             }
             other => other,
@@ -145,7 +150,7 @@ impl ContainerError {
     /// Converts the error into the error type of all backends.
     pub(crate) fn of(self, backend: &BackendId) -> BackendError {
         match self {
-            Self::NoEngine { reason, fix, silent: _ } => {
+            Self::NoEngine { reason, fix, unresponsive: _ } => {
                 BackendError::Unavailable { backend: backend.clone(), why: Unavailable { reason, fix } }
             }
             Self::Lost { doing, source } => {
@@ -166,11 +171,15 @@ impl ContainerError {
             Self::Io { doing, path, source } => {
                 BackendError::Io { action: format!("{doing} {}", path.display()), source }
             }
-            Self::Unstartable { image, said } => {
-                BackendError::Image { image, detail: format!("the engine cannot start a container from it: {said}") }
+            Self::Unstartable { image, refusal } => {
+                BackendError::Image { image, detail: format!("the engine cannot start a container from it: {refusal}") }
             }
-            Self::Refused { doing, said } => BackendError::Engine { action: doing.to_owned(), source: said.into() },
-            Self::MidJob { error, written } => BackendError::MidJob { error: Box::new(error.of(backend)), written },
+            Self::Refused { doing, refusal } => {
+                BackendError::Engine { action: doing.to_owned(), source: refusal.into() }
+            }
+            Self::DuringJob { error, partial_output } => {
+                BackendError::DuringJob { error: Box::new(error.of(backend)), partial_output }
+            }
             Self::Agent(why) => BackendError::Engine {
                 action: "communicate with the agent in the container".to_owned(),
                 source: why.into(),
@@ -180,9 +189,9 @@ impl ContainerError {
 }
 
 /// Returns true if an engine's message says that the container does not exist.
-fn gone(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    said.contains("no such container") || said.contains("no container with")
+fn is_missing_container(refusal: &str) -> bool {
+    let refusal = refusal.to_ascii_lowercase();
+    refusal.contains("no such container") || refusal.contains("no container with")
 }
 
 /// Joins the lines of an engine's message into one, and drops control characters.

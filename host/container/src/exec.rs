@@ -2,26 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use codebox_agent::{Ended, FIRST_INPUT, Order, Run, Word};
-use codebox_core::{CancelToken, Captured, LimitKind, Limits, OutputSink};
-use codebox_streams::{Delivery, LAST_WORDS, Output, Stdin, WriteFailed};
+use codebox_agent::{Event, INITIAL_INPUT_CREDIT, JobExit, Request, Run};
+use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, OutputSink};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin, WriteError};
 use tokio::time::{sleep, sleep_until, timeout};
 
+use crate::agent_connection::AgentConnection;
 use crate::classify::HostStop;
-use crate::doors::{Next, Ways};
+use crate::doors::{JobConnections, NetworkEvent};
 use crate::error::ContainerError;
-use crate::questions::{Questions, Stripper};
-use crate::talk::Talk;
+use crate::queries::{Queries, Stripper};
 use crate::watch::Watch;
 
 /// Delay with which the host ends a job at its time limit, so that the agent ends the job first.
-const GRACE: Duration = Duration::from_secs(1);
+const WALL_LIMIT_GRACE: Duration = Duration::from_secs(1);
 
 /// Time for a job to end after an interrupt, before it is killed.
-const FAREWELL: Duration = Duration::from_secs(3);
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time for the agent to report the end of a killed job.
-const LAST_WORD: Duration = Duration::from_secs(5);
+const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SIGINT: u8 = 2;
 const SIGKILL: u8 = 9;
@@ -34,12 +34,12 @@ pub(crate) struct Streams {
 }
 
 /// Result of a job.
-pub(crate) struct Done {
+pub(crate) struct ExecResult {
     /// The agent's report, `None` if the agent ended without one, or the error that prevented the report from being
     /// read.
-    pub ended: Result<Option<Ended>, ContainerError>,
+    pub ended: Result<Option<JobExit>, ContainerError>,
     pub stop: Option<HostStop>,
-    pub captured: [Captured; 2],
+    pub captured: [CapturedOutput; 2],
     pub began: Instant,
 }
 
@@ -48,36 +48,36 @@ pub(crate) struct Done {
 /// # Errors
 /// Returns an error if the job could not be started.
 pub(crate) async fn run(
-    talk: &mut Talk,
-    order: Run,
+    agent_connection: &mut AgentConnection,
+    request: Run,
     limits: &Limits,
     (streams, stripper): (Streams, &Stripper),
-    (watch, ways): (Option<&mut Watch>, Option<&mut Ways>),
-) -> Result<Done, ContainerError> {
+    (watch, job_connections): (Option<&mut Watch>, Option<&mut JobConnections>),
+) -> Result<ExecResult, ContainerError> {
     let Streams { stdin, sinks, cancel } = streams;
-    let mut job = Job {
+    let mut job = RunningJob {
         stdin: Some(stdin),
-        credit: FIRST_INPUT,
+        credit: INITIAL_INPUT_CREDIT,
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(sinks),
         delivering: true,
-        questions: Questions::new(stripper.clone()),
+        queries: Queries::new(stripper.clone()),
         watch,
-        ways,
+        job_connections,
         stop: None,
-        killed: None,
+        killed_at: None,
     };
-    talk.order(&Order::Run(order)).await?;
+    agent_connection.request(&Request::Run(request)).await?;
     let began = Instant::now();
-    let over = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall + GRACE);
-    let ended = job.drive(talk, &cancel, over).await;
+    let deadline = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall + WALL_LIMIT_GRACE);
+    let ended = job.drive(agent_connection, &cancel, deadline).await;
     // A job is complete when its output has been delivered. After a stop the wait is short.
-    let stopped = job.stop.is_some() || !matches!(ended, Ok(Some(Ended { stop: None, .. })));
+    let stopped = job.stop.is_some() || !matches!(ended, Ok(Some(JobExit { stop: None, .. })));
     if job.delivering && !stopped {
         let finish = job.delivery.finish();
         let until = async {
-            match over {
-                Some(over) => sleep_until(over).await,
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
         };
@@ -87,12 +87,12 @@ pub(crate) async fn run(
             () = cancel.cancelled() => job.stop = Some(HostStop::Cancelled),
         }
     }
-    let _ = timeout(LAST_WORDS, job.delivery.finish()).await;
+    let _ = timeout(DRAIN_TIMEOUT, job.delivery.finish()).await;
     let [stdout, stderr] = job.outputs;
-    Ok(Done { ended, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
+    Ok(ExecResult { ended, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
 }
 
-struct Job<'a> {
+struct RunningJob<'a> {
     /// `None` once the end of the input has been sent.
     stdin: Option<Stdin>,
     /// Number of bytes of input that may be sent.
@@ -101,59 +101,59 @@ struct Job<'a> {
     delivery: Delivery,
     delivering: bool,
     /// Queries of the job's programs that have no answer yet.
-    questions: Questions,
+    queries: Queries,
     watch: Option<&'a mut Watch>,
     /// Network connections of the job.
-    ways: Option<&'a mut Ways>,
+    job_connections: Option<&'a mut JobConnections>,
     stop: Option<HostStop>,
     /// Time of the kill.
-    killed: Option<tokio::time::Instant>,
+    killed_at: Option<tokio::time::Instant>,
 }
 
-enum Event {
-    Word(Result<Option<Word>, ContainerError>),
+enum JobEvent {
+    Event(Result<Option<Event>, ContainerError>),
     Input(std::io::Result<Vec<u8>>),
     Answered(u32, Vec<u8>),
-    Network(Next),
+    Network(NetworkEvent),
     /// Progress in sending requests, or its failure.
-    Told(Result<(), ContainerError>),
+    Written(Result<(), ContainerError>),
     Cancelled,
-    Again,
-    Over,
-    Passed(LimitKind),
+    CancelledAgain,
+    LimitHit,
+    DirectoryLimitHit(LimitKind),
     /// Timeout of an agent that accepts no requests and sends no events.
-    Deaf,
+    AgentStalled,
     /// Timeout of an agent that does not report the end after an interrupt or a kill.
-    Late,
+    ExitOverdue,
 }
 
-impl Job<'_> {
+impl RunningJob<'_> {
     async fn drive(
         &mut self,
-        talk: &mut Talk,
+        agent_connection: &mut AgentConnection,
         cancel: &CancelToken,
-        over: Option<tokio::time::Instant>,
-    ) -> Result<Option<Ended>, ContainerError> {
-        let mut asked: Option<tokio::time::Instant> = None;
+        deadline: Option<tokio::time::Instant>,
+    ) -> Result<Option<JobExit>, ContainerError> {
+        let mut interrupted_at: Option<tokio::time::Instant> = None;
         // The error that prevents further requests, and the deadline for an event that explains it.
-        let mut deaf: Option<(ContainerError, tokio::time::Instant)> = None;
+        let mut write_failure: Option<(ContainerError, tokio::time::Instant)> = None;
         loop {
-            let event = {
-                let late = match (self.killed, asked) {
-                    (Some(killed), _) => Some(killed + LAST_WORD),
-                    (None, Some(asked)) => Some(asked + FAREWELL),
+            let job_event = {
+                let exit_deadline = match (self.killed_at, interrupted_at) {
+                    (Some(killed_at), _) => Some(killed_at + EXIT_REPORT_TIMEOUT),
+                    (None, Some(interrupted_at)) => Some(interrupted_at + INTERRUPT_TIMEOUT),
                     (None, None) => None,
                 };
                 let running = self.stop.is_none();
-                let leaving = asked.is_some() && self.killed.is_none();
+                let interrupting = interrupted_at.is_some() && self.killed_at.is_none();
                 let credit = self.credit;
-                let Self { stdin, questions, watch, ways, .. } = self;
-                let Talk { hears, tells } = &mut *talk;
-                let tellable = deaf.is_none();
-                let room = tellable && tells.has_room();
+                let Self { stdin, queries, watch, job_connections, .. } = self;
+                let AgentConnection { event_reader, write_queue } = &mut *agent_connection;
+                let can_write = write_failure.is_none();
+                let has_capacity = can_write && write_queue.has_capacity();
                 let input = async {
                     match stdin {
-                        Some(stdin) if credit > 0 && running && room => {
+                        Some(stdin) if credit > 0 && running && has_capacity => {
                             let mut buffer = vec![0; (credit as usize).min(32 << 10)];
                             let count = stdin.read(&mut buffer).await?;
                             buffer.truncate(count);
@@ -164,106 +164,112 @@ impl Job<'_> {
                 };
                 tokio::select! {
                     biased;
-                    () = cancel.cancelled(), if running => Event::Cancelled,
-                    () = cancel.again().cancelled(), if leaving => Event::Again,
-                    () = at(over), if running => Event::Over,
-                    () = at(late) => Event::Late,
-                    () = at(deaf.as_ref().map(|(_, until)| *until)) => Event::Deaf,
-                    kind = passed(watch), if running => Event::Passed(kind),
+                    () = cancel.cancelled(), if running => JobEvent::Cancelled,
+                    () = cancel.forced_token().cancelled(), if interrupting => JobEvent::CancelledAgain,
+                    () = at(deadline), if running => JobEvent::LimitHit,
+                    () = at(exit_deadline) => JobEvent::ExitOverdue,
+                    () = at(write_failure.as_ref().map(|(_, until)| *until)) => JobEvent::AgentStalled,
+                    kind = exceeded(watch), if running => JobEvent::DirectoryLimitHit(kind),
                     // Before the agent's events, of which a job can cause an endless number.
-                    (number, answer) = questions.answered(), if room => Event::Answered(number, answer),
-                    told = tells.told(), if tellable => Event::Told(told),
-                    next = moved(ways), if room => Event::Network(next),
-                    word = hears.word() => Event::Word(word),
-                    bytes = input => Event::Input(bytes),
+                    (number, answer) = queries.next_answer(), if has_capacity => JobEvent::Answered(number, answer),
+                    written = write_queue.written(), if can_write => JobEvent::Written(written),
+                    next = next_network_event(job_connections), if has_capacity => JobEvent::Network(next),
+                    event = event_reader.event() => JobEvent::Event(event),
+                    bytes = input => JobEvent::Input(bytes),
                 }
             };
-            match event {
-                Event::Word(Ok(Some(Word::Ended(ended)))) => return Ok(Some(ended)),
-                Event::Word(Ok(Some(word))) => {
-                    self.heard(word, talk, cancel, over).await?;
-                    talk.tells.heard();
+            match job_event {
+                JobEvent::Event(Ok(Some(Event::JobExit(ended)))) => return Ok(Some(ended)),
+                JobEvent::Event(Ok(Some(event))) => {
+                    self.on_event(event, agent_connection, cancel, deadline).await?;
+                    agent_connection.write_queue.on_event();
                 }
-                Event::Word(Ok(None)) => return Ok(None),
-                Event::Word(Err(error)) => return Err(error),
-                Event::Input(Ok(bytes)) if bytes.is_empty() => {
+                JobEvent::Event(Ok(None)) => return Ok(None),
+                JobEvent::Event(Err(error)) => return Err(error),
+                JobEvent::Input(Ok(bytes)) if bytes.is_empty() => {
                     self.stdin = None;
-                    talk.tells.tell(&Order::InputEnd);
+                    agent_connection.write_queue.enqueue(&Request::InputEnd);
                 }
-                Event::Input(Ok(bytes)) => {
+                JobEvent::Input(Ok(bytes)) => {
                     self.credit = self.credit.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-                    talk.tells.tell(&Order::Input(bytes));
+                    agent_connection.write_queue.enqueue(&Request::Input(bytes));
                 }
                 // An input that cannot be read ends, as a pipe ends when its writer dies.
-                Event::Input(Err(_)) => {
+                JobEvent::Input(Err(_)) => {
                     self.stdin = None;
-                    talk.tells.tell(&Order::InputEnd);
+                    agent_connection.write_queue.enqueue(&Request::InputEnd);
                 }
                 // The answers took more processor time than the whole job may use.
-                Event::Answered(..) if self.stop.is_none() && self.questions.is_over_cpu() => {
-                    self.kill(HostStop::Limit(LimitKind::Cpu), talk);
+                JobEvent::Answered(..) if self.stop.is_none() && self.queries.exceeds_cpu_limit() => {
+                    self.kill(HostStop::Limit(LimitKind::Cpu), agent_connection);
                 }
-                Event::Answered(number, answer) => talk.tells.tell(&Order::Answer(number, answer)),
-                Event::Network(Next::Order(order)) => talk.tells.tell(&order),
-                Event::Told(Ok(())) => {}
+                JobEvent::Answered(number, answer) => {
+                    agent_connection.write_queue.enqueue(&Request::Answer(number, answer))
+                }
+                JobEvent::Network(NetworkEvent::Request(request)) => agent_connection.write_queue.enqueue(&request),
+                JobEvent::Written(Ok(())) => {}
                 // A container that has ended accepts no requests. The explanation arrives in the other direction.
-                Event::Told(Err(error)) => deaf = Some((error, tokio::time::Instant::now() + LAST_WORD)),
-                Event::Deaf => return deaf.map_or(Ok(None), |(error, _)| Err(error)),
-                Event::Network(Next::Over(kind)) if self.stop.is_none() => self.kill(HostStop::Limit(kind), talk),
-                // The job is already being ended for another reason.
-                Event::Network(Next::Over(_)) => {}
-                Event::Cancelled => {
-                    self.stop = Some(HostStop::Cancelled);
-                    asked = Some(tokio::time::Instant::now());
-                    talk.tells.tell_first(&Order::Signal(SIGINT));
+                JobEvent::Written(Err(error)) => {
+                    write_failure = Some((error, tokio::time::Instant::now() + EXIT_REPORT_TIMEOUT))
                 }
-                Event::Again => self.kill(HostStop::Cancelled, talk),
-                Event::Over => self.kill(HostStop::Limit(LimitKind::Wall), talk),
-                Event::Passed(kind) => self.kill(HostStop::Limit(kind), talk),
-                Event::Late if self.killed.is_none() => self.kill(HostStop::Cancelled, talk),
+                JobEvent::AgentStalled => return write_failure.map_or(Ok(None), |(error, _)| Err(error)),
+                JobEvent::Network(NetworkEvent::LimitHit(kind)) if self.stop.is_none() => {
+                    self.kill(HostStop::Limit(kind), agent_connection)
+                }
+                // The job is already being ended for another reason.
+                JobEvent::Network(NetworkEvent::LimitHit(_)) => {}
+                JobEvent::Cancelled => {
+                    self.stop = Some(HostStop::Cancelled);
+                    interrupted_at = Some(tokio::time::Instant::now());
+                    agent_connection.write_queue.enqueue_first(&Request::Signal(SIGINT));
+                }
+                JobEvent::CancelledAgain => self.kill(HostStop::Cancelled, agent_connection),
+                JobEvent::LimitHit => self.kill(HostStop::Limit(LimitKind::Wall), agent_connection),
+                JobEvent::DirectoryLimitHit(kind) => self.kill(HostStop::Limit(kind), agent_connection),
+                JobEvent::ExitOverdue if self.killed_at.is_none() => self.kill(HostStop::Cancelled, agent_connection),
                 // The agent does not respond. Removing the container ends the job.
-                Event::Late => return Ok(None),
+                JobEvent::ExitOverdue => return Ok(None),
             }
         }
     }
 
-    fn kill(&mut self, why: HostStop, talk: &mut Talk) {
+    fn kill(&mut self, why: HostStop, agent_connection: &mut AgentConnection) {
         self.stop.get_or_insert(why);
-        self.killed = Some(tokio::time::Instant::now());
-        talk.tells.tell_first(&Order::Signal(SIGKILL));
+        self.killed_at = Some(tokio::time::Instant::now());
+        agent_connection.write_queue.enqueue_first(&Request::Signal(SIGKILL));
     }
 
-    async fn heard(
+    async fn on_event(
         &mut self,
-        word: Word,
-        talk: &mut Talk,
+        event: Event,
+        agent_connection: &mut AgentConnection,
         cancel: &CancelToken,
-        over: Option<tokio::time::Instant>,
+        deadline: Option<tokio::time::Instant>,
     ) -> Result<(), ContainerError> {
-        match word {
-            Word::Stdout(bytes) => self.output(0, &bytes, talk, cancel, over).await,
-            Word::Stderr(bytes) => self.output(1, &bytes, talk, cancel, over).await,
-            Word::Wants(count) => {
+        match event {
+            Event::Stdout(bytes) => self.output(0, &bytes, agent_connection, cancel, deadline).await,
+            Event::Stderr(bytes) => self.output(1, &bytes, agent_connection, cancel, deadline).await,
+            Event::InputCredit(count) => {
                 // The credit never exceeds its initial value, whatever the agent requests.
-                self.credit = self.credit.saturating_add(count).min(FIRST_INPUT);
+                self.credit = self.credit.saturating_add(count).min(INITIAL_INPUT_CREDIT);
                 Ok(())
             }
-            Word::Ask(number, question) => self.questions.ask(number, question),
-            Word::Knock(number, door) => {
-                if let Some(ways) = &mut self.ways {
-                    ways.knocked(number, door);
-                    ways.check_backlog()?;
+            Event::Query(number, query) => self.queries.submit(number, query),
+            Event::Accepted(number, port_forward) => {
+                if let Some(job_connections) = &mut self.job_connections {
+                    job_connections.open_connection(number, port_forward);
+                    job_connections.check_backlog()?;
                 }
                 Ok(())
             }
-            Word::Way(number, said) => {
-                if let Some(ways) = &mut self.ways {
-                    ways.said(number, said);
-                    ways.check_backlog()?;
+            Event::Connection(number, event) => {
+                if let Some(job_connections) = &mut self.job_connections {
+                    job_connections.event(number, event);
+                    job_connections.check_backlog()?;
                 }
                 Ok(())
             }
-            Word::Ready | Word::Started | Word::Ended(_) => Ok(()),
+            Event::Ready | Event::Started | Event::JobExit(_) => Ok(()),
         }
     }
 
@@ -272,16 +278,16 @@ impl Job<'_> {
         &mut self,
         stream: usize,
         bytes: &[u8],
-        talk: &mut Talk,
+        agent_connection: &mut AgentConnection,
         cancel: &CancelToken,
-        over: Option<tokio::time::Instant>,
+        deadline: Option<tokio::time::Instant>,
     ) -> Result<(), ContainerError> {
         let fits = match self.outputs[stream].write(bytes) {
             Ok(fits) => fits,
-            Err(WriteFailed::Closed) => return Ok(()),
-            Err(WriteFailed::Flood) if self.killed.is_some() => return Ok(()),
-            Err(WriteFailed::Flood) => {
-                self.kill(HostStop::Limit(LimitKind::Output), talk);
+            Err(WriteError::Closed) => return Ok(()),
+            Err(WriteError::Flood) if self.killed_at.is_some() => return Ok(()),
+            Err(WriteError::Flood) => {
+                self.kill(HostStop::Limit(LimitKind::Output), agent_connection);
                 return Ok(());
             }
         };
@@ -294,15 +300,15 @@ impl Job<'_> {
             // A closed reader does not affect the job, because the sink has already notified its owner.
             _sent = self.delivery.send(stream, &bytes[..fits]) => return Ok(()),
             () = cancel.cancelled(), if running => Some(HostStop::Cancelled),
-            () = at(over), if running => Some(HostStop::Limit(LimitKind::Wall)),
-            kind = passed(&mut self.watch), if running => Some(HostStop::Limit(kind)),
+            () = at(deadline), if running => Some(HostStop::Limit(LimitKind::Wall)),
+            kind = exceeded(&mut self.watch), if running => Some(HostStop::Limit(kind)),
             // The agent ends a job at its time limit by itself, and its report is queued behind output that the reader
             // does not accept.
-            () = sleep(LAST_WORDS), if !running => None,
+            () = sleep(DRAIN_TIMEOUT), if !running => None,
         };
         self.delivering = false;
         if let Some(stop) = stop {
-            self.kill(stop, talk);
+            self.kill(stop, agent_connection);
         }
         Ok(())
     }
@@ -316,17 +322,17 @@ async fn at(time: Option<tokio::time::Instant>) {
 }
 
 /// Waits for the next network event. Never completes without network access.
-async fn moved(ways: &mut Option<&mut Ways>) -> Next {
-    match ways {
-        Some(ways) => ways.next().await,
+async fn next_network_event(job_connections: &mut Option<&mut JobConnections>) -> NetworkEvent {
+    match job_connections {
+        Some(job_connections) => job_connections.next().await,
         None => std::future::pending().await,
     }
 }
 
 /// Waits until the job exceeds a limit that this process checks. Never completes if there is no such limit.
-async fn passed(watch: &mut Option<&mut Watch>) -> LimitKind {
+async fn exceeded(watch: &mut Option<&mut Watch>) -> LimitKind {
     match watch {
-        Some(watch) => watch.passed().await,
+        Some(watch) => watch.exceeded().await,
         None => std::future::pending().await,
     }
 }

@@ -53,7 +53,7 @@ pub struct Weakness {
 
 impl EngineFacts {
     /// Queries an engine for its facts.
-    pub(crate) async fn ask(
+    pub(crate) async fn query(
         client: &Docker,
         candidate: &Candidate,
         listener: Option<u32>,
@@ -110,7 +110,7 @@ impl EngineFacts {
 
     /// Returns the engine in one phrase, for reports: `podman 4.3.1 (runc, cgroups v1, rootful)`.
     #[must_use]
-    pub fn phrase(&self) -> String {
+    pub fn summary(&self) -> String {
         let Self { flavour, version, runtime, cgroups, .. } = self;
         let root = if self.rootless { "rootless" } else { "rootful" };
         format!("{flavour} {version} ({runtime}, cgroups v{cgroups}, {root})")
@@ -122,14 +122,14 @@ impl EngineFacts {
     pub fn weaknesses(&self) -> Vec<Weakness> {
         let mut found = Vec::new();
         let mut weak = |what: &str, fix: &str| found.push(Weakness { what: what.to_owned(), fix: fix.to_owned() });
-        if self.flavour == Flavour::Docker && older(&self.version, &[29, 5, 1]) {
+        if self.flavour == Flavour::Docker && is_older(&self.version, &[29, 5, 1]) {
             weak(
                 "older than 29.5.1: compressed archives are unpacked by the image's own programs (CVE-2026-41567); codebox sends none",
                 "update Docker to 29.5.1 or later",
             );
         }
         if let Some(version) = self.runtime.strip_prefix("runc ") {
-            if older(version, &[1, 1, 12]) {
+            if is_older(version, &[1, 1, 12]) {
                 weak(
                     "runc is older than 1.1.12 (CVE-2024-21626) unless your distribution backported the fix",
                     "update runc",
@@ -157,13 +157,13 @@ impl EngineFacts {
 /// Returns true if a version of runc has the vulnerabilities that were fixed in 1.2.8, 1.3.3 and 1.4.0-rc.3.
 fn is_weak_runc(version: &str) -> bool {
     let candidate = version.strip_prefix("1.4.0-rc").map(|rest| rest.trim_start_matches(['.', '-']));
-    older(version, &[1, 2, 8])
-        || (older(version, &[1, 3, 3]) && !older(version, &[1, 3, 0]))
-        || candidate.is_some_and(|candidate| older(candidate, &[3]))
+    is_older(version, &[1, 2, 8])
+        || (is_older(version, &[1, 3, 3]) && !is_older(version, &[1, 3, 0]))
+        || candidate.is_some_and(|candidate| is_older(candidate, &[3]))
 }
 
 /// Returns true if a version is lower than another. A part that is not a number ends the comparison with `false`.
-fn older(version: &str, than: &[u64]) -> bool {
+fn is_older(version: &str, than: &[u64]) -> bool {
     let numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u64>);
     for (have, want) in numbers.zip(than) {
         match have {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rootless_podman_is_known_by_its_socket_and_holds_nothing_on_groups_of_version_1() {
+    fn detects_rootless_podman_by_its_socket_owner() {
         let podman = || {
             let part = |name: &str| bollard::models::SystemVersionComponents {
                 name: name.to_owned(),
@@ -196,9 +196,9 @@ mod tests {
             ..SystemInfo::default()
         };
         let candidate = crate::discover::Candidate {
-            place: crate::discover::Place::Unix("/x".into()),
+            place: crate::discover::EngineAddress::Unix("/x".into()),
             named_by: "a test".to_owned(),
-            chosen: crate::discover::Chosen::ByHabit,
+            origin: crate::discover::AddressOrigin::WellKnown,
         };
         use bollard::models::SystemInfoCgroupVersionEnum::{_1, _2};
         for (listener, cgroups, rootless, held) in [
@@ -214,11 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_was_turned_off_is_none() {
+    fn detects_unconfined_seccomp() {
         let candidate = crate::discover::Candidate {
-            place: crate::discover::Place::Unix("/x".into()),
+            place: crate::discover::EngineAddress::Unix("/x".into()),
             named_by: "a test".to_owned(),
-            chosen: crate::discover::Chosen::ByHabit,
+            origin: crate::discover::AddressOrigin::WellKnown,
         };
         for (options, held) in [
             (&["name=seccomp,profile=builtin"][..], true),
@@ -230,13 +230,14 @@ mod tests {
             let info = SystemInfo { security_options: Some(options), ..SystemInfo::default() };
             let facts = EngineFacts::of(SystemVersion::default(), info, &candidate, None);
             assert_eq!(facts.seccomp, held, "{facts:?}");
-            let told = facts.weaknesses().iter().any(|weakness| weakness.what.contains("without a system call filter"));
-            assert_eq!(told, !held);
+            let reported =
+                facts.weaknesses().iter().any(|weakness| weakness.what.contains("without a system call filter"));
+            assert_eq!(reported, !held);
         }
     }
 
     #[test]
-    fn weak_versions_of_runc_are_known() {
+    fn recognizes_vulnerable_runc_versions() {
         for weak in ["1.1.13", "1.2.7", "1.3.0", "1.3.0-rc.1", "1.3.1", "1.3.2", "1.4.0-rc.1", "1.4.0-rc.2"] {
             assert!(is_weak_runc(weak), "{weak}");
         }
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_compare_by_number() {
+    fn compares_versions_numerically() {
         for (version, than, expected) in [
             ("20.10.24+dfsg1", &[29, 5, 1][..], true),
             ("29.5.1", &[29, 5, 1], false),
@@ -254,7 +255,7 @@ mod tests {
             ("1.1.5+ds1", &[1, 1, 12], true),
             ("", &[1], false),
         ] {
-            assert_eq!(older(version, than), expected, "{version}");
+            assert_eq!(is_older(version, than), expected, "{version}");
         }
     }
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, ResourcesUlimits,
 };
-use codebox_agent::{AGENT_PLACE, MAX_ASKED};
+use codebox_agent::{AGENT_PATH, MAX_OPEN_QUERIES};
 use codebox_core::{Access, Limits};
 
-use crate::caller::{JobUser, Owners};
-use crate::doors::Doors;
+use crate::caller::{FileOwnership, JobUser};
+use crate::doors::PortForwards;
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::images::ImageFacts;
@@ -21,40 +21,43 @@ use crate::mounts::Bind;
 
 /// Threads of the agent, which the kernel counts with the job's: the agent's own threads, including that for the port
 /// forwards, and one for each query.
-const AGENT_THREADS: i64 = 8 + MAX_ASKED as i64;
+const AGENT_THREADS: i64 = 8 + MAX_OPEN_QUERIES as i64;
 
 /// Shared memory of a job in bytes, which counts as a part of its memory.
 const SHARED_MEMORY: u64 = 64 << 20;
 
 /// Process limit of a user: more than a user needs, and less than any machine allows.
-const MANY_PROCESSES: i64 = 16_384;
+const MAX_USER_PROCESSES: i64 = 16_384;
 
 /// Lowest memory limit that engines accept, in bytes.
-const LEAST_MEMORY: u64 = 6 << 20;
+const MIN_MEMORY: u64 = 6 << 20;
 
 /// Lowest limit on open files with which an engine can start a container and the agent a program.
-const LEAST_OPEN_FILES: u32 = 16;
+const MIN_OPEN_FILES: u32 = 16;
 
 /// Highest number of processes that a kernel supports (`PID_MAX_LIMIT`). A higher limit has no effect, and engines
 /// reject it.
-const MOST_PROCESSES: i64 = 4 << 20;
+const MAX_PROCESSES: i64 = 4 << 20;
 
 /// Guest path of the machine's certificate authorities, if the machine has them in one file.
-pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const CA_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Inputs of a container's specification.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ContainerInputs<'a> {
     pub image: &'a ImageFacts,
     pub user: &'a JobUser,
     pub limits: &'a Limits,
     pub binds: &'a [Bind],
-    pub doors: &'a Doors,
+    pub doors: &'a PortForwards,
     pub labels: HashMap<String, String>,
 }
 
 /// Returns the specification of a job's container.
-pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<ContainerCreateBody, ContainerError> {
-    let Wanted { image, user, limits, binds, doors, labels } = wanted;
+pub(crate) fn container(
+    inputs: ContainerInputs<'_>,
+    facts: &EngineFacts,
+) -> Result<ContainerCreateBody, ContainerError> {
+    let ContainerInputs { image, user, limits, binds, doors, labels } = inputs;
     let host = HostConfig {
         extra_hosts: Some(doors.hosts()),
         sysctls: sysctls(doors),
@@ -64,7 +67,7 @@ pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<Conta
         image: Some(image.id.clone()),
         user: Some(format!("{}:{}", user.uid, user.gid)),
         // Overrides the entry point of the image, so that no program of the image runs before the job's.
-        entrypoint: Some(vec![AGENT_PLACE.to_owned()]),
+        entrypoint: Some(vec![AGENT_PATH.to_owned()]),
         cmd: Some(vec!["serve".to_owned()]),
         working_dir: Some("/".to_owned()),
         env: Some(Vec::new()),
@@ -106,30 +109,31 @@ fn host(
         net_connections: _,
     } = *limits;
     let memory = match memory.at() {
-        Some(size) if size.get() < LEAST_MEMORY => {
-            let why = format!("container engines require at least {} MiB; raise --memory", LEAST_MEMORY >> 20);
+        Some(size) if size.get() < MIN_MEMORY => {
+            let why = format!("container engines require at least {} MiB; raise --memory", MIN_MEMORY >> 20);
             return Err(ContainerError::Input { subject: "memory limit".to_owned(), why });
         }
         Some(size) => Some(signed(size.get())),
         None => None,
     };
-    if let Some(count) = open_files.at().filter(|count| count.get() < LEAST_OPEN_FILES) {
-        let why = format!("{count} is too low to start a container; raise --max-open-files to {LEAST_OPEN_FILES}");
+    if let Some(count) = open_files.at().filter(|count| count.get() < MIN_OPEN_FILES) {
+        let why = format!("{count} is too low to start a container; raise --max-open-files to {MIN_OPEN_FILES}");
         return Err(ContainerError::Input { subject: "open files limit".to_owned(), why });
     }
-    let processes = processes.at().map(|count| (i64::from(count.get()) + AGENT_THREADS).min(MOST_PROCESSES));
+    let processes = processes.at().map(|count| (i64::from(count.get()) + AGENT_THREADS).min(MAX_PROCESSES));
     let mut ulimits = vec![ulimit("core", Some(0))];
-    ulimits.push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| ceiling("nofile"))));
+    ulimits
+        .push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| hard_limit("nofile"))));
     // The kernel counts a user's processes on the whole machine, so this value does not limit the job; the cgroup does.
     // The value is explicit because the default of an engine can exceed the maximum of this machine.
-    let many = ceiling("nproc").map_or(MANY_PROCESSES, |most| most.min(MANY_PROCESSES));
-    ulimits.push(ulimit("nproc", Some(many)));
+    let user_processes = hard_limit("nproc").map_or(MAX_USER_PROCESSES, |max| max.min(MAX_USER_PROCESSES));
+    ulimits.push(ulimit("nproc", Some(user_processes)));
     if let Some(size) = disk.at() {
         ulimits.push(ulimit("fsize", Some(signed(size.get()))));
     }
-    let without_options = binds.iter().filter(|bind| bind.with_options(facts.flavour).is_none());
+    let without_options = binds.iter().filter(|bind| bind.to_option_string(facts.flavour).is_none());
     let lowered = without_options.map(|bind| bind.lower(facts.flavour));
-    let shared = memory.map_or(SHARED_MEMORY, |most| SHARED_MEMORY.min(most.unsigned_abs()));
+    let shared = memory.map_or(SHARED_MEMORY, |max| SHARED_MEMORY.min(max.unsigned_abs()));
     Ok(HostConfig {
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: Some(Vec::new()),
@@ -141,7 +145,7 @@ fn host(
         pid_mode: None,
         uts_mode: None,
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-        userns_mode: (user.owners == Owners::KeepId).then(|| "keep-id".to_owned()),
+        userns_mode: (user.owners == FileOwnership::KeepId).then(|| "keep-id".to_owned()),
         devices: Some(Vec::new()),
         group_add: Some(Vec::new()),
         // The agent is the first process and reaps orphaned processes.
@@ -157,7 +161,7 @@ fn host(
         // The engine keeps no log of a job's output.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         mounts: Some(lowered.collect::<Result<_, _>>()?),
-        binds: Some(binds.iter().filter_map(|bind| bind.with_options(facts.flavour)).collect()),
+        binds: Some(binds.iter().filter_map(|bind| bind.to_option_string(facts.flavour)).collect()),
         tmpfs: Some(volumes(image, binds)),
         ..HostConfig::default()
     })
@@ -165,7 +169,7 @@ fn host(
 
 /// Returns the setting that opens ports below 1024 to every user, if a port forward has such a port. A granted low port
 /// then has the same number in the container.
-fn sysctls(doors: &Doors) -> Option<HashMap<String, String>> {
+fn sysctls(doors: &PortForwards) -> Option<HashMap<String, String>> {
     let low = ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
     doors.has_low_port().then(|| HashMap::from([low]))
 }
@@ -181,14 +185,14 @@ fn volumes(image: &ImageFacts, binds: &[Bind]) -> HashMap<String, String> {
     all.map(|place| (place, "ro,nosuid,nodev,noexec,size=65536".to_owned())).collect()
 }
 
-fn ulimit(name: &str, most: Option<i64>) -> ResourcesUlimits {
-    ResourcesUlimits { name: Some(name.to_owned()), soft: most, hard: most }
+fn ulimit(name: &str, max: Option<i64>) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: max, hard: max }
 }
 
 /// Returns the hard limit of this process, which an engine of the same user can set. The default of an engine can
 /// exceed it.
 #[cfg(unix)]
-fn ceiling(name: &str) -> Option<i64> {
+fn hard_limit(name: &str) -> Option<i64> {
     use rustix::process::{Resource, getrlimit};
     let resource = match name {
         "nofile" => Resource::Nofile,
@@ -198,7 +202,7 @@ fn ceiling(name: &str) -> Option<i64> {
 }
 
 #[cfg(not(unix))]
-fn ceiling(_name: &str) -> Option<i64> {
+fn hard_limit(_name: &str) -> Option<i64> {
     None
 }
 
@@ -208,15 +212,15 @@ fn signed(number: u64) -> i64 {
 
 /// Returns the maximum lifetime of a container: the time limit of its job, and a minute for the start and for the
 /// inspection of the results.
-pub(crate) fn life(limits: &Limits) -> Option<Duration> {
+pub(crate) fn max_lifetime(limits: &Limits) -> Option<Duration> {
     Some(limits.wall.at()? + Duration::from_secs(60))
 }
 
 /// Returns the binds that every container has in addition to the granted directories.
-pub(crate) fn own_binds(agent: &std::path::Path, authorities: Option<&std::path::Path>) -> Vec<Bind> {
-    let mut binds = vec![Bind { host: agent.to_owned(), guest: AGENT_PLACE.to_owned(), access: Access::ReadOnly }];
-    if let Some(bundle) = authorities {
-        let guest = AUTHORITIES.to_owned();
+pub(crate) fn own_binds(agent: &std::path::Path, ca_bundle: Option<&std::path::Path>) -> Vec<Bind> {
+    let mut binds = vec![Bind { host: agent.to_owned(), guest: AGENT_PATH.to_owned(), access: Access::ReadOnly }];
+    if let Some(bundle) = ca_bundle {
+        let guest = CA_BUNDLE.to_owned();
         binds.push(Bind { host: bundle.to_owned(), guest, access: Access::ReadOnly });
     }
     binds

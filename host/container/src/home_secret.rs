@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use codebox_files::{check_own_or_root, hex, open_itself, private_dir};
+use codebox_files::{check_own_or_root, hex, private_dir, set_nofollow};
 use sha2::{Digest as _, Sha256};
 
 /// Name of the file that holds the secret.
-const FILE: &str = "home-secret";
+const FILE_NAME: &str = "home-secret";
 
 /// Length of the secret in characters: 256 bits in hexadecimal.
 const LENGTH: usize = 64;
@@ -24,7 +24,7 @@ impl HomeSecret {
     /// Returns an error if the folder is not private, or if the file can be neither read nor written.
     pub(crate) fn load_or_create(folder: &Path) -> io::Result<Self> {
         private_dir(folder)?;
-        let path = folder.join(FILE);
+        let path = folder.join(FILE_NAME);
         match read(&path) {
             Ok(Some(secret)) => return Ok(secret),
             // The file is damaged. Containers that were created with the old secret are left alone from now on.
@@ -56,7 +56,7 @@ impl HomeSecret {
 
 /// Reads a secret. Returns `None` if the file does not hold one.
 fn read(path: &Path) -> io::Result<Option<HomeSecret>> {
-    let file: File = open_itself(fs::OpenOptions::new().read(true)).open(path)?;
+    let file: File = set_nofollow(fs::OpenOptions::new().read(true)).open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() || check_own_or_root(&meta).is_err() {
         return Ok(None);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_keeps_its_secret_and_shares_it_with_no_other() -> io::Result<()> {
+    fn keeps_a_separate_secret_per_home() -> io::Result<()> {
         let [first, second] = [tempfile::tempdir()?, tempfile::tempdir()?];
         let secret = HomeSecret::load_or_create(first.path())?;
         assert_eq!(HomeSecret::load_or_create(first.path())?, secret);
@@ -81,9 +81,9 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
-            assert_eq!(fs::metadata(first.path().join(FILE))?.mode() & 0o777, 0o600);
+            assert_eq!(fs::metadata(first.path().join(FILE_NAME))?.mode() & 0o777, 0o600);
         }
-        fs::write(first.path().join(FILE), "damaged")?;
+        fs::write(first.path().join(FILE_NAME), "damaged")?;
         assert_ne!(HomeSecret::load_or_create(first.path())?, secret);
         Ok(())
     }

@@ -8,7 +8,7 @@ use codebox_core::{ImageName, Language, LocalImage};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
-use crate::engine::PATIENCE;
+use crate::engine::CALL_TIMEOUT;
 use crate::error::{ContainerError, one_line};
 
 /// Images from which the programs of languages start. No other part of codebox names default images.
@@ -19,7 +19,7 @@ pub struct ImageTable {
     forbidden: BTreeMap<Language, ImageName>,
 }
 
-const DEFAULTS: [(Language, &str); 3] = [
+const DEFAULT_IMAGES: [(Language, &str); 3] = [
     (Language::Python, "docker.io/library/python:3.13-slim"),
     (Language::JavaScript, "docker.io/library/node:22-slim"),
     // Image for a command line if the user names no image.
@@ -28,7 +28,8 @@ const DEFAULTS: [(Language, &str); 3] = [
 
 impl Default for ImageTable {
     fn default() -> Self {
-        let images = DEFAULTS.into_iter().filter_map(|(language, name)| Some((language, name.parse().ok()?))).collect();
+        let images =
+            DEFAULT_IMAGES.into_iter().filter_map(|(language, name)| Some((language, name.parse().ok()?))).collect();
         Self { images, forbidden: BTreeMap::new() }
     }
 }
@@ -52,7 +53,7 @@ impl ImageTable {
     /// Returns the image for a language's programs.
     #[must_use]
     pub fn of(&self, language: &Language) -> Option<&ImageName> {
-        self.images.get(language.run_as())
+        self.images.get(language.runtime_language())
     }
 
     /// Returns the languages that have an image.
@@ -86,7 +87,7 @@ pub(crate) struct ImageFacts {
 
 /// Looks up an image in the engine's store.
 pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFacts, ContainerError> {
-    let found = match timeout(2 * PATIENCE, client.inspect_image(name.as_str())).await {
+    let found = match timeout(2 * CALL_TIMEOUT, client.inspect_image(name.as_str())).await {
         Ok(Ok(found)) => found,
         Err(late) => return Err(ContainerError::Lost { doing: "inspect the image", source: Box::new(late) }),
         Ok(Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })) => {
@@ -116,20 +117,20 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
     Ok(ImageFacts { name: name.clone(), id, volumes: volumes.into_iter().collect() })
 }
 
-/// Pulls an image from its registry, and reports progress to `told`: the bytes done and, if known, the total.
+/// Pulls an image from its registry, and reports progress to `on_progress`: the bytes done and, if known, the total.
 pub(crate) async fn pull(
     client: &Docker,
     name: &ImageName,
-    mut told: impl FnMut(u64, Option<u64>),
+    mut on_progress: impl FnMut(u64, Option<u64>),
 ) -> Result<(), ContainerError> {
     let options = CreateImageOptionsBuilder::default().from_image(name.as_str()).build();
     let mut steps = Box::pin(client.create_image(Some(options), None, None));
     let mut layers: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     while let Some(step) = steps.next().await {
-        let step = step.map_err(|error| not_pulled(name, ContainerError::call("pull the image")(error)))?;
+        let step = step.map_err(|error| pull_error(name, ContainerError::call("pull the image")(error)))?;
         if let Some(error) = step.error_detail.and_then(|detail| detail.message) {
-            let said = ContainerError::Refused { doing: "pull the image", said: one_line(&error) };
-            return Err(not_pulled(name, said));
+            let refusal = ContainerError::Refused { doing: "pull the image", refusal: one_line(&error) };
+            return Err(pull_error(name, refusal));
         }
         if let (Some(layer), Some(progress)) = (step.id, step.progress_detail) {
             let done = progress.current.unwrap_or(0).max(0).unsigned_abs();
@@ -137,17 +138,17 @@ pub(crate) async fn pull(
             if whole > 0 {
                 layers.insert(layer, (done.min(whole), whole));
                 let (done, whole) = layers.values().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-                told(done, Some(whole));
+                on_progress(done, Some(whole));
             }
         }
     }
     Ok(())
 }
 
-fn not_pulled(name: &ImageName, error: ContainerError) -> ContainerError {
+fn pull_error(name: &ImageName, error: ContainerError) -> ContainerError {
     match error {
-        ContainerError::Refused { said, .. } => {
-            ContainerError::BadImage { name: name.to_string(), why: format!("pull failed: {said}") }
+        ContainerError::Refused { refusal, .. } => {
+            ContainerError::BadImage { name: name.to_string(), why: format!("pull failed: {refusal}") }
         }
         other => other,
     }
@@ -171,12 +172,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_is_a_name() {
-        assert_eq!(ImageTable::default().languages().len(), DEFAULTS.len() + 1);
+    fn default_image_names_are_valid() {
+        assert_eq!(ImageTable::default().languages().len(), DEFAULT_IMAGES.len() + 1);
     }
 
     #[test]
-    fn what_may_not_be_used_is_known_by_name() {
+    fn lists_forbidden_images() {
         let table = ImageTable::default().allowing(|name| !name.as_str().contains("node"));
         assert_eq!(table.languages(), [Language::Python, Language::Command]);
         let forbidden: Vec<Language> = table.forbidden().into_keys().collect();

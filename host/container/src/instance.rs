@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use codebox_agent::{Ended, Evidence, Run, Status};
+use codebox_agent::{CgroupStats, JobExit, Run, Status};
 use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
@@ -11,23 +11,26 @@ use codebox_core::{
     Isolation, Job, Language, Limits, Missing, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
-use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
+use codebox_files::{
+    Budget, Dir, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, file_time, open_dir_without_symlinks,
+    write_input_file,
+};
 use codebox_streams::Stdin;
 use tokio::time::timeout;
 
-use crate::backend::{Network, held, layers};
+use crate::agent_connection::AgentConnection;
+use crate::backend::{Network, layers, limit_enforcement};
 use crate::caller::JobUser;
 use crate::classify::{HostStop, outcome};
 use crate::command;
-use crate::doors::{Doors, Ways};
-use crate::engine::{Engine, PATIENCE};
+use crate::doors::{JobConnections, PortForwards};
+use crate::engine::{CALL_TIMEOUT, Engine};
 use crate::error::ContainerError;
-use crate::exec::{Done, Streams, run};
+use crate::exec::{ExecResult, Streams, run};
 use crate::images::ImageFacts;
 use crate::last_state::last_state;
 use crate::mounts::{Granted, PROGRAM_DIR};
-use crate::questions::Stripper;
-use crate::talk::Talk;
+use crate::queries::Stripper;
 use crate::uncaught;
 use crate::watch::Watch;
 
@@ -36,19 +39,19 @@ mod make;
 mod places;
 mod removal;
 
-use places::{PRIVATE, own};
-use removal::Removal;
+use places::{PRIVATE_DIRS, own};
+use removal::ContainerGuard;
 pub(crate) use removal::remove;
 
 /// Variables of the image that a job inherits: the search path for programs, and the locale.
-const FROM_IMAGE: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
+const INHERITED_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
 
 /// A container that is ready for a job.
 pub(crate) struct ContainerInstance {
     engine: Engine,
     backend: BackendId,
-    container: Removal,
-    talk: Talk,
+    container: ContainerGuard,
+    agent_connection: AgentConnection,
     image: ImageFacts,
     user: JobUser,
     granted: Granted,
@@ -56,31 +59,31 @@ pub(crate) struct ContainerInstance {
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     /// Port forwards with which the container was created.
-    doors: Doors,
+    doors: PortForwards,
     /// Guest path of the certificate authorities.
-    authorities: Option<&'static str>,
+    ca_bundle: Option<&'static str>,
     startup: Duration,
     /// Background work, which `close` waits for.
-    beside: Option<tokio::task::JoinHandle<()>>,
+    background: Option<tokio::task::JoinHandle<()>>,
     /// Work to do once the job is over.
-    afterwards: Option<Box<dyn FnOnce() + Send>>,
+    on_close: Option<Box<dyn FnOnce() + Send>>,
     /// Parser for the job's TypeScript.
     analyzer: Option<Analyzer>,
 }
 
 impl ContainerInstance {
     /// Sets background work that may continue beside the job.
-    pub(crate) fn meanwhile(&mut self, work: tokio::task::JoinHandle<()>) {
-        self.beside = Some(work);
+    pub(crate) fn set_background(&mut self, work: tokio::task::JoinHandle<()>) {
+        self.background = Some(work);
     }
 
     /// Sets work to do once the job is over.
-    pub(crate) fn afterwards(&mut self, work: impl FnOnce() + Send + 'static) {
-        self.afterwards = Some(Box::new(work));
+    pub(crate) fn on_close(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.on_close = Some(Box::new(work));
     }
 
     /// Sets the analyzer that parses the job's TypeScript.
-    pub(crate) fn analyzing(&mut self, analyzer: Analyzer) {
+    pub(crate) fn set_analyzer(&mut self, analyzer: Analyzer) {
         self.analyzer = Some(analyzer);
     }
 
@@ -101,10 +104,10 @@ impl ContainerInstance {
             net_bytes: _,
             net_connections: _,
         } = job.limits;
-        let order = Run {
+        let request = Run {
             argv: started.argv.clone(),
-            env: environment(job, &self.packages, self.doors.environment(job, self.authorities)),
-            from_image: FROM_IMAGE.map(str::to_owned).to_vec(),
+            env: environment(job, &self.packages, self.doors.environment(job, self.ca_bundle)),
+            from_image: INHERITED_VARIABLES.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
             doors: self.doors.places(),
@@ -120,42 +123,42 @@ impl ContainerInstance {
         };
         let streams = Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone() };
         let mut watch = Watch::over(self.private_dirs()?, &job.limits);
-        let mut ways = self.ways(job);
+        let mut job_connections = self.job_connections(job);
         let since = file_time();
-        let beside = (watch.as_mut(), ways.as_mut());
-        let done = run(&mut self.talk, order, &job.limits, (streams, &stripper), beside).await;
-        let network = match ways {
-            Some(ways) => {
-                let by_itself = matches!(&done, Ok(Done { stop: None, ended: Ok(Some(_)), .. }));
-                ways.finish(by_itself).await
+        let background = (watch.as_mut(), job_connections.as_mut());
+        let done = run(&mut self.agent_connection, request, &job.limits, (streams, &stripper), background).await;
+        let network = match job_connections {
+            Some(job_connections) => {
+                let by_itself = matches!(&done, Ok(ExecResult { stop: None, ended: Ok(Some(_)), .. }));
+                job_connections.finish(by_itself).await
             }
             None => NetUse::default(),
         };
         // Also for a job whose outcome is unknown, so that no measurement runs on directories that are being removed.
-        let left = match &mut watch {
-            Some(watch) => Some(watch.left().await),
+        let final_usage = match &mut watch {
+            Some(watch) => Some(watch.final_usage().await),
             None => None,
         };
-        let Done { ended, stop, captured, began } = done?;
-        let full = left.as_ref().and_then(|left| left.full);
-        let told = match ended {
+        let ExecResult { ended, stop, captured, began } = done?;
+        let full = final_usage.as_ref().and_then(|final_usage| final_usage.full);
+        let reported = match ended {
             Ok(mut ended) => {
                 if let (Some(ended), false) = (&mut ended, self.engine.facts.own_groups) {
                     // The counters include all other processes in the shared cgroup.
-                    ended.evidence = Evidence::default();
+                    ended.evidence = CgroupStats::default();
                 }
                 self.report(job, (ended.as_ref(), stop), (began, full)).await.map(|report| (report, ended))
             }
             Err(error) => Err(error),
         };
-        let (mut report, ended) = match told {
-            Ok(told) => told,
+        let (mut report, ended) = match reported {
+            Ok(reported) => reported,
             Err(error) => return Err(ContainerError::mid_job(captured)(error)),
         };
         report.denials.extend(network.denials());
         report.network = network;
         report.usage.cpu = report.usage.cpu.map(|cpu| cpu + stripper.used());
-        report.usage.disk_written = left.and_then(|left| left.bytes);
+        report.usage.disk_written = final_usage.and_then(|final_usage| final_usage.bytes);
         report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
         report.files = self.collect(job, since, &before, budget);
@@ -165,7 +168,7 @@ impl ContainerInstance {
         {
             report.error = Some(not_started(program, number));
         } else if !report.is_success() {
-            report.error = uncaught::read(&job.language, stderr.bytes().as_ref());
+            report.error = uncaught::parse_error(&job.language, stderr.bytes().as_ref());
             let module = report.error.as_ref().and_then(|error| uncaught::missing_module(&job.language, error));
             report.missing.extend(module.map(|name| Missing::module(&name)));
         }
@@ -174,24 +177,24 @@ impl ContainerInstance {
     }
 
     /// Creates the connections through the port forwards, if there are port forwards.
-    fn ways(&self, job: &Job) -> Option<Ways> {
+    fn job_connections(&self, job: &Job) -> Option<JobConnections> {
         let rules = NetRules(job.grants.net.clone());
         let egress = Egress::new(rules, EgressLimits::of(&job.limits), Dialer::Direct);
-        (!self.doors.is_none()).then(|| Ways::new(egress, self.doors.targets()))
+        (!self.doors.is_none()).then(|| JobConnections::new(egress, self.doors.targets()))
     }
 
     /// Creates the report of a job, from the agent's report of the end or, without one, from the engine's.
     async fn report(
         &mut self,
         job: &Job,
-        (ended, stop): (Option<&Ended>, Option<HostStop>),
+        (ended, stop): (Option<&JobExit>, Option<HostStop>),
         (began, full): (Instant, Option<codebox_core::LimitKind>),
     ) -> Result<RunReport, ContainerError> {
-        let came = match ended {
+        let job_outcome = match ended {
             Some(ended) => outcome(ended, stop, full),
             None => self.outcome_by_engine(stop).await?,
         };
-        let mut report = RunReport::new(came, self.provenance(), job.limits);
+        let mut report = RunReport::new(job_outcome, self.provenance(), job.limits);
         let evidence = ended.map(|ended| ended.evidence).unwrap_or_default();
         report.usage = Usage {
             wall: ended.map_or(began.elapsed(), |ended| Duration::from_micros(ended.wall_us)),
@@ -203,7 +206,7 @@ impl ContainerInstance {
         };
         report.effects = Effects::Possible;
         report.enforcement = Enforcement {
-            limits: held(&self.engine.facts),
+            limits: limit_enforcement(&self.engine.facts),
             uncovered: self.granted.uncovered(),
             layers: layers(&self.engine.facts, if self.doors.is_none() { Network::None } else { Network::Granted }),
         };
@@ -216,14 +219,14 @@ impl ContainerInstance {
         if let Some(stop) = stop {
             // The host has stopped the job. If the engine does not confirm that the container is dead, the outcome is
             // unknown.
-            self.container.killed().await?;
+            self.container.kill().await?;
             return Ok(match stop {
                 Cancelled => Outcome::Cancelled,
                 Limit(kind) => Outcome::LimitHit(kind),
             });
         }
         // A container that no longer exists was removed by another process, which kills its processes.
-        let lent = self.container.is_elsewhere();
+        let lent = self.container.is_borrowed();
         let no_status = if lent { None } else { Some(0) };
         let Some(state) = last_state(&self.engine.client, self.container.id(), no_status).await? else {
             return Ok(Outcome::Signalled(9));
@@ -240,7 +243,9 @@ impl ContainerInstance {
             }),
             (_, code) => {
                 let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
-                Err(self.talk.broken("forward the container's streams", &format!("exited with {code}")))
+                Err(self
+                    .agent_connection
+                    .early_end_error("forward the container's streams", &format!("exited with {code}")))
             }
         }
     }
@@ -249,14 +254,14 @@ impl ContainerInstance {
         let mut provenance = Provenance::new(self.backend.clone(), Isolation::Container);
         provenance.image = Some(self.image.name.to_string());
         provenance.image_digest = Some(self.image.id.clone());
-        provenance.engine = Some(self.engine.facts.phrase());
+        provenance.engine = Some(self.engine.facts.summary());
         provenance.container_id = Some(self.container.id().to_owned());
         provenance
     }
 
     fn private_dirs(&mut self) -> Result<Vec<Dir>, ContainerError> {
         let mut dirs = Vec::new();
-        for (name, guest) in PRIVATE {
+        for (name, guest) in PRIVATE_DIRS {
             if GuestPath::new(guest).is_ok_and(|guest| !self.granted.covers(&guest)) {
                 let path = self.scratch.path(name);
                 dirs.push(self.scratch.open(name).map_err(ContainerError::io("open", &path))?);
@@ -266,11 +271,11 @@ impl ContainerInstance {
     }
 
     /// Writes a job's files into the private directories. The files must not replace a file of the user.
-    fn put_files(&mut self, job: &Job) -> Result<Before, ContainerError> {
-        let mut before = Before::new();
+    fn put_files(&mut self, job: &Job) -> Result<InputManifest, ContainerError> {
+        let mut before = InputManifest::new();
         for file in &job.files {
             let parts: Vec<&str> = file.path.components().collect();
-            let place = PRIVATE.into_iter().chain([("run", PROGRAM_DIR)]).find_map(|(name, guest)| {
+            let place = PRIVATE_DIRS.into_iter().chain([("run", PROGRAM_DIR)]).find_map(|(name, guest)| {
                 let guest = GuestPath::new(guest).ok()?;
                 let ours = file.path.is_within(&guest) && !self.granted.covers(&guest);
                 ours.then(|| (name, guest.components().count()))
@@ -281,7 +286,7 @@ impl ContainerInstance {
             };
             let path = self.scratch.path(name);
             let dir = self.scratch.open(name).map_err(ContainerError::io("open", &path))?;
-            let put = put_file(&dir, &parts[above..], &file.content);
+            let put = write_input_file(&dir, &parts[above..], &file.content);
             put.and_then(|digest| {
                 own(&dir, &parts[above..], &self.user)?;
                 Ok(digest)
@@ -294,14 +299,20 @@ impl ContainerInstance {
 
     /// Returns the files that the job has changed in its working directory, and copies them to the job's output
     /// directory if it has one.
-    fn collect(&mut self, job: &Job, since: std::time::SystemTime, before: &Before, budget: Budget) -> FileChanges {
+    fn collect(
+        &mut self,
+        job: &Job,
+        since: std::time::SystemTime,
+        before: &InputManifest,
+        budget: Budget,
+    ) -> FileChanges {
         let at = GuestPath::work();
         let (dir, owner) = match self.granted.binds.iter().find(|bind| bind.guest == at.as_str()) {
-            Some(bind) => (open_linkless(&bind.host), Owner::User),
+            Some(bind) => (open_dir_without_symlinks(&bind.host), Owner::User),
             None => (self.scratch.open("work"), Owner::Job),
         };
         let Ok(dir) = dir else { return FileChanges::default() };
-        collect(&Left { dir: &dir, at: &at, owner, since, before }, job.out.as_ref(), budget)
+        collect(&JobWorkDir { dir: &dir, at: &at, owner, since, before }, job.out.as_ref(), budget)
     }
 }
 
@@ -351,15 +362,15 @@ impl Instance for ContainerInstance {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
         Box::pin(async move {
-            let Self { container, backend, talk, scratch, granted, beside, afterwards, .. } = *self;
+            let Self { container, backend, agent_connection, scratch, granted, background, on_close, .. } = *self;
             let removed = container.now().await;
-            if let Some(beside) = beside {
-                let _ = timeout(PATIENCE, beside).await;
+            if let Some(background) = background {
+                let _ = timeout(CALL_TIMEOUT, background).await;
             }
-            drop(talk);
+            drop(agent_connection);
             drop(granted);
             drop(scratch);
-            if let Some(work) = afterwards {
+            if let Some(work) = on_close {
                 work();
             }
             removed.map_err(|error| error.of(&backend))

@@ -31,22 +31,22 @@ impl Owner {
     /// Returns the owner whose private directory is `scratch`.
     pub(crate) fn at(scratch: &Path) -> Self {
         let name = scratch.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { home: home_of(scratch.parent().unwrap_or(scratch)), name, boot: boot() }
+        Self { home: home_id(scratch.parent().unwrap_or(scratch)), name, boot: boot() }
     }
 
-    /// Returns the labels of the container `container` that lives for at most `life`.
+    /// Returns the labels of the container `container` that lives for at most `max_lifetime`.
     pub(crate) fn labels(
         &self,
         container: &str,
         secret: &HomeSecret,
-        life: Option<Duration>,
+        max_lifetime: Option<Duration>,
     ) -> HashMap<String, String> {
         let Self { home, name, boot } = self;
         let proof = secret.proof(container);
         let mut labels: HashMap<String, String> = [(HOME, home), (OWNER, name), (BOOT, boot), (PROOF, &proof)]
             .map(|(key, value)| (key.to_owned(), value.clone()))
             .into();
-        let until = life.and_then(|life| SystemTime::now().checked_add(life));
+        let until = max_lifetime.and_then(|max_lifetime| SystemTime::now().checked_add(max_lifetime));
         if let Some(since) = until.and_then(|until| until.duration_since(SystemTime::UNIX_EPOCH).ok()) {
             labels.insert(DEADLINE.to_owned(), since.as_secs().to_string());
         }
@@ -69,7 +69,7 @@ pub(crate) fn is_container_name(name: &str, owner: &str) -> bool {
 }
 
 /// Returns the name of a home for labels. It is a hash, so that the engine does not learn a path of the host.
-pub(crate) fn home_of(parent: &Path) -> String {
+pub(crate) fn home_id(parent: &Path) -> String {
     let canonical = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
     let digest = Sha256::digest(canonical.as_os_str().as_encoded_bytes());
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()

@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod agent_connection;
 mod agent_file;
 mod backend;
 mod caller;
@@ -20,6 +21,7 @@ mod engine;
 mod error;
 mod exec;
 mod facts;
+mod facts_cache;
 mod gc;
 mod harden;
 mod home_secret;
@@ -28,19 +30,17 @@ mod instance;
 mod labels;
 mod last_state;
 mod mounts;
-mod notes;
 #[cfg(target_os = "linux")]
 mod owners;
-mod questions;
-mod talk;
+mod queries;
 mod uncaught;
 mod warm;
 mod watch;
 
 pub use agent_file::agent_program;
 pub use backend::{ContainerBackend, Settings};
-pub use discover::{Candidate, Place, Surroundings, candidates};
+pub use discover::{Candidate, EngineAddress, HostEnvironment, candidates};
 pub use engine::Flavour;
 pub use error::ContainerError;
 pub use images::ImageTable;
-pub use warm::StartKeeper;
+pub use warm::StartPoolDaemon;

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bollard::models::{Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType};
-use codebox_core::path::settle;
+use codebox_core::path::resolve_overlaps;
 use codebox_core::{Access, DirGrant, GuestPath, LimitKind};
 use codebox_files::ProgramFile;
 
-use crate::caller::{JobUser, Owners};
+use crate::caller::{FileOwnership, JobUser};
 use crate::engine::Flavour;
 use crate::error::ContainerError;
 #[cfg(target_os = "linux")]
-use crate::owners::{Mounted, Swap};
+use crate::owners::{IdMapNamespace, IdMappedMount};
 
 /// Guest directory for a program that is in no granted directory, if the user's directory is at /work.
 pub(crate) const PROGRAM_DIR: &str = "/run/codebox";
 
 /// Guest paths of a job's private directories.
-pub(crate) const PRIVATE_PLACES: [&str; 2] = ["/work", "/tmp"];
+pub(crate) const PRIVATE_GUEST_PATHS: [&str; 2] = ["/work", "/tmp"];
 
 /// A bind mount of a host file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Bind {
     ///
     /// The API that both engines share has no such options, and Docker has no other API. A path with a colon would
     /// break the string; the paths of codebox's own directories have no colon unless the home's path has one.
-    pub(crate) fn with_options(&self, flavour: Flavour) -> Option<String> {
-        let is_private = self.access == Access::ReadWrite && PRIVATE_PLACES.contains(&self.guest.as_str());
+    pub(crate) fn to_option_string(&self, flavour: Flavour) -> Option<String> {
+        let is_private = self.access == Access::ReadWrite && PRIVATE_GUEST_PATHS.contains(&self.guest.as_str());
         let host =
             self.host.to_str().filter(|host| !host.contains([':', ',', '"']) && !host.contains(char::is_control))?;
         let guest = &self.guest;
@@ -47,8 +47,10 @@ impl Bind {
     /// Podman still converts the mount to an option string, in which a comma starts the next option, so such paths are
     /// refused.
     pub(crate) fn lower(&self, flavour: Flavour) -> Result<Mount, ContainerError> {
-        let is_odd = |c: char| matches!(c, ',' | '"') || c.is_control();
-        if flavour == Flavour::Podman && (self.guest.contains(is_odd) || self.host.to_string_lossy().contains(is_odd)) {
+        let is_unsupported = |c: char| matches!(c, ',' | '"') || c.is_control();
+        if flavour == Flavour::Podman
+            && (self.guest.contains(is_unsupported) || self.host.to_string_lossy().contains(is_unsupported))
+        {
             let why =
                 "Podman does not support paths with a comma, a quote or a control character; rename it, or use docker";
             let subject = format!("{} at {}", self.host.display(), self.guest);
@@ -76,29 +78,29 @@ impl Bind {
 pub(crate) struct Granted {
     pub binds: Vec<Bind>,
     #[cfg(target_os = "linux")]
-    mounted: Vec<Mounted>,
+    mounted: Vec<IdMappedMount>,
 }
 
 impl Granted {
-    /// Prepares granted directories for the job's user. Mounts are created below `points`, and `name` is a prefix that
+    /// Prepares granted directories for the job's user. Mounts are created below `mounts_dir`, and `name` is a prefix that
     /// is unique there.
     pub(crate) fn new(
         dirs: &[DirGrant],
         user: &JobUser,
-        (points, name): (&Path, &str),
+        (mounts_dir, name): (&Path, &str),
         agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
-        let settled = settle(dirs)
+        let settled = resolve_overlaps(dirs)
             .map_err(|error| ContainerError::Input { subject: "grants".to_owned(), why: error.to_string() })?;
         let mut granted = Self::default();
         if settled.is_empty() {
             return Ok(granted);
         }
         #[cfg(target_os = "linux")]
-        if user.owners == Owners::Mapped {
-            return granted.mapped(settled, user, (points, name), agent);
+        if user.owners == FileOwnership::Mapped {
+            return granted.id_mapped(settled, user, (mounts_dir, name), agent);
         }
-        let _ = (user, points, name, agent, Owners::Mapped);
+        let _ = (user, mounts_dir, name, agent, FileOwnership::Mapped);
         granted.binds.extend(settled.into_iter().map(|grant| Bind {
             host: grant.host.to_path_buf(),
             guest: grant.guest.as_str().to_owned(),
@@ -108,20 +110,20 @@ impl Granted {
     }
 
     #[cfg(target_os = "linux")]
-    fn mapped(
+    fn id_mapped(
         mut self,
         settled: Vec<DirGrant>,
         user: &JobUser,
-        (points, name): (&Path, &str),
+        (mounts_dir, name): (&Path, &str),
         agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
-        codebox_files::private_dir(points).map_err(ContainerError::io("create", points))?;
-        let swap =
-            Swap::with(user.uid, agent).map_err(ContainerError::io("create a user namespace with", agent.path()))?;
+        codebox_files::private_dir(mounts_dir).map_err(ContainerError::io("create", mounts_dir))?;
+        let namespace = IdMapNamespace::with(user.uid, agent)
+            .map_err(ContainerError::io("create a user namespace with", agent.path()))?;
         for (count, grant) in settled.into_iter().enumerate() {
             let host = grant.host.to_path_buf();
             let mounted =
-                swap.mount(&host, &points.join(format!("{name}-{count}")), grant.access).map_err(|error| {
+                namespace.mount(&host, &mounts_dir.join(format!("{name}-{count}")), grant.access).map_err(|error| {
                     let why = format!("cannot map the owner of root's files in it to the job's user: {error}");
                     ContainerError::Grant { path: host.clone(), why }
                 })?;

@@ -12,9 +12,9 @@ use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
 /// A user namespace that swaps root and a job's user, used only for mounts.
-pub(crate) struct Swap(OwnedFd);
+pub(crate) struct IdMapNamespace(OwnedFd);
 
-impl Swap {
+impl IdMapNamespace {
     /// Creates a namespace for the job's user. `agent` is the program that keeps the namespace alive during creation.
     pub(crate) fn with(user: u32, agent: &ProgramFile) -> io::Result<Self> {
         let mut holder = agent.command();
@@ -38,11 +38,11 @@ impl Swap {
     }
 
     /// Mounts `directory` at `point`, a new empty directory, with the two users swapped.
-    pub(crate) fn mount(&self, directory: &Path, point: &Path, access: Access) -> io::Result<Mounted> {
+    pub(crate) fn mount(&self, directory: &Path, point: &Path, access: Access) -> io::Result<IdMappedMount> {
         let flags =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
         // Fails if a part of the path has become a symbolic link since admission.
-        let directory = codebox_files::open_linkless(directory)?;
+        let directory = codebox_files::open_dir_without_symlinks(directory)?;
         let tree = open_tree(&directory, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
         let mut set = libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         if access == Access::ReadOnly {
@@ -58,7 +58,7 @@ impl Swap {
             let _ = fs::remove_dir(point);
             return Err(error.into());
         }
-        Ok(Mounted { point: point.to_owned() })
+        Ok(IdMappedMount { point: point.to_owned() })
     }
 }
 
@@ -82,25 +82,25 @@ fn set_attributes(tree: &OwnedFd, attributes: &libc::mount_attr) -> io::Result<(
 }
 
 /// A mount of this process, unmounted on drop.
-pub(crate) struct Mounted {
+pub(crate) struct IdMappedMount {
     point: PathBuf,
 }
 
-impl Mounted {
+impl IdMappedMount {
     pub(crate) fn point(&self) -> &Path {
         &self.point
     }
 }
 
-impl Drop for Mounted {
+impl Drop for IdMappedMount {
     fn drop(&mut self) {
-        undo(&self.point);
+        detach_mount(&self.point);
     }
 }
 
 /// Unmounts `point` and removes the empty directory below the mount. Never reads the content, which belongs to the
 /// user.
-pub(crate) fn undo(point: &Path) {
+pub(crate) fn detach_mount(point: &Path) {
     let _ = unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     // Fails if another mount still covers the directory.
     let _ = fs::remove_dir(point);

@@ -6,13 +6,13 @@
 use codebox_core::{GuestError, Language};
 
 /// Most lines of a traceback that are kept.
-const MOST: usize = 200;
+const MAX_TRACEBACK_LINES: usize = 200;
 
 /// Length limit for the name of a missing module, in bytes.
-const LONGEST_MODULE: usize = 256;
+const MAX_MODULE_NAME_SIZE: usize = 256;
 
 /// Reads the last error that a program's interpreter wrote.
-pub(crate) fn read(language: &Language, stderr: &[u8]) -> Option<GuestError> {
+pub(crate) fn parse_error(language: &Language, stderr: &[u8]) -> Option<GuestError> {
     let text = String::from_utf8_lossy(stderr);
     match language {
         Language::Python => python(&text),
@@ -39,7 +39,7 @@ pub(crate) fn missing_module(language: &Language, error: &GuestError) -> Option<
             .filter(|name| !name.starts_with(['.', '/']) && !name.starts_with("file:")),
         Language::Python | Language::Command | Language::Named(_) => None,
     };
-    name.filter(|name| !name.is_empty() && name.len() <= LONGEST_MODULE)
+    name.filter(|name| !name.is_empty() && name.len() <= MAX_MODULE_NAME_SIZE)
 }
 
 fn python(text: &str) -> Option<GuestError> {
@@ -55,9 +55,9 @@ fn python(text: &str) -> Option<GuestError> {
     let end = lines[begin + 1..].iter().position(is_end)? + begin + 1;
     let (name, _) = head(lines[end])?;
     let value = lines[end..].join("\n").get(name.len()..).unwrap_or_default().trim_start_matches(": ").to_owned();
-    let line = lines[begin..end].iter().filter_map(|line| place(line)).next_back();
+    let line = lines[begin..end].iter().filter_map(|line| frame_line(line)).next_back();
     let name = name.rsplit('.').next().unwrap_or(name).to_owned();
-    Some(GuestError { name, value, traceback: kept(&lines[begin..]), line })
+    Some(GuestError { name, value, traceback: last_lines(&lines[begin..]), line })
 }
 
 /// Splits the line of an exception into the name before the colon and the message.
@@ -73,7 +73,7 @@ fn head(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the line number in `  File "x", line 3, in y`.
-fn place(line: &str) -> Option<u32> {
+fn frame_line(line: &str) -> Option<u32> {
     let rest = line.strip_prefix("  File \"")?;
     let (_, rest) = rest.rsplit_once("\", line ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -84,15 +84,15 @@ fn node(text: &str) -> Option<GuestError> {
     // The first line of an error is above the stack, after an empty line or at the start of the text. An error without
     // a stack is a single line.
     let is_head =
-        |line: &&str| name_of(line).is_some_and(|name| name.ends_with("Error") || name.ends_with("Exception"));
+        |line: &&str| error_name(line).is_some_and(|name| name.ends_with("Error") || name.ends_with("Exception"));
     let stack = lines.iter().position(|line| line.starts_with("    at "));
     let above_stack = stack.and_then(|stack| {
         let begin = lines[..stack].iter().rposition(|line| line.trim().is_empty()).map_or(0, |blank| blank + 1);
-        (begin < stack && name_of(lines[begin]).is_some()).then_some(begin)
+        (begin < stack && error_name(lines[begin]).is_some()).then_some(begin)
     });
     let at = above_stack.or_else(|| lines.iter().position(is_head))?;
     let head = lines[at].strip_prefix("Uncaught ").unwrap_or(lines[at]);
-    let name = name_of(head)?;
+    let name = error_name(head)?;
     let value = head.split_once(": ").map_or("", |(_, value)| value);
     // The line in `file:3` above the excerpt that Node shows, otherwise that of the first stack frame outside Node.
     let own = |line: &&&str| !line.contains("node:") && !line.starts_with("    at ");
@@ -102,13 +102,13 @@ fn node(text: &str) -> Option<GuestError> {
     Some(GuestError {
         name: name.to_owned(),
         value: value.trim_end_matches(" {").to_owned(),
-        traceback: kept(&lines[at..]),
+        traceback: last_lines(&lines[at..]),
         line: above.or_else(below),
     })
 }
 
 /// Returns the name at the start of an error's first line: `TypeError: no`, `Error [ERR_X]: no`, `Own`.
-fn name_of(line: &str) -> Option<&str> {
+fn error_name(line: &str) -> Option<&str> {
     let line = line.strip_prefix("Uncaught ").unwrap_or(line);
     let name = line.split([':', ' ']).next()?;
     let is_name = name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$'))
@@ -126,13 +126,13 @@ fn arrow_line(line: &str) -> Option<u32> {
 
 /// Returns the line number in `    at f (file:3:5)`.
 fn stack_line(line: &str) -> Option<u32> {
-    let place = line.trim_end_matches(')');
-    let (rest, _column) = place.rsplit_once(':')?;
+    let frame_line = line.trim_end_matches(')');
+    let (rest, _column) = frame_line.rsplit_once(':')?;
     rest.rsplit_once(':')?.1.parse().ok()
 }
 
-fn kept(lines: &[&str]) -> Vec<String> {
-    let skip = lines.len().saturating_sub(MOST);
+fn last_lines(lines: &[&str]) -> Vec<String> {
+    let skip = lines.len().saturating_sub(MAX_TRACEBACK_LINES);
     lines.iter().skip(skip).map(|line| (*line).to_owned()).collect()
 }
 
@@ -141,9 +141,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_module_that_was_not_found() {
+    fn reads_missing_module() {
         let module = |language: Language, text: &str| {
-            let error = read(&language, text.as_bytes()).expect("an error");
+            let error = parse_error(&language, text.as_bytes()).expect("an error");
             missing_module(&language, &error)
         };
         let python = |last: &str| {
@@ -166,33 +166,36 @@ mod tests {
         assert_eq!(node("Error: Cannot find module './b'"), None);
     }
 
-    fn told(language: Language, text: &str) -> Option<(String, String, Option<u32>)> {
-        read(&language, text.as_bytes()).map(|error| (error.name, error.value, error.line))
+    fn parsed(language: Language, text: &str) -> Option<(String, String, Option<u32>)> {
+        parse_error(&language, text.as_bytes()).map(|error| (error.name, error.value, error.line))
     }
 
     #[test]
-    fn pythons_words_are_read() {
+    fn parses_python_tracebacks() {
         let text = "warning: x\nTraceback (most recent call last):\n  File \"/work/a.py\", line 7, in <module>\n    f()\n  File \"/work/a.py\", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: division by zero\n";
         assert_eq!(
-            told(Language::Python, text),
+            parsed(Language::Python, text),
             Some(("ZeroDivisionError".into(), "division by zero".into(), Some(3)))
         );
         let text = "  File \"/work/a.py\", line 2\n    x = (\n        ^\nSyntaxError: '(' was never closed\n";
-        assert_eq!(told(Language::Python, text), Some(("SyntaxError".into(), "'(' was never closed".into(), Some(2))));
+        assert_eq!(
+            parsed(Language::Python, text),
+            Some(("SyntaxError".into(), "'(' was never closed".into(), Some(2)))
+        );
         let text = "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\njson.decoder.JSONDecodeError: a: b\nmore\n";
-        assert_eq!(told(Language::Python, text), Some(("JSONDecodeError".into(), "a: b\nmore".into(), Some(1))));
-        assert_eq!(told(Language::Python, "just words\n"), None);
+        assert_eq!(parsed(Language::Python, text), Some(("JSONDecodeError".into(), "a: b\nmore".into(), Some(1))));
+        assert_eq!(parsed(Language::Python, "just words\n"), None);
     }
 
     #[test]
-    fn nodes_words_are_read() {
+    fn parses_node_errors() {
         let text = "/work/a.js:2\nthrow new TypeError('no')\n^\n\nTypeError: no\n    at Object.<anonymous> (/work/a.js:2:7)\n\nNode.js v22\n";
-        assert_eq!(told(Language::JavaScript, text), Some(("TypeError".into(), "no".into(), Some(2))));
-        assert_eq!(told(Language::JavaScript, "all is well\n"), None);
+        assert_eq!(parsed(Language::JavaScript, text), Some(("TypeError".into(), "no".into(), Some(2))));
+        assert_eq!(parsed(Language::JavaScript, "all is well\n"), None);
         let text =
             "/work/a.js:4\nthrow new Own('x')\n^\n\nOwn: x\n    at node:internal/f:7:1\n    at g (/work/a.js:4:7)\n";
-        assert_eq!(told(Language::JavaScript, text), Some(("Own".into(), "x".into(), Some(4))));
+        assert_eq!(parsed(Language::JavaScript, text), Some(("Own".into(), "x".into(), Some(4))));
         let text = "node:assert:77\n  throw e\n  ^\n\nAssertionError [ERR_ASSERTION]: x\n    at [eval]:1:18 {\n  code: 'X'\n}\n";
-        assert_eq!(told(Language::JavaScript, text), Some(("AssertionError".into(), "x".into(), Some(1))));
+        assert_eq!(parsed(Language::JavaScript, text), Some(("AssertionError".into(), "x".into(), Some(1))));
     }
 }

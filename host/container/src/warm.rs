@@ -8,38 +8,38 @@
 //! a [pool daemon](keeper) holds the pool: a process of the same user that lends a container by forwarding the
 //! connection to its agent. When a daemon dies, its containers end with it, as those of any owner do.
 
-mod folder;
-mod inherited;
-mod keeper;
+mod cloexec;
 mod lease;
 mod pool;
+mod pool_daemon;
 mod shape;
+mod socket_dir;
 mod wire;
 
 use std::sync::Arc;
 
 use crate::engine::Flavour;
 
-pub(crate) use folder::Folder;
-pub(crate) use inherited::keep_here;
-pub(crate) use keeper::{end_all, keep};
-pub(crate) use lease::{Answer, ask};
+pub(crate) use cloexec::set_cloexec_on_all;
+pub(crate) use lease::{AcquireResult, acquire};
 pub(crate) use pool::Pool;
+pub(crate) use pool_daemon::{run_pool_daemon, stop_daemons};
 pub(crate) use shape::Shape;
-pub(crate) use wire::{Asked, Lease};
+pub(crate) use socket_dir::SocketDir;
+pub(crate) use wire::{Lease, PoolRequest};
 
 /// Returns an identifier of this build of codebox: the version, size and modification time of the program file, which
 /// an update replaces. A container belongs to the build that created it, and no other build may use it.
 pub(crate) fn build() -> String {
-    let told = || {
+    let program_id = || {
         let path = std::env::current_exe().ok()?;
         let meta = std::fs::metadata(path).ok()?;
         let changed = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(format!("{} {} {}", env!("CARGO_PKG_VERSION"), meta.len(), changed.as_nanos()))
     };
     // An unknown build must not equal any other.
-    told().unwrap_or_else(|| format!("unknown {:016x}", rand::random::<u64>()))
+    program_id().unwrap_or_else(|| format!("unknown {:016x}", rand::random::<u64>()))
 }
 
 /// Function that starts a pool daemon for an engine in a separate process, with the text as its standard input.
-pub type StartKeeper = Arc<dyn Fn(Flavour, &str) -> std::io::Result<()> + Send + Sync>;
+pub type StartPoolDaemon = Arc<dyn Fn(Flavour, &str) -> std::io::Result<()> + Send + Sync>;

@@ -12,19 +12,21 @@ use crate::image::ImageName;
 use crate::isolation::Isolation;
 use crate::job::Job;
 use crate::language::Language;
-use crate::limits::{Held, LimitKind, Limits};
+use crate::limits::{EnforcementLevel, LimitKind, Limits};
 use crate::path::GuestPath;
 use crate::report::RunReport;
 
 mod cancel;
 mod error;
+mod features;
 mod io;
-mod powers;
 
-pub use cancel::{CancelToken, Cancelled, OnCancel};
-pub use error::{BackendError, BoxedError, Written};
+pub use cancel::{CallbackGuard, CancelToken, Cancelled};
+pub use error::{BackendError, BoxedError, PartialOutput};
+pub use features::{
+    Diagnosis, Finding, ImageStore, Leftover, LeftoverCollector, Leftovers, LocalImage, Sweep, WarmPool,
+};
 pub use io::{ExecIo, OutputSink, WriteSink};
-pub use powers::{Diagnosis, Finding, ImageStore, Leftover, LeftoverCollector, Leftovers, LocalImage, Sweep, WarmPool};
 
 /// Boxed future that keeps the traits of this crate object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -139,7 +141,7 @@ pub struct Capabilities {
     /// Languages that the backend could run if the configuration allowed their image, each with that image.
     pub forbidden: BTreeMap<Language, ImageName>,
     /// Enforcement level of each limit; a limit that is absent is not enforced.
-    pub limits: BTreeMap<LimitKind, Held>,
+    pub limits: BTreeMap<LimitKind, EnforcementLevel>,
     /// Support for saving and restoring an instance's state.
     pub snapshot: Support,
     /// Support for forking an instance into several.
@@ -157,14 +159,14 @@ pub struct Capabilities {
 impl Capabilities {
     /// Returns the enforcement level of a limit.
     #[must_use]
-    pub fn holds(&self, kind: LimitKind) -> Held {
-        self.limits.get(&kind).copied().unwrap_or(Held::Unsupported)
+    pub fn limit_enforcement(&self, kind: LimitKind) -> EnforcementLevel {
+        self.limits.get(&kind).copied().unwrap_or(EnforcementLevel::Unsupported)
     }
 
     /// Returns the first limit in `required` that is not enforced at all.
     #[must_use]
-    pub fn first_unheld(&self, required: impl IntoIterator<Item = LimitKind>) -> Option<LimitKind> {
-        required.into_iter().find(|kind| self.holds(*kind) == Held::Unsupported)
+    pub fn first_unenforced(&self, required: impl IntoIterator<Item = LimitKind>) -> Option<LimitKind> {
+        required.into_iter().find(|kind| self.limit_enforcement(*kind) == EnforcementLevel::Unsupported)
     }
 }
 
@@ -179,7 +181,7 @@ pub struct Unavailable {
 }
 
 /// Maximum number of warm instances of one kind.
-pub const MOST_WARM: u32 = 16;
+pub const MAX_WARM_INSTANCES: u32 = 16;
 
 /// Requirements on a new instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +197,7 @@ pub struct InstanceSpec {
     /// Required isolation between guest and host.
     pub isolation: Isolation,
     /// Number of instances like this one to keep warm for later runs, on backends that support it; `None` leaves the
-    /// number unchanged. At most [`MOST_WARM`].
+    /// number unchanged. At most [`MAX_WARM_INSTANCES`].
     pub warm: Option<u32>,
     /// Directories that codebox itself shows to the guest, read-only, in addition to the grants.
     pub layers: Vec<Layer>,

@@ -1,5 +1,5 @@
 use crate::limits::{ByteSize, Limit};
-use crate::report::Captured;
+use crate::report::CapturedOutput;
 
 /// Output buffer with a cap: keeps the first and the last half-cap of bytes of a stream, and counts the rest.
 ///
@@ -26,7 +26,7 @@ pub struct CappedSink {
 
 /// Completeness of the kept output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum Completeness {
     /// All output so far.
     All,
     /// A part of the output: the cap is exceeded, and bytes were dropped.
@@ -48,9 +48,9 @@ impl CappedSink {
     }
 
     /// Appends the next bytes of the stream and returns the completeness of the kept output.
-    pub fn push(&mut self, bytes: &[u8]) -> Kept {
-        let room = self.head_cap - self.head.len();
-        let (to_head, rest) = bytes.split_at(bytes.len().min(room));
+    pub fn push(&mut self, bytes: &[u8]) -> Completeness {
+        let remaining = self.head_cap - self.head.len();
+        let (to_head, rest) = bytes.split_at(bytes.len().min(remaining));
         append(&mut self.head, to_head, self.head_cap);
         if !rest.is_empty() {
             self.push_tail(rest);
@@ -60,8 +60,8 @@ impl CappedSink {
 
     /// Returns the completeness of the kept output.
     #[must_use]
-    pub const fn kept(&self) -> Kept {
-        if self.dropped == 0 { Kept::All } else { Kept::Truncated }
+    pub const fn kept(&self) -> Completeness {
+        if self.dropped == 0 { Completeness::All } else { Completeness::Truncated }
     }
 
     /// Returns the number of bytes pushed.
@@ -72,9 +72,9 @@ impl CappedSink {
 
     /// Returns the kept output.
     #[must_use]
-    pub fn finish(mut self) -> Captured {
+    pub fn finish(mut self) -> CapturedOutput {
         self.tail.rotate_left(self.oldest);
-        Captured { head: self.head, tail: self.tail, dropped: self.dropped }
+        CapturedOutput { head: self.head, tail: self.tail, dropped: self.dropped }
     }
 
     fn push_tail(&mut self, bytes: &[u8]) {
@@ -82,16 +82,16 @@ impl CappedSink {
         let skip = bytes.len().saturating_sub(self.tail_cap);
         let (skipped, bytes) = bytes.split_at(skip);
         self.dropped = self.dropped.saturating_add(skipped.len() as u64);
-        let room = self.tail_cap - self.tail.len();
-        let (fresh, over) = bytes.split_at(bytes.len().min(room));
+        let remaining = self.tail_cap - self.tail.len();
+        let (fresh, overflow) = bytes.split_at(bytes.len().min(remaining));
         append(&mut self.tail, fresh, self.tail_cap);
-        self.dropped = self.dropped.saturating_add(over.len() as u64);
+        self.dropped = self.dropped.saturating_add(overflow.len() as u64);
         let until_end = self.tail.len() - self.oldest;
-        let (here, wrapped) = over.split_at(over.len().min(until_end));
+        let (here, wrapped) = overflow.split_at(overflow.len().min(until_end));
         self.tail[self.oldest..][..here.len()].copy_from_slice(here);
         self.tail[..wrapped.len()].copy_from_slice(wrapped);
-        if !over.is_empty() {
-            self.oldest = (self.oldest + over.len()) % self.tail.len();
+        if !overflow.is_empty() {
+            self.oldest = (self.oldest + overflow.len()) % self.tail.len();
         }
     }
 }

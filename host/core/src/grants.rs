@@ -9,7 +9,7 @@ mod net;
 
 pub use dir::{Access, DirGrant, DirGrantSpec, GrantParseError};
 pub use net::{AddressKind, NetGrant, NetRules, Refusal, RefusalReason};
-pub(crate) use net::{authority, shortened};
+pub(crate) use net::{authority, shorten_host};
 
 /// Host resources that the guest may access; none by default.
 ///
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_granted_by_default() {
+    fn grants_nothing_by_default() {
         assert!(Grants::none().is_none());
         assert_eq!(Grants::none(), Grants::default());
     }
 
     #[test]
-    fn names_are_checked() {
+    fn rejects_invalid_names() {
         assert!(EnvName::new("TOKEN").is_ok());
         for bad in ["", "A=B", "A\0"] {
             assert!(EnvName::new(bad).is_err(), "{bad:?}");

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_completed_as_docker_does() {
+    fn completes_names_like_docker() {
         for (text, full) in [
             ("node:22-slim", "docker.io/library/node:22-slim"),
             ("debian", "docker.io/library/debian:latest"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn rejects_invalid_names() {
         let long = "a".repeat(600);
         for text in [
             "",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_name_images_or_where_they_come_from() {
+    fn patterns_match_names_and_prefixes() {
         let allows = |pattern: &str, image: &str| {
             let pattern: ImagePattern = pattern.parse().expect("a pattern");
             pattern.allows(&image.parse().expect("a name"))

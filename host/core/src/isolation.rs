@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn isolation_sets_parse_and_print() {
+    fn parses_and_displays_isolation_sets() {
         assert_eq!("auto".parse(), Ok(IsolationSet::auto()));
         assert_eq!("wasm".parse(), Ok(IsolationSet::only(Isolation::Wasm)));
         let both: IsolationSet = "vm,wasm".parse().expect("two known names");

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_name_themselves_as_python_does() {
+    fn argv0_and_file_name_follow_cpython() {
         let job = Job::python("print(1)");
         assert_eq!((job.source.argv0(), job.source.file_name()), ("-c", "<string>"));
         let stdin = Source::Stdin(String::new());

@@ -33,7 +33,7 @@ impl Language {
 
     /// Returns the language whose runtime runs this one: JavaScript for TypeScript, and otherwise the language itself.
     #[must_use]
-    pub fn run_as(&self) -> &Self {
+    pub fn runtime_language(&self) -> &Self {
         match self {
             Self::TypeScript => &Self::JavaScript,
             other => other,
@@ -42,7 +42,7 @@ impl Language {
 
     /// Returns the language of a file name extension.
     #[must_use]
-    pub fn of_extension(extension: &str) -> Option<Self> {
+    pub fn from_extension(extension: &str) -> Option<Self> {
         match extension {
             "py" | "pyw" => Some(Self::Python),
             "js" | "mjs" | "cjs" => Some(Self::JavaScript),
@@ -76,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_parse() {
+    fn parses_languages() {
         assert_eq!("py".parse(), Ok(Language::Python));
-        assert_eq!(Language::of_extension("mjs"), Some(Language::JavaScript));
+        assert_eq!(Language::from_extension("mjs"), Some(Language::JavaScript));
         assert!(matches!("ruby".parse(), Ok(Language::Named(_))));
         assert!("Ruby!".parse::<Language>().is_err());
     }

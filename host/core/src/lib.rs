@@ -12,7 +12,7 @@
 
 mod backend;
 mod capped;
-mod causes;
+mod error_chain;
 mod grants;
 mod image;
 mod isolation;
@@ -28,12 +28,13 @@ mod runner_error;
 pub mod wire;
 
 pub use backend::{
-    Backend, BackendError, BackendId, BoxFuture, BoxedError, CancelToken, Cancelled, Capabilities, Diagnosis, ExecIo,
-    Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage, MOST_WARM,
-    OnCancel, OutputSink, PYTHON_PACKAGES, Support, Sweep, Unavailable, WarmPool, WriteSink, Written,
+    Backend, BackendError, BackendId, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities,
+    Diagnosis, ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers,
+    LocalImage, MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Support, Sweep, Unavailable, WarmPool,
+    WriteSink,
 };
-pub use capped::{CappedSink, Kept};
-pub use causes::with_causes;
+pub use capped::{CappedSink, Completeness};
+pub use error_chain::format_error_chain;
 pub use grants::{
     Access, AddressKind, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal,
     RefusalReason, ToolName,
@@ -43,16 +44,16 @@ pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};
 pub use language::Language;
 pub use limits::{
-    ByteSize, Enforcement, Held, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits, SandboxLayer,
-    parse_count, parse_duration, parse_size,
+    ByteSize, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits,
+    SandboxLayer, parse_count, parse_duration, parse_size,
 };
 pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
 pub use path::{GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use progress::{Progress, Silent};
 pub use report::{
-    Captured, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, GuestError, MimeBundle, Missing,
-    NeedsEscalation, NetAttempt, NetUse, NetVerdict, OutFile, Provenance, Rendered, ResultRole, RunReport, SkippedFile,
-    Usage,
+    CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, GuestError, JsonBytes,
+    MimeBundle, Missing, NeedsEscalation, NetAttempt, NetUse, NetVerdict, OutFile, Provenance, ResultRole, RunReport,
+    SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;

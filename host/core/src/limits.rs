@@ -7,7 +7,7 @@ mod overrides;
 mod parse;
 mod size;
 
-pub use enforcement::{Enforcement, Held, LayerState, SandboxLayer};
+pub use enforcement::{Enforcement, EnforcementLevel, LayerState, SandboxLayer};
 pub use kind::LimitKind;
 pub use overrides::LimitOverrides;
 pub use parse::{LimitParseError, parse_count, parse_duration, parse_size};
@@ -137,7 +137,7 @@ impl Limits {
 
     /// Returns true if the limit of this kind is the same in both.
     #[must_use]
-    pub fn agrees(&self, other: &Self, kind: LimitKind) -> bool {
+    pub fn has_equal_limit(&self, other: &Self, kind: LimitKind) -> bool {
         match kind {
             LimitKind::Wall => self.wall == other.wall,
             LimitKind::Cpu => self.cpu == other.cpu,
@@ -177,22 +177,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_the_documented_ones() {
+    fn defaults_match_documentation() {
         let limits = Limits::default();
         assert_eq!(limits.wall, Limit::At(Duration::from_secs(60)));
         assert_eq!(limits.memory.at().map(ByteSize::get), Some(1 << 30));
         assert_eq!(limits.output.at().map(ByteSize::get), Some(16 << 20));
-        let free = LimitKind::ALL.into_iter().filter(|kind| !limits.is_limited(*kind));
-        assert_eq!(free.collect::<Vec<_>>(), [LimitKind::Cpu, LimitKind::Fuel]);
+        let unset = LimitKind::ALL.into_iter().filter(|kind| !limits.is_limited(*kind));
+        assert_eq!(unset.collect::<Vec<_>>(), [LimitKind::Cpu, LimitKind::Fuel]);
     }
 
     #[test]
-    fn the_lower_limit_wins_each_by_itself() {
-        let asked = Limits { memory: Limit::Unlimited, ..Limits::default() };
+    fn min_takes_lower_value_of_each_limit() {
+        let requested = Limits { memory: Limit::Unlimited, ..Limits::default() };
         let ceiling = Limits { wall: Limit::At(Duration::from_secs(5)), ..Limits::default() };
-        let both = asked.min(ceiling);
+        let both = requested.min(ceiling);
         assert_eq!(both.wall, ceiling.wall);
         assert_eq!(both.memory, ceiling.memory);
-        assert_eq!(Limits::unlimited().min(asked), asked);
+        assert_eq!(Limits::unlimited().min(requested), requested);
     }
 }

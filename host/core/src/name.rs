@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_a_path_could_read_into_a_name() {
+    fn rejects_names_unsafe_in_paths() {
         for bad in ["", ".", "..", "a/b", "A", "1a", "-a", "a b", "a\0", "é"] {
             assert!(RuntimeName::new(bad).is_err(), "{bad:?}");
         }

@@ -43,7 +43,7 @@ impl fmt::Display for TrapKind {
             Self::StackOverflow => "stack overflow",
             Self::Unreachable => "unreachable code reached",
             Self::OutOfBounds => "access out of bounds",
-            Self::Other(words) => words,
+            Self::Other(detail) => detail,
         })
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_follow_the_table() {
+    fn exit_statuses_match_table() {
         for (outcome, status) in [
             (Outcome::Exited(0), 0),
             (Outcome::Exited(3), 3),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_has_one_status_however_it_is_told() {
+    fn limit_status_matches_result_kind() {
         for kind in LimitKind::ALL {
             let outcome = Outcome::LimitHit(kind);
             assert_eq!(outcome.result_kind().failure_status(), exit_status(&outcome), "{kind}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_exit_zero_is_ok() {
+    fn only_exit_status_zero_is_ok() {
         assert_eq!(Outcome::Exited(0).result_kind(), ResultKind::Ok);
         // The parent of a native process would also see status 0.
         assert_eq!(Outcome::Exited(256).result_kind(), ResultKind::Ok);

@@ -21,5 +21,8 @@ pub use host::{HostPath, Style};
 pub use json::{Direction, MapJsonError, MaxDepth};
 pub use kind::{MappedPath, PathError};
 pub use map::{Mount, NotMapped, PathMap, PathMapError};
-pub use overlap::{ForbiddenGrant, OverlapError, Protected, Reach, forbidden_grant, forbidden_grant_among, settle};
+pub use overlap::{
+    ForbiddenGrant, OverlapError, ProtectedDir, ProtectionScope, forbidden_grant, forbidden_grant_among,
+    resolve_overlaps,
+};
 pub use vm::VmPath;

@@ -10,7 +10,7 @@ mod files;
 mod network;
 mod provenance;
 
-pub use captured::{Captured, Rendered};
+pub use captured::{CapturedOutput, JsonBytes};
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
 pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use provenance::{EscalatedFrom, Provenance, Usage};
@@ -26,9 +26,9 @@ pub struct RunReport {
     /// Outcome of the run.
     pub outcome: Outcome,
     /// Standard output of the guest.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// Standard error of the guest.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// Rich results, in the order in which they were shown.
     pub results: Vec<MimeBundle>,
     /// Exception or error that ended the guest, if the language has exceptions.
@@ -62,8 +62,8 @@ impl RunReport {
         Self {
             id: None,
             outcome,
-            stdout: Captured::default(),
-            stderr: Captured::default(),
+            stdout: CapturedOutput::default(),
+            stderr: CapturedOutput::default(),
             results: Vec::new(),
             error: None,
             files: FileChanges::default(),
@@ -142,7 +142,7 @@ impl GuestError {
 
     /// Returns true if the error means that a command could not be started, so that no program ran.
     #[must_use]
-    pub fn is_not_started(&self) -> bool {
+    pub fn is_start_failure(&self) -> bool {
         [Self::NOT_FOUND, Self::NOT_STARTED].contains(&self.name.as_str())
     }
 }

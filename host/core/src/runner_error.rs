@@ -2,8 +2,8 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use crate::backend::{BackendError, Written};
-use crate::causes::with_causes;
+use crate::backend::{BackendError, PartialOutput};
+use crate::error_chain::format_error_chain;
 use crate::outcome::ResultKind;
 use crate::wire;
 
@@ -17,20 +17,20 @@ pub struct RunnerError {
     message: String,
     fix: Option<String>,
     /// Output of the program, if it had started.
-    written: Option<Box<Written>>,
+    partial_output: Option<Box<PartialOutput>>,
 }
 
 impl RunnerError {
     /// Creates an error without a remedy.
     #[must_use]
     pub fn new(kind: ResultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), fix: None, written: None }
+        Self { kind, message: message.into(), fix: None, partial_output: None }
     }
 
     /// Creates an error from `error` and its sources.
     #[must_use]
     pub fn of(kind: ResultKind, error: &(dyn Error + 'static)) -> Self {
-        Self::new(kind, with_causes(error))
+        Self::new(kind, format_error_chain(error))
     }
 
     /// Sets the remedy.
@@ -68,8 +68,8 @@ impl RunnerError {
     #[must_use]
     pub fn to_wire(&self) -> wire::v1::ErrorReport {
         let report = wire::v1::ErrorReport::new(self.kind, self.message.clone(), self.fix.clone());
-        match &self.written {
-            Some(written) => report.with_written(written),
+        match &self.partial_output {
+            Some(partial_output) => report.with_written(partial_output),
             None => report,
         }
     }
@@ -92,7 +92,7 @@ impl From<Infallible> for RunnerError {
 impl From<BackendError> for RunnerError {
     fn from(error: BackendError) -> Self {
         let converted = Self::of(error.kind(), &error).with_fix(error.fix().unwrap_or_default());
-        Self { written: error.written().cloned().map(Box::new), ..converted }
+        Self { partial_output: error.partial_output().cloned().map(Box::new), ..converted }
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_join_the_line_once() {
+    fn joins_causes_once() {
         let error = BackendError::io("read the image", io::Error::other("disk on fire"));
         let error = RunnerError::from(error);
         assert_eq!(error.message(), "cannot read the image: disk on fire");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_fix_is_no_fix() {
+    fn ignores_empty_fix() {
         let error = RunnerError::new(ResultKind::Denied, "x").with_fix("");
         assert_eq!((error.fix(), error.exit_status()), (None, 126));
     }

@@ -16,18 +16,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
-mod ask;
+mod client;
 mod serve;
 
-pub use ask::Broker;
+pub use client::BrokerClient;
 pub use serve::serve;
 
 /// The largest message in bytes. The first message contains all rules, which may be many.
-const MOST: usize = 128 << 10;
+const MAX_MESSAGE_SIZE: usize = 128 << 10;
 
 /// The first message to a broker: the hosts to which it may connect.
 #[derive(Serialize, Deserialize)]
-struct Terms {
+struct BrokerConfig {
     grants: Vec<String>,
     /// The largest number of connections that the broker makes.
     connections: Option<u64>,
@@ -35,7 +35,7 @@ struct Terms {
 
 /// A request for a connection.
 #[derive(Serialize, Deserialize)]
-struct Wanted {
+struct ConnectRequest {
     id: u64,
     host: String,
     port: u16,
@@ -43,30 +43,30 @@ struct Wanted {
 
 /// The answer to a request. The descriptor of an established connection is attached to the message.
 #[derive(Serialize, Deserialize)]
-struct Answer {
+struct ConnectReply {
     id: u64,
-    found: Found,
+    found: ConnectOutcome,
 }
 
 #[derive(Serialize, Deserialize)]
-enum Found {
+enum ConnectOutcome {
     Connected(IpAddr),
     /// The grants refuse the name, or this address to which the name resolved.
     Refused(Option<IpAddr>),
-    Failed(Failure),
+    Failed(WireError),
 }
 
 /// An I/O error in the form in which it is sent over the line.
 #[derive(Serialize, Deserialize)]
-struct Failure {
+struct WireError {
     os: Option<i32>,
-    kind: FailureKind,
+    kind: WireErrorKind,
     text: String,
 }
 
 /// The kinds of errors without an OS error code.
 #[derive(Serialize, Deserialize)]
-enum FailureKind {
+enum WireErrorKind {
     /// The name does not resolve.
     NotFound,
     /// The connection timed out.
@@ -74,25 +74,25 @@ enum FailureKind {
     Other,
 }
 
-impl From<&io::Error> for Failure {
+impl From<&io::Error> for WireError {
     fn from(error: &io::Error) -> Self {
         let kind = match error.kind() {
-            io::ErrorKind::NotFound => FailureKind::NotFound,
-            io::ErrorKind::TimedOut => FailureKind::TimedOut,
-            _ => FailureKind::Other,
+            io::ErrorKind::NotFound => WireErrorKind::NotFound,
+            io::ErrorKind::TimedOut => WireErrorKind::TimedOut,
+            _ => WireErrorKind::Other,
         };
         Self { os: error.raw_os_error(), kind, text: error.to_string() }
     }
 }
 
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
-        let Failure { os, kind, text } = failure;
+impl From<WireError> for io::Error {
+    fn from(failure: WireError) -> Self {
+        let WireError { os, kind, text } = failure;
         match (os, kind) {
             (Some(number), _) => Self::from_raw_os_error(number),
-            (None, FailureKind::NotFound) => Self::new(io::ErrorKind::NotFound, text),
-            (None, FailureKind::TimedOut) => Self::new(io::ErrorKind::TimedOut, text),
-            (None, FailureKind::Other) => Self::other(text),
+            (None, WireErrorKind::NotFound) => Self::new(io::ErrorKind::NotFound, text),
+            (None, WireErrorKind::TimedOut) => Self::new(io::ErrorKind::TimedOut, text),
+            (None, WireErrorKind::Other) => Self::other(text),
         }
     }
 }
@@ -101,12 +101,12 @@ impl From<Failure> for io::Error {
 ///
 /// # Errors
 /// The system's error if it has no more sockets.
-pub fn line() -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-impl Terms {
+impl BrokerConfig {
     fn of(rules: &NetRules, connections: Option<u64>) -> Self {
         Self { grants: rules.0.iter().map(ToString::to_string).collect(), connections }
     }
@@ -122,11 +122,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_error_is_passes_over_the_line() {
+    fn errors_round_trip_over_the_channel() {
         for kind in [io::ErrorKind::NotFound, io::ErrorKind::TimedOut, io::ErrorKind::Other] {
-            let told = serde_json::to_vec(&Failure::from(&io::Error::new(kind, "why"))).expect("it is plain");
-            let heard = io::Error::from(serde_json::from_slice::<Failure>(&told).expect("it is whole"));
-            assert_eq!((heard.kind(), heard.to_string()), (kind, "why".to_owned()));
+            let encoded = serde_json::to_vec(&WireError::from(&io::Error::new(kind, "why"))).expect("it is plain");
+            let decoded = io::Error::from(serde_json::from_slice::<WireError>(&encoded).expect("it is whole"));
+            assert_eq!((decoded.kind(), decoded.to_string()), (kind, "why".to_owned()));
         }
     }
 }

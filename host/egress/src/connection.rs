@@ -11,9 +11,9 @@ use codebox_core::{BoxFuture, LimitKind, NetVerdict, RefusalReason};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use crate::egress::late;
+use crate::egress::timeout_error;
 use crate::error::EgressError;
-use crate::ledger::{Entry, Way};
+use crate::ledger::{Direction, Entry};
 use crate::roots::TlsRoots;
 use crate::stream::Stream;
 use crate::tls::{TlsConnection, TlsOffer};
@@ -23,16 +23,16 @@ pub struct Connection {
     stream: Stream,
     address: IpAddr,
     entry: Entry,
-    patience: Duration,
+    time_limit: Duration,
     /// Completes when any connection reaches a limit, which wakes the tasks that wait for this one.
-    over: BoxFuture<'static, LimitKind>,
+    limit_reached: BoxFuture<'static, LimitKind>,
     /// If true, dropping the connection resets it, so that the host sees an abort instead of an orderly end.
-    resets: Arc<AtomicBool>,
+    reset_on_drop: Arc<AtomicBool>,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.resets.load(Ordering::Relaxed) {
+        if self.reset_on_drop.load(Ordering::Relaxed) {
             // A reset has no effect if the other side has already closed the connection.
             self.stream.reset_on_close();
         }
@@ -46,9 +46,9 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
-        let over = Box::pin(entry.until_over());
-        Self { stream, address, entry, patience, over, resets: Arc::default() }
+    pub(crate) fn new(stream: Stream, address: IpAddr, entry: Entry, time_limit: Duration) -> Self {
+        let limit_reached = Box::pin(entry.limit_reached());
+        Self { stream, address, entry, time_limit, limit_reached, reset_on_drop: Arc::default() }
     }
 
     /// Returns the address of the other side.
@@ -58,20 +58,20 @@ impl Connection {
     }
 
     /// Returns the flag that makes a drop reset the connection. The flag is initially false.
-    pub(crate) fn resets(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.resets)
+    pub(crate) fn reset_on_drop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.reset_on_drop)
     }
 
-    /// Polls for incoming data for at most `patience` without sleeping. This saves the cost of a wake-up for callers
+    /// Polls for incoming data for at most `time_limit` without sleeping. This saves the cost of a wake-up for callers
     /// that have no other work.
-    pub fn look_out(&self, patience: Duration) {
-        self.stream.look_out(patience);
+    pub fn busy_poll(&self, time_limit: Duration) {
+        self.stream.busy_poll(time_limit);
     }
 
     /// Completes once more bytes can be written or the connection has failed.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.stream.poll_writable(cx);
-        Self::or_over(&mut self.over, polled, cx).map(drop)
+        Self::or_limit_reached(&mut self.limit_reached, polled, cx).map(drop)
     }
 
     /// Establishes TLS with `server_name` over the connection, with the parameters of `offer`.
@@ -84,35 +84,35 @@ impl Connection {
         roots: &TlsRoots,
         offer: &TlsOffer<'_>,
     ) -> Result<TlsConnection, EgressError> {
-        let (entry, patience) = (self.entry.clone(), self.patience);
-        let shaken = timeout(patience, TlsConnection::shake(self, server_name, roots, offer));
-        shaken.await.unwrap_or_else(|_late| Err(late(patience))).map_err(|source| {
+        let (entry, time_limit) = (self.entry.clone(), self.time_limit);
+        let handshake = timeout(time_limit, TlsConnection::handshake(self, server_name, roots, offer));
+        handshake.await.unwrap_or_else(|_late| Err(timeout_error(time_limit))).map_err(|source| {
             entry.verdict(NetVerdict::Failed(format!("TLS: {source}")), None);
             EgressError::Tls { host: server_name.to_owned(), source }
         })
     }
 
     /// Returns the polled result, or an error if the result is pending and a limit was reached.
-    fn or_over<T>(
-        over: &mut BoxFuture<'static, LimitKind>,
+    fn or_limit_reached<T>(
+        limit_reached: &mut BoxFuture<'static, LimitKind>,
         polled: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         match (polled, cx) {
-            (Poll::Pending, cx) => over.as_mut().poll(cx).map(|kind| Err(Self::cut(kind))),
+            (Poll::Pending, cx) => limit_reached.as_mut().poll(cx).map(|kind| Err(Self::limit_error(kind))),
             (ready, _) => ready,
         }
     }
 
-    fn cut(kind: LimitKind) -> io::Error {
+    fn limit_error(kind: LimitKind) -> io::Error {
         io::Error::new(io::ErrorKind::ConnectionAborted, RefusalReason::Limit(kind).to_string())
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, entry, over, .. } = self.get_mut();
-        let polled = entry.transfer(Way::In, |left| {
+        let Self { stream, entry, limit_reached, .. } = self.get_mut();
+        let polled = entry.transfer(Direction::In, |left| {
             if left == 0 {
                 return (0, None);
             }
@@ -121,9 +121,9 @@ impl AsyncRead for Connection {
             let read = part.filled().len();
             (read, Some((polled, read)))
         });
-        match polled.map_err(Self::cut)? {
+        match polled.map_err(Self::limit_error)? {
             Some((polled, read)) => {
-                ready!(Self::or_over(over, polled, cx))?;
+                ready!(Self::or_limit_reached(limit_reached, polled, cx))?;
                 buf.advance(read);
                 Poll::Ready(Ok(()))
             }
@@ -133,8 +133,8 @@ impl AsyncRead for Connection {
                 if ready!(stream.poll_peek(cx, &mut one))? == 0 {
                     return Poll::Ready(Ok(()));
                 }
-                entry.overrun();
-                Poll::Ready(Err(Self::cut(LimitKind::NetBytes)))
+                entry.end_transfers();
+                Poll::Ready(Err(Self::limit_error(LimitKind::NetBytes)))
             }
         }
     }
@@ -142,11 +142,11 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { stream, entry, over, .. } = self.get_mut();
+        let Self { stream, entry, limit_reached, .. } = self.get_mut();
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let polled = entry.transfer(Way::Out, |left| {
+        let polled = entry.transfer(Direction::Out, |left| {
             if left == 0 {
                 return (0, None);
             }
@@ -154,11 +154,11 @@ impl AsyncWrite for Connection {
             let moved = if let Poll::Ready(Ok(moved)) = &polled { *moved } else { 0 };
             (moved, Some(polled))
         });
-        match polled.map_err(Self::cut)? {
-            Some(polled) => Self::or_over(over, polled, cx),
+        match polled.map_err(Self::limit_error)? {
+            Some(polled) => Self::or_limit_reached(limit_reached, polled, cx),
             None => {
-                entry.overrun();
-                Poll::Ready(Err(Self::cut(LimitKind::NetBytes)))
+                entry.end_transfers();
+                Poll::Ready(Err(Self::limit_error(LimitKind::NetBytes)))
             }
         }
     }

@@ -13,17 +13,17 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 /// The largest number of addresses of a name that are tried.
-const MOST_ADDRESSES: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
 /// The time in which one of several addresses must answer.
-const ONE_ADDRESS: Duration = Duration::from_secs(3);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The limit on concurrent lookups. Each lookup occupies a thread until the system's resolver returns.
-static LOOKUPS: Semaphore = Semaphore::const_new(16);
+static LOOKUP_PERMITS: Semaphore = Semaphore::const_new(16);
 
 /// A connection and the address that it leads to.
 #[derive(Debug)]
-pub struct Dialed {
+pub struct DialedStream {
     /// The connection.
     pub stream: TcpStream,
     /// The checked address.
@@ -43,8 +43,8 @@ pub enum DialError {
 
 /// A service that connects on behalf of a caller that cannot.
 pub trait Dial: Send + Sync {
-    /// Resolves `host`, checks its addresses and connects to one of them, as [`direct`] does.
-    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Dialed, DialError>>;
+    /// Resolves `host`, checks its addresses and connects to one of them, as [`dial_direct`] does.
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<DialedStream, DialError>>;
 }
 
 /// The means of connecting.
@@ -72,37 +72,37 @@ impl fmt::Debug for Dialer {
 ///
 /// # Errors
 /// An error if the name or all its addresses are refused, if it has no addresses, or if none of them answers.
-pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, DialError> {
+pub async fn dial_direct(rules: &NetRules, host: &str, port: u16) -> Result<DialedStream, DialError> {
     rules.name(host, port)?;
     let found = match host.parse::<IpAddr>() {
         Ok(address) => vec![address],
         // The final dot is removed, because the hosts file has names without it.
-        Err(_) => look_up(host.strip_suffix('.').unwrap_or(host).to_owned(), port).await?,
+        Err(_) => resolve(host.strip_suffix('.').unwrap_or(host).to_owned(), port).await?,
     };
     let mut refused = None;
     let mut granted = Vec::new();
     for address in found {
-        let own = || match rules.opens(address, port) || !is_own(address) {
+        let check_local = || match rules.allows_address(address, port) || !is_local_address(address) {
             true => Ok(()),
-            false => Err(Refusal::new(RefusalReason::Address(AddressKind::Own), host, port, Some(address))),
+            false => Err(Refusal::new(RefusalReason::Address(AddressKind::ThisMachine), host, port, Some(address))),
         };
-        match rules.address(host, address, port).and_then(|()| own()) {
+        match rules.address(host, address, port).and_then(|()| check_local()) {
             Ok(()) => granted.push(address),
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
     }
-    granted.truncate(MOST_ADDRESSES);
-    let patience = if granted.len() > 1 { ONE_ADDRESS } else { Duration::MAX };
+    granted.truncate(MAX_ADDRESSES);
+    let time_limit = if granted.len() > 1 { ADDRESS_TIMEOUT } else { Duration::MAX };
     let mut failed = None;
     for address in granted {
-        match timeout(patience, connect(SocketAddr::new(address, port))).await {
+        match timeout(time_limit, connect(SocketAddr::new(address, port))).await {
             Ok(Ok(stream)) => {
                 // Small requests are sent without delay.
                 let _ = stream.set_nodelay(true);
-                return Ok(Dialed { stream, address });
+                return Ok(DialedStream { stream, address });
             }
             Ok(Err(error)) => failed = Some(error),
-            Err(_late) => failed = Some(crate::egress::late(ONE_ADDRESS)),
+            Err(_late) => failed = Some(crate::egress::timeout_error(ADDRESS_TIMEOUT)),
         }
     }
     Err(match (failed, refused) {
@@ -114,7 +114,7 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
 
 /// Returns true if an address other than loopback belongs to this machine. Services on such an address may not be meant
 /// for programs on this machine.
-fn is_own(address: IpAddr) -> bool {
+fn is_local_address(address: IpAddr) -> bool {
     // A system binds sockets only to its own addresses.
     !address.is_loopback() && UdpSocket::bind((address, 0)).is_ok()
 }
@@ -151,8 +151,8 @@ async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Calls the system's resolver on a detached thread.
-async fn look_up(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
-    let permit = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+async fn resolve(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
+    let permit = LOOKUP_PERMITS.acquire().await.map_err(io::Error::other)?;
     let (sender, receiver) = oneshot::channel();
     thread::Builder::new().name("look-up".to_owned()).spawn(move || {
         let found = (host.as_str(), port).to_socket_addrs();

@@ -6,7 +6,7 @@ use codebox_core::{LimitKind, Limits, NetAttempt, NetRules, NetUse, NetVerdict, 
 use tokio::time::timeout;
 
 use crate::connection::Connection;
-use crate::dial::{DialError, Dialed, Dialer, direct};
+use crate::dial::{DialError, DialedStream, Dialer, dial_direct};
 use crate::error::EgressError;
 use crate::ledger::{Entry, Ledger};
 use crate::roots::TlsRoots;
@@ -14,7 +14,7 @@ use crate::stream::Stream;
 use crate::tls::{TlsConnection, TlsOffer};
 
 /// The time limit for resolving and connecting together.
-pub const CONNECT_TIME: Duration = Duration::from_secs(10);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The network limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl EgressLimits {
         Self {
             bytes: limits.net_bytes.at().map(|size| size.get()),
             connections: limits.net_connections.at().map(u64::from),
-            connect: CONNECT_TIME,
+            connect: CONNECT_TIMEOUT,
         }
     }
 }
@@ -75,16 +75,18 @@ impl Egress {
     pub async fn connect(&self, host: &str, port: u16) -> Result<Connection, EgressError> {
         let Shared { rules, connect, dialer, ledger, roots: _ } = &*self.0;
         let refused = |refusal: Refusal, address| {
-            ledger.list(NetAttempt::new(host, port, address, NetVerdict::Refused(refusal.reason)));
+            ledger.record(NetAttempt::new(host, port, address, NetVerdict::Refused(refusal.reason)));
             EgressError::Refused(refusal)
         };
         rules.name(host, port).map_err(|refusal| refused(refusal, None))?;
-        ledger.claim().map_err(|kind| refused(Refusal::new(RefusalReason::Limit(kind), host, port, None), None))?;
+        ledger
+            .claim_connection()
+            .map_err(|kind| refused(Refusal::new(RefusalReason::Limit(kind), host, port, None), None))?;
         let entry = ledger.begin(NetAttempt::new(host, port, None, NetVerdict::Failed("cancelled".to_owned())));
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         let dialed = timeout(*connect, async {
             match dialer {
-                Dialer::Direct => direct(rules, bare, port).await,
+                Dialer::Direct => dial_direct(rules, bare, port).await,
                 Dialer::Other(other) => other.dial(bare, port).await,
             }
         });
@@ -97,11 +99,11 @@ impl Egress {
             entry.verdict(NetVerdict::Refused(refusal.reason), address);
             EgressError::Refused(refusal)
         };
-        let Dialed { stream, address } = match dialed.await {
+        let DialedStream { stream, address } = match dialed.await {
             Ok(Ok(dialed)) => dialed,
             Ok(Err(DialError::Refused(refusal))) => return Err(refused(refusal)),
             Ok(Err(DialError::Failed(error))) => return Err(failed(error)),
-            Err(_late) => return Err(failed(late(*connect))),
+            Err(_late) => return Err(failed(timeout_error(*connect))),
         };
         // The dialer is trusted only to report the connected address, which is checked again here.
         rules.address(bare, address, port).map_err(refused)?;
@@ -141,16 +143,16 @@ impl Egress {
 
     /// Returns the limit that was reached, if any. No more bytes are transferred after that.
     #[must_use]
-    pub fn over(&self) -> Option<LimitKind> {
-        self.0.ledger.over()
+    pub fn reached_limit(&self) -> Option<LimitKind> {
+        self.0.ledger.reached_limit()
     }
 
     /// Waits until a limit is reached.
-    pub async fn until_over(&self) -> LimitKind {
-        self.0.ledger.until_over().await
+    pub async fn limit_reached(&self) -> LimitKind {
+        self.0.ledger.limit_reached().await
     }
 }
 
-pub(crate) fn late(time: Duration) -> std::io::Error {
+pub(crate) fn timeout_error(time: Duration) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::TimedOut, format!("timed out after {} s", time.as_secs_f32()))
 }

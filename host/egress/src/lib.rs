@@ -28,10 +28,10 @@ mod stream;
 mod tls;
 
 pub use connection::Connection;
-pub use dial::{Dial, DialError, Dialed, Dialer, direct};
-pub use egress::{CONNECT_TIME, Egress, EgressLimits};
+pub use dial::{Dial, DialError, DialedStream, Dialer, dial_direct};
+pub use egress::{CONNECT_TIMEOUT, Egress, EgressLimits};
 pub use error::EgressError;
-pub use machine::{TlsMachine, Turned};
+pub use machine::{TlsMachine, TlsOutput};
 pub use relay::relay;
 pub use roots::{RootsError, TlsRoots};
 pub use tls::{TlsConnection, TlsFacts, TlsOffer, TlsVersions};

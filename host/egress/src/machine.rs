@@ -5,7 +5,7 @@ use tokio_rustls::rustls::ClientConnection;
 
 use crate::error::EgressError;
 use crate::roots::TlsRoots;
-use crate::tls::{TlsFacts, TlsOffer, terms};
+use crate::tls::{TlsFacts, TlsOffer, client_config};
 
 /// The client side of TLS without a transport: it encrypts outgoing data and decrypts incoming records.
 ///
@@ -14,20 +14,20 @@ use crate::tls::{TlsFacts, TlsOffer, terms};
 pub struct TlsMachine {
     name: String,
     connection: ClientConnection,
-    is_agreed: bool,
+    is_negotiated: bool,
 }
 
 /// The result of one turn.
 #[derive(Debug, Default)]
-pub struct Turned {
+pub struct TlsOutput {
     /// The decrypted data from the other side.
-    pub heard: Vec<u8>,
+    pub plaintext: Vec<u8>,
     /// The encrypted records to send to the other side.
-    pub sealed: Vec<u8>,
+    pub ciphertext: Vec<u8>,
     /// The negotiated parameters, in the turn that completed the handshake.
-    pub agreed: Option<TlsFacts>,
+    pub negotiated: Option<TlsFacts>,
     /// True if the other side has closed its direction.
-    pub has_ended: bool,
+    pub peer_closed: bool,
 }
 
 impl fmt::Debug for TlsMachine {
@@ -43,26 +43,26 @@ impl TlsMachine {
     /// # Errors
     /// An error if the name is invalid.
     pub fn new(server_name: &str, roots: &TlsRoots, offer: &TlsOffer<'_>) -> Result<Self, EgressError> {
-        let made = terms(server_name, roots, offer)
+        let made = client_config(server_name, roots, offer)
             .and_then(|(server, config)| ClientConnection::new(config, server).map_err(io::Error::other));
         match made {
-            Ok(connection) => Ok(Self { name: server_name.to_owned(), connection, is_agreed: false }),
+            Ok(connection) => Ok(Self { name: server_name.to_owned(), connection, is_negotiated: false }),
             Err(source) => Err(EgressError::Tls { host: server_name.to_owned(), source }),
         }
     }
 
-    /// Decrypts the records `came` from the other side, and encrypts the data `said` to it. Data requires a completed
+    /// Decrypts the records `ciphertext` from the other side, and encrypts the data `plaintext` to it. Data requires a completed
     /// handshake.
     ///
     /// # Errors
     /// An error if the other side cannot be authenticated or violates the protocol. All later calls fail as well. Data
     /// that was received before the error is returned first.
-    pub fn turn(&mut self, said: &[u8], came: &[u8]) -> Result<Turned, EgressError> {
-        let mut turned = Turned::default();
-        self.open(came, &mut turned)
-            .and_then(|()| self.seal(said, &mut turned))
+    pub fn process(&mut self, plaintext: &[u8], ciphertext: &[u8]) -> Result<TlsOutput, EgressError> {
+        let mut output = TlsOutput::default();
+        self.decrypt(ciphertext, &mut output)
+            .and_then(|()| self.encrypt(plaintext, &mut output))
             .map_err(|source| EgressError::Tls { host: self.name.clone(), source })?;
-        Ok(turned)
+        Ok(output)
     }
 
     /// Closes the outgoing direction. The next turn returns the closing alert.
@@ -70,46 +70,46 @@ impl TlsMachine {
         self.connection.send_close_notify();
     }
 
-    fn open(&mut self, mut came: &[u8], turned: &mut Turned) -> io::Result<()> {
+    fn decrypt(&mut self, mut ciphertext: &[u8], output: &mut TlsOutput) -> io::Result<()> {
         loop {
             // Records after the other side's closing alert are ignored.
-            if !came.is_empty() && self.connection.read_tls(&mut came)? == 0 {
-                came = &[];
+            if !ciphertext.is_empty() && self.connection.read_tls(&mut ciphertext)? == 0 {
+                ciphertext = &[];
             }
-            let opened = self.connection.process_new_packets();
-            match self.connection.reader().read_to_end(&mut turned.heard) {
+            let processed = self.connection.process_new_packets();
+            match self.connection.reader().read_to_end(&mut output.plaintext) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }
-            match opened {
-                Ok(state) => turned.has_ended = state.peer_has_closed(),
-                Err(_) if !turned.heard.is_empty() => break,
+            match processed {
+                Ok(state) => output.peer_closed = state.peer_has_closed(),
+                Err(_) if !output.plaintext.is_empty() => break,
                 Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
             }
-            if came.is_empty() {
+            if ciphertext.is_empty() {
                 break;
             }
         }
-        if !self.is_agreed && !self.connection.is_handshaking() {
-            self.is_agreed = true;
-            turned.agreed = Some(TlsFacts::of(&self.connection));
+        if !self.is_negotiated && !self.connection.is_handshaking() {
+            self.is_negotiated = true;
+            output.negotiated = Some(TlsFacts::of(&self.connection));
         }
         Ok(())
     }
 
-    fn seal(&mut self, mut said: &[u8], turned: &mut Turned) -> io::Result<()> {
-        if !said.is_empty() && !self.is_agreed {
+    fn encrypt(&mut self, mut plaintext: &[u8], output: &mut TlsOutput) -> io::Result<()> {
+        if !plaintext.is_empty() && !self.is_negotiated {
             return Err(io::Error::other("the handshake is not complete"));
         }
         loop {
-            if !said.is_empty() {
-                let taken = self.connection.writer().write(said)?;
-                said = &said[taken..];
+            if !plaintext.is_empty() {
+                let written = self.connection.writer().write(plaintext)?;
+                plaintext = &plaintext[written..];
             }
             while self.connection.wants_write() {
-                self.connection.write_tls(&mut turned.sealed)?;
+                self.connection.write_tls(&mut output.ciphertext)?;
             }
-            if said.is_empty() {
+            if plaintext.is_empty() {
                 return Ok(());
             }
         }

@@ -31,7 +31,7 @@ use crate::relay::relay;
 type Body = BoxBody<Bytes, hyper::Error>;
 
 /// The hop-by-hop headers, which are not forwarded.
-const BETWEEN_TWO: [&str; 8] = [
+const HOP_BY_HOP_HEADERS: [&str; 8] = [
     "proxy-connection",
     "proxy-authorization",
     "proxy-authenticate",
@@ -43,13 +43,13 @@ const BETWEEN_TWO: [&str; 8] = [
 ];
 
 /// The largest head in bytes, and the size of the buffer for a slow reader.
-const MOST_HEAD: usize = 64 << 10;
+const MAX_HEAD_SIZE: usize = 64 << 10;
 
 /// The largest number of headers in a head. There are rarely more than a hundred.
-const MOST_HEADERS: usize = 2000;
+const MAX_HEADERS: usize = 2000;
 
 /// The time for which a guest may keep a connection to the proxy without a request.
-const SILENCE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves a guest that uses a proxy over `stream`, until either side is done.
 ///
@@ -61,16 +61,16 @@ pub async fn serve(
     delivered: impl FnOnce() + Send,
 ) {
     let tunnel = Arc::new(Mutex::new(None));
-    let answer = service_fn(|request| {
+    let handle_request = service_fn(|request| {
         let (egress, tunnel) = (egress.clone(), Arc::clone(&tunnel));
-        async move { Ok::<_, Infallible>(answer(request, &egress, &tunnel).await) }
+        async move { Ok::<_, Infallible>(handle_request(request, &egress, &tunnel).await) }
     });
     let mut http = server::Builder::new();
     // A guest that has closed its sending direction may still expect the response.
-    http.preserve_header_case(true).half_close(true).max_buf_size(MOST_HEAD).max_headers(MOST_HEADERS);
-    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
+    http.preserve_header_case(true).half_close(true).max_buf_size(MAX_HEAD_SIZE).max_headers(MAX_HEADERS);
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
     // An aborted connection of a guest is not an error of the proxy.
-    let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
+    let _ = http.serve_connection(TokioIo::new(stream), handle_request).with_upgrades().await;
     let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((guest, remote)) = opened {
         let guest: OnUpgrade = guest;
@@ -82,10 +82,12 @@ pub async fn serve(
 
 type Tunnel = Mutex<Option<(OnUpgrade, Connection)>>;
 
-async fn answer(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel) -> Response<Body> {
+async fn handle_request(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel) -> Response<Body> {
     if request.method() == Method::CONNECT {
         let target = request.uri().authority().and_then(|authority| Some((host_of(authority), authority.port_u16()?)));
-        let Some((host, port)) = target else { return told(StatusCode::BAD_REQUEST, "expected CONNECT HOST:PORT") };
+        let Some((host, port)) = target else {
+            return error_response(StatusCode::BAD_REQUEST, "expected CONNECT HOST:PORT");
+        };
         return match egress.connect(&host, port).await {
             Ok(connection) => {
                 let opened = (upgrade::on(&mut request), connection);
@@ -97,11 +99,14 @@ async fn answer(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel
     }
     let plain = request.uri().scheme() == Some(&Scheme::HTTP);
     let Some(authority) = request.uri().authority().cloned().filter(|_| plain) else {
-        return told(StatusCode::BAD_REQUEST, "this is a proxy: use CONNECT HOST:PORT or an absolute http:// URL");
+        return error_response(
+            StatusCode::BAD_REQUEST,
+            "this is a proxy: use CONNECT HOST:PORT or an absolute http:// URL",
+        );
     };
     let (host, port) = (host_of(&authority), authority.port_u16().unwrap_or(80));
     match egress.connect(&host, port).await {
-        Ok(connection) => pass_on(request, &authority, connection).await,
+        Ok(connection) => forward_request(request, &authority, connection).await,
         Err(error) => refusal(&host, port, &error),
     }
 }
@@ -113,31 +118,36 @@ fn host_of(authority: &Authority) -> String {
 }
 
 /// Forwards a request over a new HTTP client connection and streams the response back.
-async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connection: Connection) -> Response<Body> {
-    let failed = |error: &dyn std::error::Error| told(StatusCode::BAD_GATEWAY, &format!("{authority}: {error}"));
+async fn forward_request(
+    mut request: Request<Incoming>,
+    authority: &Authority,
+    connection: Connection,
+) -> Response<Body> {
+    let failed =
+        |error: &dyn std::error::Error| error_response(StatusCode::BAD_GATEWAY, &format!("{authority}: {error}"));
     let mut http = client::Builder::new();
-    http.preserve_header_case(true).max_buf_size(MOST_HEAD).max_headers(MOST_HEADERS);
-    let shaken = http.handshake(TokioIo::new(connection)).await;
-    let (mut sender, line) = match shaken {
-        Ok(shaken) => shaken,
+    http.preserve_header_case(true).max_buf_size(MAX_HEAD_SIZE).max_headers(MAX_HEADERS);
+    let established = http.handshake(TokioIo::new(connection)).await;
+    let (mut sender, line) = match established {
+        Ok(established) => established,
         Err(error) => return failed(&error),
     };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     // A URI without a path may still have a query.
     let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
     let (Ok(path), Ok(host)) = (path.parse::<Uri>(), HeaderValue::from_str(without_user(authority))) else {
-        return told(StatusCode::BAD_REQUEST, "invalid target address");
+        return error_response(StatusCode::BAD_REQUEST, "invalid target address");
     };
     *request.uri_mut() = path;
-    strip(request.headers_mut());
+    strip_hop_by_hop_headers(request.headers_mut());
     // The `Host` header names the host that was checked.
     request.headers_mut().insert(HOST, host);
     // The task ends with the response body, or is aborted when its reader is dropped.
-    let line = Ended(tokio::spawn(line));
+    let line = AbortOnDrop(tokio::spawn(line));
     match sender.send_request(request).await {
         Ok(mut response) => {
-            strip(response.headers_mut());
-            response.map(|body| Held { body, _line: line }.boxed())
+            strip_hop_by_hop_headers(response.headers_mut());
+            response.map(|body| ResponseBody { body, _task: line }.boxed())
         }
         Err(error) => failed(&error),
     }
@@ -148,7 +158,7 @@ fn without_user(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_user, rest)| rest)
 }
 
-fn strip(headers: &mut HeaderMap) {
+fn strip_hop_by_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -164,27 +174,27 @@ fn strip(headers: &mut HeaderMap) {
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
-    for name in BETWEEN_TWO {
+    for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
     }
 }
 
 /// A response body, and the task of its connection.
-struct Held {
+struct ResponseBody {
     body: Incoming,
-    _line: Ended,
+    _task: AbortOnDrop,
 }
 
 /// A task that is aborted when the handle is dropped.
-struct Ended(tokio::task::JoinHandle<Result<(), hyper::Error>>);
+struct AbortOnDrop(tokio::task::JoinHandle<Result<(), hyper::Error>>);
 
-impl Drop for Ended {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -208,16 +218,16 @@ fn refusal(host: &str, port: u16, error: &EgressError) -> Response<Body> {
     let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     match error {
         // The address to which a name resolved is only for the user who started the job.
-        EgressError::Refused(refusal) => told(StatusCode::FORBIDDEN, &format!("{shown}: {}", refusal.reason)),
+        EgressError::Refused(refusal) => error_response(StatusCode::FORBIDDEN, &format!("{shown}: {}", refusal.reason)),
         EgressError::Failed { source, .. } | EgressError::Tls { source, .. } => {
-            told(StatusCode::BAD_GATEWAY, &format!("{shown}: {source}"))
+            error_response(StatusCode::BAD_GATEWAY, &format!("{shown}: {source}"))
         }
     }
 }
 
 /// Returns a response of the proxy itself. The message is also the reason phrase, for clients that show only the status
 /// line.
-fn told(status: StatusCode, why: &str) -> Response<Body> {
+fn error_response(status: StatusCode, why: &str) -> Response<Body> {
     let line = format!("codebox: {why}");
     let mut response =
         Response::new(Full::new(Bytes::from(format!("{line}\n"))).map_err(|never| match never {}).boxed());

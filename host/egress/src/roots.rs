@@ -37,8 +37,8 @@ impl TlsRoots {
         };
         let mut store = RootCertStore::empty();
         // System stores contain a few certificates that the library cannot parse.
-        let (taken, _left) = store.add_parsable_certificates(found.certs);
-        if taken > 0 {
+        let (added, _left) = store.add_parsable_certificates(found.certs);
+        if added > 0 {
             return Ok(Self(Arc::new(store)));
         }
         let detail = found.errors.first().map_or_else(|| "no certificates found".to_owned(), ToString::to_string);

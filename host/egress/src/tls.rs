@@ -64,23 +64,23 @@ pub enum TlsVersions {
     #[default]
     All,
     /// Only TLS 1.2.
-    OnlyTwo,
+    OnlyTls12,
     /// Only TLS 1.3.
-    OnlyThree,
+    OnlyTls13,
 }
 
 impl TlsVersions {
-    fn spoken(self) -> Vec<&'static SupportedProtocolVersion> {
+    fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
         match self {
             Self::All => ALL_VERSIONS.to_vec(),
-            Self::OnlyTwo => vec![&TLS12],
-            Self::OnlyThree => vec![&TLS13],
+            Self::OnlyTls12 => vec![&TLS12],
+            Self::OnlyTls13 => vec![&TLS13],
         }
     }
 }
 
 /// Returns the server name and the client configuration, which verifies certificates against `roots`.
-pub(crate) fn terms(
+pub(crate) fn client_config(
     name: &str,
     roots: &TlsRoots,
     offer: &TlsOffer<'_>,
@@ -89,7 +89,7 @@ pub(crate) fn terms(
     let bare = bare.strip_suffix('.').unwrap_or(bare);
     let server = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_protocol_versions(&offer.versions.spoken())
+        .with_protocol_versions(&offer.versions.supported())
         .map_err(io::Error::other)?
         .with_root_certificates(roots.store())
         .with_no_client_auth();
@@ -98,14 +98,14 @@ pub(crate) fn terms(
 }
 
 impl TlsConnection {
-    pub(crate) async fn shake(
-        over: Connection,
+    pub(crate) async fn handshake(
+        transport: Connection,
         name: &str,
         roots: &TlsRoots,
         offer: &TlsOffer<'_>,
     ) -> io::Result<Self> {
-        let (server, config) = terms(name, roots, offer)?;
-        let stream = TlsConnector::from(config).connect(server, over).await?;
+        let (server, config) = client_config(name, roots, offer)?;
+        let stream = TlsConnector::from(config).connect(server, transport).await?;
         Ok(Self(Box::new(stream)))
     }
 

@@ -8,37 +8,37 @@ use codebox_core::CancelToken;
 /// several names.
 #[derive(Clone)]
 pub struct Budget {
-    most: Option<u64>,
-    left: u64,
+    max_bytes: Option<u64>,
+    remaining: u64,
     cancel: CancelToken,
 }
 
 impl Budget {
     /// Creates a budget of as many bytes as a job may write, without a bound if that is unlimited.
     #[must_use]
-    pub fn new(most: Option<u64>, cancel: CancelToken) -> Self {
-        Self { most, left: most.unwrap_or(u64::MAX), cancel }
+    pub fn new(max_bytes: Option<u64>, cancel: CancelToken) -> Self {
+        Self { max_bytes, remaining: max_bytes.unwrap_or(u64::MAX), cancel }
     }
 
     /// Deducts the whole length of a file. Returns false if the budget is too small.
     pub(crate) fn take(&mut self, len: u64) -> bool {
-        let fits = len <= self.left && !self.is_over();
+        let fits = len <= self.remaining && !self.was_cancelled();
         if fits {
-            self.left -= len;
+            self.remaining -= len;
         }
         fits
     }
 
     /// Returns true if the caller has cancelled.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn was_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
 
     /// Returns the reason why a file does not fit.
     pub(crate) fn refusal(&self) -> String {
-        match self.most {
-            _ if self.is_over() => "the run was cancelled".to_owned(),
-            Some(most) => format!("the files would exceed the disk limit of {most} bytes"),
+        match self.max_bytes {
+            _ if self.was_cancelled() => "the run was cancelled".to_owned(),
+            Some(max_bytes) => format!("the files would exceed the disk limit of {max_bytes} bytes"),
             None => "it is too large".to_owned(),
         }
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_add_up_to_the_limit() {
+    fn deducts_lengths_up_to_limit() {
         let mut budget = Budget::new(Some(10), CancelToken::new());
         assert!(budget.take(4) && budget.take(6) && budget.take(0));
         assert!(!budget.take(1));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_run_reads_nothing_more() {
+    fn cancelled_budget_allows_no_reads() {
         let cancel = CancelToken::new();
         let mut budget = Budget::new(None, cancel.clone());
         assert!(budget.take(u64::MAX / 2));

@@ -9,19 +9,19 @@ use codebox_core::path::MappedPath;
 use codebox_core::{FileChanges, FileKind, GuestPath, OutFile};
 
 use crate::budget::Budget;
-use crate::collect::{Left, Owner};
-use crate::open::{open_below, open_dir, open_file, parts_below};
-use crate::sys::{changed_at, lent_powers, special_kind};
+use crate::collect::{JobWorkDir, Owner};
+use crate::open::{components_below, open_dir, open_file, open_file_below};
+use crate::sys::{change_time, set_id_bits, special_kind};
 
 mod deleted;
 mod digest;
 mod found;
-mod names;
+mod hard_links;
 
 use deleted::deleted;
-use digest::{Digests, MAX_HASHED};
-use found::Found;
-use names::Names;
+use digest::{Digests, MAX_HASHED_BYTES};
+use found::ChangeList;
+use hard_links::HardLinks;
 
 /// The largest depth of directories.
 const MAX_DEPTH: usize = 64;
@@ -31,12 +31,18 @@ const MAX_DEPTH: usize = 64;
 /// A granted directory belongs to the user and contains files that the job never used. The changes in it are the files
 /// whose change time is not earlier than the start of the job. Links, devices and other special files are listed but
 /// not opened. A file of the job's own directory that has a name outside of it is not read either.
-pub(crate) fn changes(left: &Left<'_>, budget: &mut Budget) -> FileChanges {
-    let mut walk = Walk { left, budget, digests: Digests::default(), names: Names::default(), found: Found::default() };
-    walk.directory(left.dir, left.at, 0);
-    walk.settle_names();
+pub(crate) fn changes(work_dir: &JobWorkDir<'_>, budget: &mut Budget) -> FileChanges {
+    let mut walk = Walk {
+        work_dir,
+        budget,
+        digests: Digests::default(),
+        hard_links: HardLinks::default(),
+        found: ChangeList::default(),
+    };
+    walk.directory(work_dir.dir, work_dir.at, 0);
+    walk.list_hard_links();
     let mut found = walk.found.0;
-    found.deleted = deleted(left);
+    found.deleted = deleted(work_dir);
     for files in [&mut found.created, &mut found.modified] {
         files.sort_by(|a, b| a.guest.as_str().cmp(b.guest.as_str()));
     }
@@ -44,12 +50,12 @@ pub(crate) fn changes(left: &Left<'_>, budget: &mut Budget) -> FileChanges {
 }
 
 struct Walk<'a> {
-    left: &'a Left<'a>,
+    work_dir: &'a JobWorkDir<'a>,
     budget: &'a mut Budget,
     digests: Digests,
     /// Files with several names, until all of their names are known.
-    names: Names,
-    found: Found,
+    hard_links: HardLinks,
+    found: ChangeList,
 }
 
 impl Walk<'_> {
@@ -59,7 +65,7 @@ impl Walk<'_> {
             Err(e) => return self.found.skip(at.as_str().as_bytes(), &format!("cannot be listed: {e}")),
         };
         for entry in entries {
-            if self.budget.is_over() {
+            if self.budget.was_cancelled() {
                 return self.found.skip(at.as_str().as_bytes(), &self.budget.refusal());
             }
             let Ok(entry) = entry else {
@@ -92,7 +98,7 @@ impl Walk<'_> {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 Err(e) => self.found.skip(path.as_str().as_bytes(), &format!("cannot be opened: {e}")),
             }
-        } else if changed_at(meta) < self.left.since {
+        } else if change_time(meta) < self.work_dir.since {
             // The change time, which no program can set, precedes the job, so the job did not change the entry.
         } else if kind.is_file() {
             self.file(dir, name, path);
@@ -110,50 +116,51 @@ impl Walk<'_> {
             Ok(opened) => opened,
             Err(e) => return self.found.skip(guest.as_str().as_bytes(), &format!("cannot be read: {e}")),
         };
-        let known = self.left.before.contains_key(guest.as_str());
-        let born = meta.created().ok().map(cap_std::time::SystemTime::into_std);
-        let created = !known && born.is_none_or(|born| born >= self.left.since);
-        let file_of = OutFile { guest, host: None, size: meta.len(), sha256: None, kind: FileKind::Regular };
-        if self.left.owner == Owner::Job && meta.nlink() > 1 {
+        let known = self.work_dir.before.contains_key(guest.as_str());
+        let birth_time = meta.created().ok().map(cap_std::time::SystemTime::into_std);
+        let created = !known && birth_time.is_none_or(|birth_time| birth_time >= self.work_dir.since);
+        let out_file = OutFile { guest, host: None, size: meta.len(), sha256: None, kind: FileKind::Regular };
+        if self.work_dir.owner == Owner::Job && meta.nlink() > 1 {
             // The file is read only after all its names are known to be in the job's directory.
-            if let Err(file) = self.names.hold(&meta, file_of, created) {
+            if let Err(file) = self.hard_links.add(&meta, out_file, created) {
                 self.found.skip(file.guest.as_str().as_bytes(), "too many files have several hard links");
             }
             return;
         }
-        self.read(&mut file, &meta, file_of, created);
+        self.read(&mut file, &meta, out_file, created);
     }
 
     fn read(&mut self, file: &mut File, meta: &Metadata, mut out: OutFile, created: bool) {
         out.sha256 = self.digests.of(file, meta, self.budget);
-        let known = self.left.before.get(out.guest.as_str());
+        let known = self.work_dir.before.get(out.guest.as_str());
         if known.is_some_and(|known| out.sha256.as_ref() == Some(&known.sha256)) {
             return;
         }
-        if let Some(bits) = lent_powers(meta) {
+        if let Some(bits) = set_id_bits(meta) {
             self.found.skip(out.guest.as_str().as_bytes(), &format!("its {bits}; the file is listed without them"));
         }
-        if out.size > MAX_HASHED {
+        if out.size > MAX_HASHED_BYTES {
             self.found.skip(
                 out.guest.as_str().as_bytes(),
-                &format!("its sha256: the file is larger than {MAX_HASHED} bytes"),
+                &format!("its sha256: the file is larger than {MAX_HASHED_BYTES} bytes"),
             );
         }
         self.found.list(out, created);
     }
 
     /// Lists the files whose several names are all in this directory.
-    fn settle_names(&mut self) {
-        for (file, created, whole) in std::mem::take(&mut self.names).settle() {
+    fn list_hard_links(&mut self) {
+        for (file, created, is_complete) in std::mem::take(&mut self.hard_links).into_files() {
             let name = file.guest.as_str().to_owned();
-            if !whole {
+            if !is_complete {
                 self.found.skip(name.as_bytes(), "it has another hard link outside this directory");
                 continue;
             }
-            let opened = open_below(self.left.dir, &parts_below(&file.guest, self.left.at)).and_then(|file| {
-                let meta = file.metadata()?;
-                Ok((file, meta))
-            });
+            let opened =
+                open_file_below(self.work_dir.dir, &components_below(&file.guest, self.work_dir.at)).and_then(|file| {
+                    let meta = file.metadata()?;
+                    Ok((file, meta))
+                });
             match opened {
                 Ok((mut opened, meta)) => self.read(&mut opened, &meta, file, created),
                 Err(e) => self.found.skip(name.as_bytes(), &format!("cannot be read: {e}")),
@@ -162,12 +169,12 @@ impl Walk<'_> {
     }
 
     fn special(&mut self, guest: GuestPath, kind: FileType, meta: &Metadata) {
-        let created = !self.left.before.contains_key(guest.as_str());
-        let mut kind_of = FileKind::Symlink;
+        let created = !self.work_dir.before.contains_key(guest.as_str());
+        let mut file_kind = FileKind::Symlink;
         if !kind.is_symlink() {
             self.found.skip(guest.as_str().as_bytes(), &format!("it is {}, which is never opened", special_kind(kind)));
-            kind_of = FileKind::Special;
+            file_kind = FileKind::Special;
         }
-        self.found.list(OutFile { guest, host: None, size: meta.len(), sha256: None, kind: kind_of }, created);
+        self.found.list(OutFile { guest, host: None, size: meta.len(), sha256: None, kind: file_kind }, created);
     }
 }

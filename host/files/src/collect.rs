@@ -7,12 +7,12 @@ use codebox_core::{FileChanges, GuestPath, HostPath, SkippedFile};
 
 use crate::budget::Budget;
 use crate::changes::changes;
-use crate::inputs::Before;
-use crate::open::open_linkless;
-use crate::outputs::bring_out;
+use crate::inputs::InputManifest;
+use crate::open::open_dir_without_symlinks;
+use crate::outputs::copy_outputs;
 
 /// A working directory after a job has run.
-pub struct Left<'a> {
+pub struct JobWorkDir<'a> {
     /// The directory.
     pub dir: &'a Dir,
     /// The guest path of the directory.
@@ -22,7 +22,7 @@ pub struct Left<'a> {
     /// The start of the job, as returned by [`file_time`](crate::file_time).
     pub since: SystemTime,
     /// The input files of the job.
-    pub before: &'a Before,
+    pub before: &'a InputManifest,
 }
 
 /// The owner of a job's working directory.
@@ -39,11 +39,11 @@ pub enum Owner {
 /// Listing and copying each read at most `budget`. The content of the directory never causes an error: entries that
 /// cannot be listed or copied are returned with the reason.
 #[must_use]
-pub fn collect(left: &Left<'_>, out: Option<&HostPath>, mut budget: Budget) -> FileChanges {
-    let mut found = changes(left, &mut budget.clone());
+pub fn collect(work_dir: &JobWorkDir<'_>, out: Option<&HostPath>, mut budget: Budget) -> FileChanges {
+    let mut found = changes(work_dir, &mut budget.clone());
     let Some(to) = out else { return found };
-    match open_linkless(&to.to_path_buf()) {
-        Ok(out) => bring_out(&mut found, left, (&out, to), &mut budget),
+    match open_dir_without_symlinks(&to.to_path_buf()) {
+        Ok(out) => copy_outputs(&mut found, work_dir, (&out, to), &mut budget),
         Err(e) => found
             .skipped
             .push(SkippedFile { name: to.as_str().as_bytes().to_vec(), reason: format!("cannot be opened: {e}") }),

@@ -30,8 +30,8 @@ pub(crate) fn completes_repository(dir: &Dir, name: &str) -> bool {
         ("refs", &["HEAD", "objects"]),
         ("commondir", &["HEAD"]),
     ];
-    let is_there = |other: &&str| dir.symlink_metadata(other).is_ok();
-    PARTS.iter().any(|(part, others)| name.eq_ignore_ascii_case(part) && others.iter().all(is_there))
+    let exists = |other: &&str| dir.symlink_metadata(other).is_ok();
+    PARTS.iter().any(|(part, others)| name.eq_ignore_ascii_case(part) && others.iter().all(exists))
 }
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_part_of_a_repository_is_known() -> std::io::Result<()> {
+    fn detects_last_part_of_a_repository() -> std::io::Result<()> {
         let home = tempfile::tempdir()?;
         let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
         let parts = ["HEAD", "objects", "refs"];
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_git_directories_are_known() {
+    fn detects_names_of_git_directories() {
         let streams = [".git:x", ".git::$INDEX_ALLOCATION"];
         let ignorable = [".g\u{200c}it", "\u{feff}.git", ".git\u{202e}", ".g\u{200c}i\u{206f}t."];
         for name in [".git", ".GIT", ".Git", "git~1", "GIT~1", ".git. "].into_iter().chain(streams).chain(ignorable) {

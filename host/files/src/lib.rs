@@ -1,6 +1,6 @@
 //! File operations of the host around a job, by directory handle and without following links.
 //!
-//! A job's inputs are written to private directories ([`Scratch`], [`put_file`]), and its changes are listed and copied
+//! A job's inputs are written to private directories ([`Scratch`], [`write_input_file`]), and its changes are listed and copied
 //! out ([`collect`]). [`measure`] adds up its disk usage while it runs. Hostile content (links, FIFOs, devices, names
 //! that are not UTF-8, endless trees) is reported and never followed, and no operation blocks on it.
 //!
@@ -10,13 +10,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-#[cfg(all(test, unix))]
-mod bench;
 mod budget;
 mod changes;
 mod collect;
 mod config;
 mod error;
+#[cfg(all(test, unix))]
+mod fixture;
 mod git;
 mod hex;
 mod inputs;
@@ -32,16 +32,16 @@ mod usage;
 
 pub use budget::Budget;
 pub use cap_std::fs::Dir;
-pub use collect::{Left, Owner, collect};
-pub use config::{Believed, read_config};
+pub use collect::{JobWorkDir, Owner, collect};
+pub use config::{TrustedOwners, read_config};
 pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
-pub use inputs::{Before, Put, put_file};
-pub use open::open_linkless;
+pub use inputs::{InputEntry, InputManifest, write_input_file};
+pub use open::open_dir_without_symlinks;
 pub use private::private_dir;
 pub use program::ProgramFile;
-pub use scratch::{InstanceScratch, Scratch, is_owned};
-pub use sys::{file_time, open_itself};
-pub use trust::{Untrusted, check_own_or_root};
-pub use usage::{Ceiling, Used, measure};
+pub use scratch::{InstanceScratch, Scratch, is_in_use};
+pub use sys::{file_time, set_nofollow};
+pub use trust::{UntrustedReason, check_own_or_root};
+pub use usage::{DiskUsage, UsageLimits, measure};

@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, File, OpenOptions};
 use codebox_core::GuestPath;
 use codebox_core::path::MappedPath;
 
-use crate::sys::open_without_waiting;
+use crate::sys::set_nonblock;
 
 /// Opens a host directory by an absolute path without links. The path was free of links at admission and must still be.
 ///
@@ -18,7 +18,7 @@ use crate::sys::open_without_waiting;
 ///
 /// # Errors
 /// An error if a component is a link or not a directory, or if the path is not absolute.
-pub fn open_linkless(path: &Path) -> io::Result<Dir> {
+pub fn open_dir_without_symlinks(path: &Path) -> io::Result<Dir> {
     let root: &Path = path.ancestors().last().filter(|root| root.has_root()).ok_or(io::ErrorKind::InvalidInput)?;
     let mut dir = Dir::open_ambient_dir(root, ambient_authority())?;
     for component in path.components() {
@@ -39,7 +39,7 @@ pub(crate) fn open_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
 /// Opens a regular file without following a link. Never blocks on a FIFO.
 pub(crate) fn open_file(dir: &Dir, name: &OsStr) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    open_without_waiting(options.read(true).follow(FollowSymlinks::No));
+    set_nonblock(options.read(true).follow(FollowSymlinks::No));
     let file = dir.open_with(name, &options)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -48,12 +48,12 @@ pub(crate) fn open_file(dir: &Dir, name: &OsStr) -> io::Result<File> {
 }
 
 /// Returns the components of a guest path below `at`.
-pub(crate) fn parts_below<'a>(path: &'a GuestPath, at: &GuestPath) -> Vec<&'a str> {
+pub(crate) fn components_below<'a>(path: &'a GuestPath, at: &GuestPath) -> Vec<&'a str> {
     path.components().skip(at.components().count()).collect()
 }
 
 /// Opens the regular file at the path of `parts` without following links.
-pub(crate) fn open_below(dir: &Dir, parts: &[&str]) -> io::Result<File> {
+pub(crate) fn open_file_below(dir: &Dir, parts: &[&str]) -> io::Result<File> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut dir = dir.try_clone()?;
     for parent in parents {

@@ -8,16 +8,16 @@ use codebox_core::{FileChanges, FileKind, HostPath, OutFile, SkippedFile};
 use sha2::{Digest, Sha256};
 
 use crate::budget::Budget;
-use crate::collect::Left;
+use crate::collect::JobWorkDir;
 use crate::git::{completes_repository, is_git_name};
 use crate::hex::hex;
-use crate::open::{make_dirs, open_below, parts_below};
-use crate::sys::{allocated, changed_at, is_runnable, make_runnable};
+use crate::open::{components_below, make_dirs, open_file_below};
+use crate::sys::{allocated_bytes, change_time, is_executable, set_executable};
 
 /// The length in bytes above which a sparse file is rejected.
-const MAX_HOLES: u64 = 1 << 30;
+const MAX_SPARSE_LEN: u64 = 1 << 30;
 /// The largest ratio of length to allocated bytes for a longer file. Some file systems compress.
-const MAX_THIN: u64 = 64;
+const MAX_SPARSE_RATIO: u64 = 64;
 
 /// Copies every regular file of `changes` from the job's directory to `out`, which is the host path `to`.
 ///
@@ -26,7 +26,12 @@ const MAX_THIN: u64 = 64;
 /// preserved. A file that cannot be copied, changes during the copy or exceeds `budget` is reported with the reason. So
 /// is a file in a `.git` directory, and a file that would make its directory a repository, because git runs programs
 /// that such directories name.
-pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (&Dir, &HostPath), budget: &mut Budget) {
+pub(crate) fn copy_outputs(
+    changes: &mut FileChanges,
+    work_dir: &JobWorkDir<'_>,
+    (out, to): (&Dir, &HostPath),
+    budget: &mut Budget,
+) {
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
         match file.kind {
@@ -38,12 +43,12 @@ pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (
                 continue;
             }
         }
-        let parts = parts_below(&file.guest, left.at);
+        let parts = components_below(&file.guest, work_dir.at);
         if parts.iter().any(|part| is_git_name(part)) {
             skipped.push(skip(file, "files of a .git directory are not copied out"));
             continue;
         }
-        match copy(left.dir, out, &parts, file, budget) {
+        match copy(work_dir.dir, out, &parts, file, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
             Err(e) => skipped.push(skip(file, &format!("cannot be copied out: {e}"))),
         }
@@ -56,13 +61,13 @@ fn skip(file: &OutFile, reason: &str) -> SkippedFile {
 
 fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Budget) -> io::Result<()> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut source = open_below(work, parts)?;
+    let mut source = open_file_below(work, parts)?;
     let meta = source.metadata()?;
     let len = meta.len();
-    if len > MAX_HOLES && allocated(&meta) < len / MAX_THIN {
+    if len > MAX_SPARSE_LEN && allocated_bytes(&meta) < len / MAX_SPARSE_RATIO {
         return Err(io::Error::other(format!(
             "it is a sparse file of {len} bytes with {} bytes allocated",
-            allocated(&meta)
+            allocated_bytes(&meta)
         )));
     }
     if !budget.take(len) {
@@ -73,12 +78,12 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
     let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    if is_runnable(&meta) {
-        make_runnable(&mut options);
+    if is_executable(&meta) {
+        set_executable(&mut options);
     }
     let mut target = to.open_with(&temp, &options)?;
     let copied = copy_bytes((&mut source).take(len), &mut target, budget)
-        .and_then(|digest| unchanged(&source, &meta, listed, &digest))
+        .and_then(|digest| check_unchanged(&source, &meta, listed, &digest))
         .and_then(|()| to.rename(&temp, &to, name));
     if copied.is_err() {
         let _ = to.remove_file(&temp);
@@ -103,9 +108,9 @@ fn make_parents(out: &Dir, parents: &[&str], name: &str) -> io::Result<Dir> {
 }
 
 /// Checks that the file did not change during the copy and is the one that was listed.
-fn unchanged(source: &File, before: &Metadata, listed: &OutFile, digest: &str) -> io::Result<()> {
+fn check_unchanged(source: &File, before: &Metadata, listed: &OutFile, digest: &str) -> io::Result<()> {
     let after = source.metadata()?;
-    let same = (after.len(), changed_at(&after)) == (before.len(), changed_at(before));
+    let same = (after.len(), change_time(&after)) == (before.len(), change_time(before));
     if same && listed.size == after.len() && listed.sha256.as_ref().is_none_or(|listed| listed == digest) {
         return Ok(());
     }
@@ -117,7 +122,7 @@ fn copy_bytes(mut source: impl Read, target: &mut impl Write, budget: &Budget) -
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
-        if budget.is_over() {
+        if budget.was_cancelled() {
             return Err(io::Error::other(budget.refusal()));
         }
         match source.read(&mut buffer)? {

@@ -4,8 +4,8 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use crate::sys::{self, build_private, open_directory_itself};
-use crate::trust::Untrusted;
+use crate::sys::{self, set_directory_nofollow, set_private_mode};
+use crate::trust::UntrustedReason;
 
 /// Creates a directory that only this user can enter, with its parents.
 ///
@@ -21,7 +21,7 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
             return Err(error);
         }
         let mut builder = DirBuilder::new();
-        build_private(builder.recursive(true));
+        set_private_mode(builder.recursive(true));
         builder.create(path)?;
         check_private(path)?;
     }
@@ -30,13 +30,13 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 
 fn check_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    open_directory_itself(options.read(true));
+    set_directory_nofollow(options.read(true));
     let dir = match options.open(path) {
         Ok(dir) => dir,
         Err(error) => {
             return Err(match fs::symlink_metadata(path) {
-                Ok(meta) if meta.is_symlink() => Untrusted::Link.at(path),
-                Ok(meta) if !meta.is_dir() => Untrusted::NotADirectory.at(path),
+                Ok(meta) if meta.is_symlink() => UntrustedReason::Link.at(path),
+                Ok(meta) if !meta.is_dir() => UntrustedReason::NotADirectory.at(path),
                 _ => error,
             });
         }

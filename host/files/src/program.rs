@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::private_dir;
-use crate::sys::{self, open_itself};
+use crate::sys::{self, set_nofollow};
 
 /// The longest seal that is read, in bytes.
-const LONGEST_SEAL: u64 = 256;
+const MAX_SEAL_LEN: u64 = 256;
 
 /// A program file in a private directory, open and with verified content.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ impl ProgramFile {
     pub fn install(folder: &Path, name: &str, content: &[u8]) -> io::Result<Self> {
         private_dir(folder)?;
         let (path, seal) = (folder.join(name), folder.join(format!("{name}.seal")));
-        let file = match verified(&path, &seal, content)? {
+        let file = match open_verified(&path, &seal, content)? {
             Some(file) => file,
             None => {
-                write(folder, &path, content, sys::make_program)?;
+                write(folder, &path, content, sys::set_program_mode)?;
                 let changed = || io::Error::other(format!("{} was changed by another process", path.display()));
-                verified(&path, &seal, content)?.ok_or_else(changed)?
+                open_verified(&path, &seal, content)?.ok_or_else(changed)?
             }
         };
         Ok(Self { path, file })
@@ -79,14 +79,14 @@ impl ProgramFile {
 }
 
 /// Opens the file at `path` if it is a regular file of this user with exactly this content, and seals it.
-fn verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>> {
+fn open_verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
-    open_itself(options.read(true));
+    set_nofollow(options.read(true));
     // The caller writes a missing file and replaces a link.
     let Ok(mut file) = options.open(path) else { return Ok(None) };
     let meta = file.metadata()?;
     let length = u64::try_from(content.len()).map_err(io::Error::other)?;
-    if !meta.is_file() || sys::check_own(&meta).is_err() || !sys::may_run(&meta) || meta.len() != length {
+    if !meta.is_file() || sys::check_own(&meta).is_err() || !sys::is_executable_by_all(&meta) || meta.len() != length {
         return Ok(None);
     }
     let identity = sys::identity(&meta);
@@ -107,9 +107,9 @@ fn verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>
 
 fn read_seal(seal: &Path) -> io::Result<String> {
     let mut options = OpenOptions::new();
-    open_itself(options.read(true));
+    set_nofollow(options.read(true));
     let mut text = String::new();
-    options.open(seal)?.take(LONGEST_SEAL).read_to_string(&mut text)?;
+    options.open(seal)?.take(MAX_SEAL_LEN).read_to_string(&mut text)?;
     Ok(text)
 }
 

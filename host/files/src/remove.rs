@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use cap_std::fs::Dir;
 
 use crate::open::open_dir;
-use crate::sys::{MOUNTED, Mount, take_access};
+use crate::sys::{MOUNT_POINT_REASON, Mount, grant_owner_access};
 
 #[cfg(all(test, unix))]
 mod tests;
@@ -22,13 +22,13 @@ const MAX_PASSES: usize = 1 << 20;
 /// parents. All other entries are removed, and the first error is returned.
 pub(crate) fn remove_tree(parent: &Dir, name: &OsStr) -> io::Result<()> {
     let mount = Mount::of(parent)?;
-    let top = enter(parent, name, mount)?;
-    let mut removal = Removal { top: &top, mount, moved: 0, gone: 0, first: None };
+    let top = open_for_removal(parent, name, mount)?;
+    let mut removal = Removal { top: &top, mount, moved: 0, progress: 0, first_error: None };
     for _ in 0..MAX_PASSES {
-        let before = removal.gone;
+        let before = removal.progress;
         removal.pass()?;
         match parent.remove_dir(name) {
-            Err(e) if removal.gone == before => return Err(removal.first.unwrap_or(e)),
+            Err(e) if removal.progress == before => return Err(removal.first_error.unwrap_or(e)),
             Err(_) => {}
             Ok(()) => return Ok(()),
         }
@@ -42,49 +42,49 @@ struct Removal<'a> {
     /// The number of directories moved to the top, which numbers their new names.
     moved: u64,
     /// The number of steps that made progress.
-    gone: u64,
-    first: Option<io::Error>,
+    progress: u64,
+    first_error: Option<io::Error>,
 }
 
 impl Removal<'_> {
     /// Removes one level of the tree.
     fn pass(&mut self) -> io::Result<()> {
         // A later pass may succeed in removing entries on which an earlier one failed.
-        self.first = None;
+        self.first_error = None;
         let top = self.top;
         for entry in top.entries()? {
             let entry = entry?;
             let name = entry.file_name();
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.step(top.remove_file(&name));
+                self.record(top.remove_file(&name));
                 continue;
             }
-            match enter(top, &name, self.mount) {
+            match open_for_removal(top, &name, self.mount) {
                 Ok(dir) => {
-                    self.empty(&dir);
-                    self.step(top.remove_dir(&name));
+                    self.remove_contents(&dir);
+                    self.record(top.remove_dir(&name));
                 }
-                Err(e) => self.failed(e),
+                Err(e) => self.record_error(e),
             }
         }
         Ok(())
     }
 
     /// Removes the files of a directory, and moves its subdirectories to the top.
-    fn empty(&mut self, dir: &Dir) {
+    fn remove_contents(&mut self, dir: &Dir) {
         let entries = match dir.entries() {
             Ok(entries) => entries,
-            Err(e) => return self.failed(e),
+            Err(e) => return self.record_error(e),
         };
         for entry in entries {
             let Ok(entry) = entry else { return };
             let name = entry.file_name();
-            let done = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let result = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.move_up(dir, &name)
             } else {
                 dir.remove_file(&name)
             };
-            self.step(done);
+            self.record(result);
         }
     }
 
@@ -102,33 +102,33 @@ impl Removal<'_> {
                 // A directory without write permission cannot be moved, because the move changes its `..` entry.
                 Err(e) if e.kind() == ErrorKind::PermissionDenied && !opened => {
                     opened = true;
-                    enter(dir, name, self.mount)?;
+                    open_for_removal(dir, name, self.mount)?;
                 }
-                done => return done,
+                result => return result,
             }
         }
     }
 
-    fn step(&mut self, done: io::Result<()>) {
-        match done {
-            Ok(()) => self.gone += 1,
+    fn record(&mut self, result: io::Result<()>) {
+        match result {
+            Ok(()) => self.progress += 1,
             Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => self.failed(e),
+            Err(e) => self.record_error(e),
         }
     }
 
-    fn failed(&mut self, error: io::Error) {
-        self.first.get_or_insert(error);
+    fn record_error(&mut self, error: io::Error) {
+        self.first_error.get_or_insert(error);
     }
 }
 
 /// Opens a directory in order to empty it, and grants its owner access if necessary.
-fn enter(parent: &Dir, name: &OsStr, mount: Mount) -> io::Result<Dir> {
+fn open_for_removal(parent: &Dir, name: &OsStr, mount: Mount) -> io::Result<Dir> {
     let dir = open_dir(parent, name)?;
     if Mount::of(&dir)? != mount {
-        return Err(io::Error::other(MOUNTED));
+        return Err(io::Error::other(MOUNT_POINT_REASON));
     }
     // If the access is necessary and cannot be granted, the later operations fail.
-    let _ = take_access(&dir);
+    let _ = grant_owner_access(&dir);
     Ok(dir)
 }

@@ -16,7 +16,7 @@ mod instance;
 mod sweep;
 
 pub use instance::InstanceScratch;
-pub use sweep::is_owned;
+pub use sweep::is_in_use;
 use sweep::sweep;
 
 /// The name of the file whose lock is held as long as the process of a scratch directory lives.
@@ -32,7 +32,7 @@ pub struct Scratch {
     path: PathBuf,
     parent: Dir,
     name: String,
-    here: Dir,
+    own_dir: Dir,
     /// The directories of ended instances that were never written to.
     idle: Mutex<Vec<(String, Dir)>>,
     _lock: File,
@@ -47,21 +47,21 @@ impl Scratch {
     /// # Errors
     /// [`FilesError::Io`] if the directory cannot be created.
     pub fn new(parent: &Path) -> Result<Self, FilesError> {
-        let failed = |e| FilesError::io("create a scratch directory in", parent)(e);
-        private_dir(parent).map_err(failed)?;
-        let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
+        let to_error = |e| FilesError::io("create a scratch directory in", parent)(e);
+        private_dir(parent).map_err(to_error)?;
+        let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(to_error)?;
         sweep(&dir, parent);
-        let made = tempfile::Builder::new().prefix("run-").tempdir_in(parent).map_err(failed)?;
+        let temp_dir = tempfile::Builder::new().prefix("run-").tempdir_in(parent).map_err(to_error)?;
         // The lock file gets its final name only after its lock is held, because other processes treat a free lock as a
         // sign of a dead process.
-        let unlocked = made.path().join(UNLOCKED);
-        let lock = File::create(&unlocked).map_err(failed)?;
-        lock.lock().map_err(failed)?;
-        fs::rename(&unlocked, made.path().join(LOCK)).map_err(failed)?;
-        let path = made.keep();
+        let unlocked = temp_dir.path().join(UNLOCKED);
+        let lock = File::create(&unlocked).map_err(to_error)?;
+        lock.lock().map_err(to_error)?;
+        fs::rename(&unlocked, temp_dir.path().join(LOCK)).map_err(to_error)?;
+        let path = temp_dir.keep();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let here = dir.open_dir(&name).map_err(failed)?;
-        Ok(Self { path, parent: dir, name, here, idle: Mutex::default(), _lock: lock })
+        let own_dir = dir.open_dir(&name).map_err(to_error)?;
+        Ok(Self { path, parent: dir, name, own_dir, idle: Mutex::default(), _lock: lock })
     }
 
     /// Returns the host path of the directory.
@@ -77,11 +77,11 @@ impl Scratch {
     pub fn instance(self: &Arc<Self>) -> Result<InstanceScratch, FilesError> {
         let idle = self.idle().pop();
         let (name, dir) = match idle {
-            Some(untouched) => untouched,
+            Some(unused) => unused,
             None => self.make()?,
         };
         let path = self.path.join(&name);
-        Ok(InstanceScratch { process: Some(self.clone()), name, path, dir: Some(dir), touched: false })
+        Ok(InstanceScratch { process: Some(self.clone()), name, path, dir: Some(dir), dirty: false })
     }
 
     fn make(&self) -> Result<(String, Dir), FilesError> {
@@ -89,8 +89,8 @@ impl Scratch {
         // the directories of other processes.
         let name = format!("{:032x}", rand::random::<u128>());
         let make = || -> io::Result<Dir> {
-            self.here.create_dir(&name)?;
-            let dir = self.here.open_dir(&name)?;
+            self.own_dir.create_dir(&name)?;
+            let dir = self.own_dir.open_dir(&name)?;
             dir.create_dir("work")?;
             dir.create_dir("tmp")?;
             Ok(dir)
@@ -108,8 +108,8 @@ impl Scratch {
         for inner in ["work", "tmp"] {
             let _ = dir.remove_dir(inner);
         }
-        if self.here.remove_dir(name).is_err() {
-            let _ = remove_tree(&self.here, name.as_ref());
+        if self.own_dir.remove_dir(name).is_err() {
+            let _ = remove_tree(&self.own_dir, name.as_ref());
         }
     }
 }
@@ -127,7 +127,7 @@ impl Scratch {
             self.remove(&name, &dir);
         }
         // The lock ends with this process, so the next process removes the entries that remain.
-        let _ = self.here.remove_file(LOCK);
+        let _ = self.own_dir.remove_file(LOCK);
         let _ = self.parent.remove_dir(&self.name);
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_has_its_own_directories_and_takes_more() -> Result<()> {
+    fn instance_has_its_own_directories() -> Result<()> {
         let home = tempfile::tempdir()?;
         let scratch = Arc::new(Scratch::new(&home.path().join("scratch"))?);
         let mut instance = scratch.instance()?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_instances_cannot_be_guessed() -> Result<()> {
+    fn instance_names_are_unpredictable() -> Result<()> {
         let home = tempfile::tempdir()?;
         let scratch = Arc::new(Scratch::new(home.path())?);
         let instances = (0..50).map(|_| scratch.instance()).collect::<Result<Vec<_>, _>>()?;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_living_process_holds_is_not_swept() -> Result<()> {
+    fn sweeps_only_directories_of_dead_processes() -> Result<()> {
         let home = tempfile::tempdir()?;
         let first = Scratch::new(home.path())?;
         let second = Scratch::new(home.path())?;

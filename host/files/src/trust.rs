@@ -9,7 +9,7 @@ use crate::sys;
 /// Reason why another user could change a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Untrusted {
+pub enum UntrustedReason {
     /// The file belongs to another user.
     #[error("it is owned by user {owner}, expected {user}")]
     Owner {
@@ -32,22 +32,22 @@ pub enum Untrusted {
 /// Error for a path that another user could change.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is not safe to use: {reason}{}", path.display(), fix(reason))]
-struct Refused {
+struct UntrustedPathError {
     path: PathBuf,
-    reason: Untrusted,
+    reason: UntrustedReason,
 }
 
-fn fix(reason: &Untrusted) -> &'static str {
+fn fix(reason: &UntrustedReason) -> &'static str {
     match reason {
-        Untrusted::Owner { .. } => "; change its owner, or set CODEBOX_HOME to a directory of your own",
+        UntrustedReason::Owner { .. } => "; change its owner, or set CODEBOX_HOME to a directory of your own",
         _ => "",
     }
 }
 
-impl Untrusted {
+impl UntrustedReason {
     /// Returns the error for `path`.
     pub(crate) fn at(self, path: &Path) -> io::Error {
-        io::Error::new(io::ErrorKind::PermissionDenied, Refused { path: path.to_owned(), reason: self })
+        io::Error::new(io::ErrorKind::PermissionDenied, UntrustedPathError { path: path.to_owned(), reason: self })
     }
 }
 
@@ -55,6 +55,6 @@ impl Untrusted {
 ///
 /// # Errors
 /// The reason if another user could change it.
-pub fn check_own_or_root(meta: &Metadata) -> Result<(), Untrusted> {
+pub fn check_own_or_root(meta: &Metadata) -> Result<(), UntrustedReason> {
     sys::check_own_or_root(meta)
 }

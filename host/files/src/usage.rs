@@ -8,21 +8,21 @@ use cap_fs_ext::MetadataExt;
 use cap_std::fs::{Dir, Metadata};
 
 use crate::open::open_dir;
-use crate::sys::{Unlocked, above, allocated};
+use crate::sys::{OwnerAccessGuard, allocated_bytes, parent_dir};
 
 #[cfg(all(test, unix))]
 mod tests;
 
 /// The number of levels whose directories stay open. Deeper levels are left through `..`.
-const MAX_HELD: usize = 64;
+const MAX_OPEN_LEVELS: usize = 64;
 /// The largest number of directories that are found and not yet listed.
-const MAX_WAITING: usize = 1 << 18;
+const MAX_PENDING_DIRS: usize = 1 << 18;
 /// The largest number of entries that are inspected, regardless of the ceiling.
 const MAX_ENTRIES: u64 = 1 << 22;
 
 /// Limits on the usage of a directory. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ceiling {
+pub struct UsageLimits {
     /// Allocated bytes.
     pub bytes: Option<u64>,
     /// Files, directories, links and all other entries.
@@ -31,7 +31,7 @@ pub struct Ceiling {
 
 /// The usage of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Used {
+pub struct DiskUsage {
     /// Allocated bytes of all entries below the directory. A file with several names counts once, and holes do not
     /// count.
     pub bytes: u64,
@@ -41,13 +41,13 @@ pub struct Used {
     /// system, moved during the walk, or beyond the limits of one walk.
     ///
     /// A measurement with such directories is not reliable, because a job can hide any amount of data in them.
-    pub unseen: u64,
+    pub unreadable: u64,
 }
 
-impl Used {
+impl DiskUsage {
     /// Returns true if the usage exceeds the ceiling.
     #[must_use]
-    pub fn is_over(&self, ceiling: Ceiling) -> bool {
+    pub fn is_over(&self, ceiling: UsageLimits) -> bool {
         ceiling.bytes.is_some_and(|most| self.bytes > most) || ceiling.entries.is_some_and(|most| self.entries > most)
     }
 }
@@ -59,95 +59,95 @@ impl Used {
 /// not followed and other file systems are not entered. The stack and the number of open handles do not grow with the
 /// depth of the tree, and memory is bounded.
 #[must_use]
-pub fn measure(dir: &Dir, ceiling: Ceiling) -> Used {
-    let mut used = Used::default();
+pub fn measure(dir: &Dir, ceiling: UsageLimits) -> DiskUsage {
+    let mut used = DiskUsage::default();
     let top = dir.try_clone().and_then(|top| {
-        let place = place(&top.dir_metadata()?);
-        Ok((top, place))
+        let inode_id = inode_id(&top.dir_metadata()?);
+        Ok((top, inode_id))
     });
     match top {
-        Ok((top, place)) => {
-            let seen = HashSet::from([place]);
-            Walk { ceiling, used: &mut used, device: place.0, seen, waiting: 0 }.all(top, place);
+        Ok((top, inode_id)) => {
+            let visited = HashSet::from([inode_id]);
+            Walk { ceiling, used: &mut used, device: inode_id.0, visited, pending: 0 }.all(top, inode_id);
         }
-        Err(_) => used.unseen += 1,
+        Err(_) => used.unreadable += 1,
     }
     used
 }
 
 /// The identity of a file or directory: device and inode.
-type Place = (u64, u64);
+type InodeId = (u64, u64);
 
-fn place(meta: &Metadata) -> Place {
+fn inode_id(meta: &Metadata) -> InodeId {
     (meta.dev(), meta.ino())
 }
 
 /// A directory on the current path.
 struct Level {
-    place: Place,
-    /// The handle, for the first [`MAX_HELD`] levels.
-    held: Option<Dir>,
+    inode_id: InodeId,
+    /// The handle, for the first [`MAX_OPEN_LEVELS`] levels.
+    handle: Option<Dir>,
     /// The subdirectories that are not inspected yet.
-    waiting: Vec<OsString>,
+    pending: Vec<OsString>,
     /// Guard that keeps an inaccessible directory accessible.
-    _unlocked: Option<Unlocked>,
+    _unlocked: Option<OwnerAccessGuard>,
 }
 
 /// The next step for a counted entry.
-enum Next {
-    LookInto,
-    Nothing,
+enum NextStep {
+    Descend,
+    Skip,
 }
 
 struct Walk<'a> {
-    ceiling: Ceiling,
-    used: &'a mut Used,
+    ceiling: UsageLimits,
+    used: &'a mut DiskUsage,
     device: u64,
     /// Counted directories, and counted files with several names.
-    seen: HashSet<Place>,
-    waiting: usize,
+    visited: HashSet<InodeId>,
+    pending: usize,
 }
 
 impl Walk<'_> {
-    fn all(&mut self, top: Dir, at: Place) {
-        let unlocked = Unlocked::take(&top);
-        let Some(waiting) = self.list(&top) else { return };
+    fn all(&mut self, top: Dir, at: InodeId) {
+        let unlocked = OwnerAccessGuard::take(&top);
+        let Some(pending) = self.list(&top) else { return };
         let mut here = top;
-        let mut levels = vec![Level { place: at, held: here.try_clone().ok(), waiting, _unlocked: unlocked }];
+        let mut levels = vec![Level { inode_id: at, handle: here.try_clone().ok(), pending, _unlocked: unlocked }];
         while let Some(level) = levels.last_mut() {
-            let Some(name) = level.waiting.pop() else {
+            let Some(name) = level.pending.pop() else {
                 levels.pop();
-                match self.climb(&mut levels, &here) {
+                match self.ascend(&mut levels, &here) {
                     Some(dir) => here = dir,
                     None => return,
                 }
                 continue;
             };
-            self.waiting -= 1;
-            let Some((inner, place)) = self.enter(&here, &name) else { continue };
-            let is_held = levels.len() < MAX_HELD;
-            let unlocked = if is_held { Unlocked::take(&inner) } else { None };
-            let Some(waiting) = self.list(&inner) else { return };
-            let held = if is_held { inner.try_clone().ok() } else { None };
-            levels.push(Level { place, held, waiting, _unlocked: unlocked });
+            self.pending -= 1;
+            let Some((inner, inode_id)) = self.open_unvisited(&here, &name) else { continue };
+            let keeps_handle = levels.len() < MAX_OPEN_LEVELS;
+            let unlocked = if keeps_handle { OwnerAccessGuard::take(&inner) } else { None };
+            let Some(pending) = self.list(&inner) else { return };
+            let handle = if keeps_handle { inner.try_clone().ok() } else { None };
+            levels.push(Level { inode_id, handle, pending, _unlocked: unlocked });
             here = inner;
         }
     }
 
     /// Returns the directory of the last level. Drops levels that are no longer above `here`.
-    fn climb(&mut self, levels: &mut Vec<Level>, here: &Dir) -> Option<Dir> {
-        let mut from = above(here).ok();
+    fn ascend(&mut self, levels: &mut Vec<Level>, here: &Dir) -> Option<Dir> {
+        let mut from = parent_dir(here).ok();
         while let Some(level) = levels.last() {
-            if let Some(dir) = level.held.as_ref().and_then(|dir| dir.try_clone().ok()) {
+            if let Some(dir) = level.handle.as_ref().and_then(|dir| dir.try_clone().ok()) {
                 return Some(dir);
             }
-            let found = from.take().and_then(|dir| Some((place(&dir.dir_metadata().ok()?), dir)));
+            let found = from.take().and_then(|dir| Some((inode_id(&dir.dir_metadata().ok()?), dir)));
             match found {
-                Some((place, dir)) if place == level.place => return Some(dir),
+                Some((inode_id, dir)) if inode_id == level.inode_id => return Some(dir),
                 // The directory was moved, so its parent may be any directory.
                 _ => {
-                    self.used.unseen += level.waiting.len() as u64;
-                    self.waiting -= level.waiting.len();
+                    self.used.unreadable += level.pending.len() as u64;
+                    self.pending -= level.pending.len();
                     levels.pop();
                 }
             }
@@ -156,27 +156,27 @@ impl Walk<'_> {
     }
 
     /// Opens a directory on the same file system that was not inspected before.
-    fn enter(&mut self, dir: &Dir, name: &OsString) -> Option<(Dir, Place)> {
+    fn open_unvisited(&mut self, dir: &Dir, name: &OsString) -> Option<(Dir, InodeId)> {
         let opened = open_dir(dir, name).and_then(|inner| {
-            let place = place(&inner.dir_metadata()?);
-            Ok((inner, place))
+            let inode_id = inode_id(&inner.dir_metadata()?);
+            Ok((inner, inode_id))
         });
         match opened {
-            Ok((_, place)) if place.0 != self.device => self.used.unseen += 1,
-            Ok((inner, place)) => return self.seen.insert(place).then_some((inner, place)),
-            Err(e) => self.lost(&e),
+            Ok((_, inode_id)) if inode_id.0 != self.device => self.used.unreadable += 1,
+            Ok((inner, inode_id)) => return self.visited.insert(inode_id).then_some((inner, inode_id)),
+            Err(e) => self.record_unreadable(&e),
         }
         None
     }
 
     /// Counts the entries of a directory. Returns its subdirectories, or `None` to end the walk.
     fn list(&mut self, dir: &Dir) -> Option<Vec<OsString>> {
-        let mut waiting = Vec::new();
+        let mut pending = Vec::new();
         let entries = match dir.entries() {
             Ok(entries) => entries,
             Err(e) => {
-                self.lost(&e);
-                return Some(waiting);
+                self.record_unreadable(&e);
+                return Some(pending);
             }
         };
         for entry in entries {
@@ -184,40 +184,40 @@ impl Walk<'_> {
                 Ok(found) => found,
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 Err(e) => {
-                    self.lost(&e);
-                    return Some(waiting);
+                    self.record_unreadable(&e);
+                    return Some(pending);
                 }
             };
             match self.count(&meta) {
-                Next::Nothing => {}
-                Next::LookInto if self.waiting < MAX_WAITING => {
-                    self.waiting += 1;
-                    waiting.push(entry.file_name());
+                NextStep::Skip => {}
+                NextStep::Descend if self.pending < MAX_PENDING_DIRS => {
+                    self.pending += 1;
+                    pending.push(entry.file_name());
                 }
-                Next::LookInto => self.used.unseen += 1,
+                NextStep::Descend => self.used.unreadable += 1,
             }
             if self.used.is_over(self.ceiling) {
                 return None;
             }
             if self.used.entries >= MAX_ENTRIES {
-                self.used.unseen += 1;
+                self.used.unreadable += 1;
                 return None;
             }
         }
-        Some(waiting)
+        Some(pending)
     }
 
-    fn count(&mut self, meta: &Metadata) -> Next {
+    fn count(&mut self, meta: &Metadata) -> NextStep {
         self.used.entries += 1;
-        if meta.is_dir() || meta.nlink() < 2 || self.seen.insert(place(meta)) {
-            self.used.bytes = self.used.bytes.saturating_add(allocated(meta));
+        if meta.is_dir() || meta.nlink() < 2 || self.visited.insert(inode_id(meta)) {
+            self.used.bytes = self.used.bytes.saturating_add(allocated_bytes(meta));
         }
-        if meta.is_dir() { Next::LookInto } else { Next::Nothing }
+        if meta.is_dir() { NextStep::Descend } else { NextStep::Skip }
     }
 
     /// Records a directory that cannot be inspected. A directory that is gone or was replaced does not count.
-    fn lost(&mut self, error: &io::Error) {
-        let swapped = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-        self.used.unseen += u64::from(!swapped);
+    fn record_unreadable(&mut self, error: &io::Error) {
+        let replaced = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+        self.used.unreadable += u64::from(!replaced);
     }
 }

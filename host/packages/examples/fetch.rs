@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: fetch NAME VERSION SHA256 SIZE FILE [DIRECTORY MEMBER...]".into());
     };
     let pin = Pin { name: name.clone(), version: version.clone(), sha256: sha256.parse()?, size: Some(size.parse()?) };
-    let settings = IndexSettings::from_user(&|name| std::env::var(name).ok(), &ConfigFiles::OfUser)?;
+    let settings = IndexSettings::from_user(&|name| std::env::var(name).ok(), &ConfigFiles::User)?;
     eprintln!("searching {:?}", settings.sources());
     let start = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -11,16 +11,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = NpmStore::at(Path::new(&words.next().ok_or("npm DIRECTORY SPEC...")?));
     let specs: Vec<NpmSpec> = words.map(|word| word.parse()).collect::<Result<_, _>>()?;
     let env = |name: &str| std::env::var(name).ok();
-    let files = NpmFiles::OfUser { home: std::env::home_dir() };
-    let settings = NpmSettings::from_user(&env, &files, &ConfigFiles::OfUser)?;
+    let files = NpmFiles::User { home: std::env::home_dir() };
+    let settings = NpmSettings::from_user(&env, &files, &ConfigFiles::User)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let made = executor.block_on(npm_environment(&specs, None, &settings, &store, &Silent))?;
-    for package in &made.tree.packages {
+    let installed = executor.block_on(npm_environment(&specs, None, &settings, &store, &Silent))?;
+    for package in &installed.tree.packages {
         println!("{} {}@{}", package.place, package.name, package.version);
     }
-    for native in &made.native {
+    for native in &installed.native {
         println!("{} {}", native.package, native.native);
     }
-    println!("{}", made.dir.display());
+    println!("{}", installed.dir.display());
     Ok(())
 }

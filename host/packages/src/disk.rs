@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::Builder;
 
 /// Name prefix of directories that are being removed.
-pub(crate) const GONE: &str = ".gone-";
+pub(crate) const TRASH_PREFIX: &str = ".gone-";
 
 /// Returns the sorted names in a directory, except those that start with a dot, which belong to unfinished entries.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
@@ -38,22 +38,22 @@ pub(crate) fn size(path: &Path) -> u64 {
 
 /// Removes a directory, if it exists. The directory is renamed before its contents are deleted, so that an interrupted
 /// removal leaves no incomplete directory under the original name.
-pub(crate) fn remove(place: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(place).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+pub(crate) fn remove(entry_dir: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(entry_dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
-    let gone = Builder::new().prefix(GONE).tempdir_in(place.parent().unwrap_or(Path::new(".")))?;
-    fs::rename(place, gone.path().join("whole"))?;
-    gone.close()
+    let trash = Builder::new().prefix(TRASH_PREFIX).tempdir_in(entry_dir.parent().unwrap_or(Path::new(".")))?;
+    fs::rename(entry_dir, trash.path().join("whole"))?;
+    trash.close()
 }
 
 /// Removes the remains of killed processes from a directory: incomplete removals, and incomplete entries whose names
-/// start with `staged`. Returns the number of bytes removed.
-pub(crate) fn sweep(dir: &Path, staged: &str) -> io::Result<u64> {
+/// start with `staging_prefix`. Returns the number of bytes removed.
+pub(crate) fn sweep(dir: &Path, staging_prefix: &str) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        if [GONE, staged].iter().any(|left| name.to_string_lossy().starts_with(left)) {
+        if [TRASH_PREFIX, staging_prefix].iter().any(|left| name.to_string_lossy().starts_with(left)) {
             bytes += size(&entry.path());
             fs::remove_dir_all(entry.path())?;
         }
@@ -71,22 +71,22 @@ mod tests {
     const FILES: usize = 3000;
 
     #[test]
-    fn what_is_on_its_way_out_never_looks_whole() {
-        let room = tempfile::tempdir().expect("a directory");
-        let place = room.path().join("place");
-        fs::create_dir(&place).expect("a directory");
+    fn removal_never_exposes_partial_directory() {
+        let parent_dir = tempfile::tempdir().expect("a directory");
+        let entry_dir = parent_dir.path().join("place");
+        fs::create_dir(&entry_dir).expect("a directory");
         for number in 0..FILES {
-            fs::write(place.join(number.to_string()), "").expect("a file");
+            fs::write(entry_dir.join(number.to_string()), "").expect("a file");
         }
         let watching = AtomicBool::new(false);
-        let seen_in_part = thread::scope(|scope| {
+        let partially_visible = thread::scope(|scope| {
             let watcher = scope.spawn(|| {
                 loop {
-                    let there = fs::read_dir(&place).into_iter().flatten().flatten().count();
+                    let visible_files = fs::read_dir(&entry_dir).into_iter().flatten().flatten().count();
                     // A count that was taken during the rename does not matter.
-                    let named = place.is_dir();
-                    if !named || there < FILES {
-                        return named;
+                    let exists = entry_dir.is_dir();
+                    if !exists || visible_files < FILES {
+                        return exists;
                     }
                     watching.store(true, Ordering::Relaxed);
                 }
@@ -94,27 +94,27 @@ mod tests {
             while !watching.load(Ordering::Relaxed) && !watcher.is_finished() {
                 thread::yield_now();
             }
-            remove(&place).expect("that it goes");
+            remove(&entry_dir).expect("that it goes");
             watcher.join().expect("an answer")
         });
-        assert!(!seen_in_part, "it was there in part");
-        assert_eq!(fs::read_dir(room.path()).expect("a directory").count(), 0);
-        remove(&place).expect("that nothing is to be done");
+        assert!(!partially_visible, "it was there in part");
+        assert_eq!(fs::read_dir(parent_dir.path()).expect("a directory").count(), 0);
+        remove(&entry_dir).expect("that nothing is to be done");
     }
 
     #[test]
-    fn what_was_left_half_way_is_swept() {
-        let room = tempfile::tempdir().expect("a directory");
+    fn sweeps_incomplete_entries() {
+        let parent_dir = tempfile::tempdir().expect("a directory");
         for name in [".gone-x/whole/deep", ".new-x", ".other", "place"] {
-            let dir = room.path().join(name);
+            let dir = parent_dir.path().join(name);
             fs::create_dir_all(&dir).expect("a directory");
             fs::write(dir.join("file"), "1234").expect("a file");
         }
-        assert_eq!(sweep(room.path(), ".new-").expect("that it goes"), 8);
+        assert_eq!(sweep(parent_dir.path(), ".new-").expect("that it goes"), 8);
         let mut left: Vec<_> =
-            fs::read_dir(room.path()).expect("a directory").flatten().map(|e| e.file_name()).collect();
+            fs::read_dir(parent_dir.path()).expect("a directory").flatten().map(|e| e.file_name()).collect();
         left.sort();
         assert_eq!(left, [".other", "place"]);
-        assert_eq!(sweep(&room.path().join("none"), ".new-").expect("nothing"), 0);
+        assert_eq!(sweep(&parent_dir.path().join("none"), ".new-").expect("nothing"), 0);
     }
 }

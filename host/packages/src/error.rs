@@ -56,7 +56,7 @@ pub enum FetchError {
     Denied { index: String, package: String },
     /// The index sent an unusable response.
     #[error("unusable response from package index {index} for {package}")]
-    Answer {
+    InvalidResponse {
         index: String,
         package: String,
         #[source]

@@ -1,11 +1,11 @@
 //! Download of a pinned file to the disk.
 
-mod bound;
 mod client;
-mod landing;
-mod part;
-mod refusal;
+mod partial_download;
+mod ranged;
+mod response_limit;
 mod search;
+mod source_failure;
 mod transfer;
 
 use std::path::Path;
@@ -16,12 +16,12 @@ use futures_util::future::LocalBoxFuture;
 use crate::error::FetchError;
 use crate::pin::Pin;
 use crate::settings::IndexSettings;
-pub(crate) use bound::Tangled;
-pub(crate) use client::{Registry, plain as plain_client, registry_in};
+pub(crate) use client::{Registry, build_plain_client as plain_client, registry_with_cache};
 use codebox_core::Progress;
-pub(crate) use landing::LARGEST;
-pub(crate) use part::in_parts;
-pub(crate) use search::{Candidate, Sought};
+pub(crate) use partial_download::MAX_WHEEL_SIZE;
+pub(crate) use ranged::open_ranged;
+pub(crate) use response_limit::MetadataTooComplex;
+pub(crate) use search::{Candidate, FileKind};
 pub(crate) use transfer::transfer;
 
 /// Downloads the pinned wheel to the file `into`, or leaves everything unchanged.
@@ -48,20 +48,20 @@ pub fn fetch_wheel<'a>(
 ) -> LocalBoxFuture<'a, Result<(), FetchError>> {
     let fetched = async move {
         let registry = client::registry(settings)?;
-        fetch_by(&registry, (pin, Sought::Wheels), settings, into, progress).await
+        fetch_with_client(&registry, (pin, FileKind::Wheels), settings, into, progress).await
     };
     fetched.boxed_local()
 }
 
 /// Downloads a file as [`fetch_wheel`] does, with an existing client.
-pub(crate) async fn fetch_by(
+pub(crate) async fn fetch_with_client(
     registry: &Registry,
-    (pin, sought): (&Pin, Sought),
+    (pin, kind): (&Pin, FileKind),
     settings: &IndexSettings,
     into: &Path,
     progress: &dyn Progress,
 ) -> Result<(), FetchError> {
-    let candidates = search::candidates((pin, sought), settings, registry).await?;
+    let candidates = search::candidates((pin, kind), settings, registry).await?;
     let mut last = None;
     for candidate in &candidates {
         match transfer(candidate, pin, settings, registry, into, progress).await {
@@ -70,7 +70,7 @@ pub(crate) async fn fetch_by(
             done => return done,
         }
     }
-    Err(last.unwrap_or_else(|| refusal::not_found(pin, settings)))
+    Err(last.unwrap_or_else(|| source_failure::not_found(pin, settings)))
 }
 
 /// Returns the package's name and version as errors show them.

@@ -12,21 +12,21 @@
 //! The uv crates and the HTTP client beneath them do read some on their own: the proxy variables (`HTTP_PROXY`,
 //! `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`), `SSL_CERT_FILE` and `SSL_CERT_DIR` (only when the given function reports
 //! the latter), `SSL_CLIENT_CERT`, index credentials (`UV_INDEX_<NAME>_USERNAME`, `…_PASSWORD`, `NETRC`), the home and
-//! configuration directories (only for [`ConfigFiles::OfUser`]) and the temporary directory.
+//! configuration directories (only for [`ConfigFiles::User`]) and the temporary directory.
 
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "index")]
-mod condition;
+mod address_policy;
+#[cfg(feature = "index")]
+mod complexity;
+#[cfg(feature = "index")]
+mod dir_lock;
 #[cfg(feature = "index")]
 mod disk;
 mod error;
 #[cfg(feature = "index")]
 mod fetch;
-#[cfg(feature = "index")]
-mod house;
-#[cfg(feature = "index")]
-mod listed;
 #[cfg(feature = "index")]
 mod lock;
 #[cfg(feature = "index")]
@@ -34,21 +34,21 @@ mod metadata;
 #[cfg(feature = "index")]
 mod npm;
 #[cfg(feature = "index")]
+mod package_store;
+#[cfg(feature = "index")]
 mod pin;
 #[cfg(feature = "index")]
 mod provider;
 #[cfg(feature = "index")]
-mod reach;
-#[cfg(feature = "index")]
 mod requirement;
+#[cfg(feature = "index")]
+mod requirements_file;
 #[cfg(feature = "index")]
 mod resolve;
 #[cfg(feature = "index")]
 mod settings;
 #[cfg(feature = "index")]
 mod source;
-#[cfg(feature = "index")]
-mod turns;
 mod unpack;
 
 pub use error::UnpackError;
@@ -57,32 +57,37 @@ pub use error::{FetchError, SettingsError};
 #[cfg(feature = "index")]
 pub use fetch::fetch_wheel;
 #[cfg(feature = "index")]
-pub use house::{BuildPlace, Environment, House, HouseError, ImageChoice, Kept, Pruned, Unpacked, Workbench};
-#[cfg(feature = "index")]
-pub use listed::{
-    LineError, ListedRequirements, MOST_REQUIREMENTS, ScriptMetadata, is_among, requirements_of_file, script_metadata,
-};
-#[cfg(feature = "index")]
 pub use lock::{Lock, LockError};
 #[cfg(feature = "index")]
 pub use npm::{
-    BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmKept,
-    NpmName, NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, node_module, npm_environment, unpack_tarball,
+    Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmName, NpmPackage, NpmSettings, NpmSpec,
+    NpmStore, NpmTree, NpmTreeError, ParseIntegrityError, ParseNpmSpecError, StoredNpmPackage, builtin_module,
+    npm_environment, unpack_tarball,
 };
 #[cfg(feature = "index")]
-pub use pin::{NotASha256, Pin, Sha256};
+pub use package_store::{
+    BuildImage, Environment, ImageChoice, PackageStore, PruneReport, StoreError, StoredWheel, UnpackedSdist, WorkDir,
+};
+#[cfg(feature = "index")]
+pub use pin::{ParseSha256Error, Pin, Sha256};
 #[cfg(feature = "index")]
 pub use provider::{CompileWork, Compiler, EnvLookup, JobPackages, PackageDirs};
 #[cfg(feature = "index")]
 pub use requirement::{Requirement, RequirementError};
 #[cfg(feature = "index")]
+pub use requirements_file::{
+    LineError, ListedRequirements, MAX_REQUIREMENTS, ScriptMetadata, parse_requirements_file, parse_script_metadata,
+    version_satisfies,
+};
+#[cfg(feature = "index")]
 pub use resolve::{
-    BuiltIn, Decision, Image, Index, ResolveError, Resolved, Sources, Target, Wheel, built_in_of, native,
+    BuiltIn, Decision, ImageInterpreter, Index, ResolveError, Resolved, SdistPolicy, Target, Wheel, native_packages,
+    read_built_in_packages,
 };
 #[cfg(feature = "index")]
 pub use settings::{ConfigFiles, IndexSettings};
 #[cfg(feature = "index")]
-pub use source::{BadBuildSystem, BuildSystem, Sdist};
+pub use source::{BuildSystem, BuildSystemError, Sdist};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};
 
 /// Returns the METADATA of the wheel in a file; for fuzzing.

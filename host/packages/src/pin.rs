@@ -40,13 +40,13 @@ impl Sha256 {
 /// Error for a text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("sha256 {0:?} is not 64 hexadecimal digits")]
-pub struct NotASha256(String);
+pub struct ParseSha256Error(String);
 
 impl FromStr for Sha256 {
-    type Err = NotASha256;
+    type Err = ParseSha256Error;
 
-    fn from_str(text: &str) -> Result<Self, NotASha256> {
-        let refused = || NotASha256(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseSha256Error> {
+        let refused = || ParseSha256Error(text.to_owned());
         if text.len() != 64 {
             return Err(refused());
         }
@@ -64,9 +64,9 @@ impl FromStr for Sha256 {
 }
 
 impl TryFrom<String> for Sha256 {
-    type Error = NotASha256;
+    type Error = ParseSha256Error;
 
-    fn try_from(text: String) -> Result<Self, NotASha256> {
+    fn try_from(text: String) -> Result<Self, ParseSha256Error> {
         text.parse()
     }
 }
@@ -88,17 +88,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_read_and_written_as_hexadecimal() {
+    fn parses_and_formats_hexadecimal() {
         let text = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc";
-        let read: Sha256 = text.parse().expect("a sha256");
-        assert_eq!(read.to_string(), text);
-        assert_eq!(text.to_uppercase().parse(), Ok(read));
+        let parsed: Sha256 = text.parse().expect("a sha256");
+        assert_eq!(parsed.to_string(), text);
+        assert_eq!(text.to_uppercase().parse(), Ok(parsed));
     }
 
     #[test]
-    fn refuses_anything_else() {
+    fn rejects_invalid_text() {
         for text in ["", "3b", &"g".repeat(64), &"é".repeat(32), &"+1".repeat(32)] {
-            assert_eq!(text.parse::<Sha256>(), Err(NotASha256(text.to_owned())));
+            assert_eq!(text.parse::<Sha256>(), Err(ParseSha256Error(text.to_owned())));
         }
     }
 }

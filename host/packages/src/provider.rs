@@ -14,47 +14,47 @@ use codebox_service::config::Settings;
 use codebox_service::{Admitted, Escalation, LayerTarget, PackageLayers, PackageNeeds, PackageProvider, StoredPackage};
 
 use crate::{
-    BuildPlace, ConfigFiles, Decision, Environment, FetchError, House, HouseError, Index, IndexSettings, Lock,
-    NpmStore, Resolved, Target, Wheel,
+    BuildImage, ConfigFiles, Decision, Environment, FetchError, Index, IndexSettings, Lock, NpmStore, PackageStore,
+    Resolved, StoreError, Target, Wheel,
 };
 
-mod asked;
-mod brought;
 mod build;
-mod choose;
+mod bundled;
 mod compile;
 mod image;
 mod npm;
+mod request;
+mod resolution;
 
-use asked::Asked;
-use brought::Brought;
-use build::Shop;
+use build::SdistBuilder;
+use bundled::BundledImport;
 pub use compile::{CompileWork, Compiler};
-use npm::{Locked, Npm};
+use npm::{LockPolicy, NpmPackages};
+use request::PackageRequest;
 
 /// The stack size of the resolver's thread in bytes. The resolver's futures are large.
-const STACK: usize = 16 << 20;
+const RESOLVER_STACK_SIZE: usize = 16 << 20;
 
 /// A lock that protects an environment from removal until it is dropped.
 #[expect(dead_code, reason = "that it is there is all it does")]
-enum Held {
+enum EnvironmentLock {
     Python(Environment),
-    Npm(File),
+    NpmPackages(File),
 }
 
 /// The package stores and settings of this machine.
 pub struct JobPackages {
-    house: House,
+    package_store: PackageStore,
     dirs: PackageDirs,
     settings: Settings,
     catalog: Arc<dyn Catalog>,
     env: EnvLookup,
     compiler: Compiler,
     /// The environments that this process shows to guests.
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<EnvironmentLock>>,
     /// Shared lock that protects Python packages from removal. Held from the choice of a job's packages until its
     /// environment is locked.
-    choosing: Mutex<Option<File>>,
+    resolution_lock: Mutex<Option<File>>,
 }
 
 /// Directories of the package stores.
@@ -82,8 +82,17 @@ impl JobPackages {
         env: EnvLookup,
         compiler: Compiler,
     ) -> Self {
-        let house = House::at(dirs.python.clone());
-        Self { house, dirs, settings, catalog, env, compiler, held: Mutex::default(), choosing: Mutex::default() }
+        let package_store = PackageStore::at(dirs.python.clone());
+        Self {
+            package_store,
+            dirs,
+            settings,
+            catalog,
+            env,
+            compiler,
+            held: Mutex::default(),
+            resolution_lock: Mutex::default(),
+        }
     }
 
     /// Determines which packages a job needs and in which isolations they are available. Source distributions that have
@@ -94,31 +103,32 @@ impl JobPackages {
         engines: Vec<&dyn Backend>,
         progress: &dyn Progress,
     ) -> Result<PackageNeeds, RunnerError> {
-        if npm::wants(admitted) {
-            return self.npm(admitted, Locked::Kept)?.needs(admitted, progress);
+        if npm::requests_packages(admitted) {
+            return self.npm(admitted, LockPolicy::UseExisting)?.needs(admitted, progress);
         }
-        npm::check_unasked(admitted)?;
-        let Some(asked) = Asked::of(admitted)? else { return Ok(PackageNeeds::default()) };
-        asked.check(&self.settings.packages)?;
-        asked.notes.iter().for_each(|note| progress.note(note));
-        let mut needs = PackageNeeds { names: asked.texts(), notes: asked.notes.clone(), ..PackageNeeds::default() };
+        npm::reject_unused_lock(admitted)?;
+        let Some(request) = PackageRequest::of(admitted)? else { return Ok(PackageNeeds::default()) };
+        request.check(&self.settings.packages)?;
+        request.notes.iter().for_each(|note| progress.note(note));
+        let mut needs =
+            PackageNeeds { names: request.texts(), notes: request.notes.clone(), ..PackageNeeds::default() };
         if !admitted.job().isolations.contains(Isolation::Wasm) || admitted.container_image().is_some() {
             return Ok(needs);
         }
-        let store = self.python(progress)?;
-        let version = store.version.clone();
-        let mut shop = Shop::anywhere(self, (admitted, &asked), engines.clone(), progress)?;
-        let decision = match asked.other_python(&version) {
+        let library = self.python(progress)?;
+        let version = library.version.clone();
+        let mut builder = SdistBuilder::for_any_image(self, (admitted, &request), engines.clone(), progress)?;
+        let decision = match request.unsatisfied_python(&version) {
             Some(python) => Decision::Native(vec![python]),
-            _ if asked.wanted.is_empty() => return Ok(needs),
+            _ if request.requirements.is_empty() => return Ok(needs),
             _ => {
-                *self.choosing() = Some(self.house.beside_others().map_err(not_installed)?);
-                self.decided(&asked, &store, &mut shop, progress).await?
+                *self.resolution_lock() = Some(self.package_store.acquire_shared_lock().map_err(not_installed)?);
+                self.decide_tier(&request, &library, &mut builder, progress).await?
             }
         };
         match decision {
             Decision::Pure(resolved) => {
-                needs.notes.extend(told(&resolved));
+                needs.notes.extend(package_notes(&resolved));
                 let built_in = resolved.built_in.iter().map(|(name, _)| name);
                 let names = built_in.chain(resolved.files().map(|file| &file.name));
                 needs.pure = names.cloned().collect();
@@ -132,23 +142,23 @@ impl JobPackages {
                     return Err(RunnerError::new(ResultKind::EscalationRefused, line)
                         .with_fix("use --isolation container, or allow escalation in your configuration"));
                 }
-                if asked.other_python(&version).is_some() {
-                    self.check_image(&asked, &engines).await?;
+                if request.unsatisfied_python(&version).is_some() {
+                    self.check_image(&request, &engines).await?;
                 }
                 needs.notes.push(format!("packages that require a container: {}", names.join(", ")));
                 needs.native = names;
             }
         }
-        needs.notes.append(&mut shop.notes);
+        needs.notes.append(&mut builder.notes);
         Ok(needs)
     }
 
     /// Rejects a script that requires a Python version which containers do not have either. The check is skipped if no
     /// engine can report the version now.
-    async fn check_image(&self, asked: &Asked, engines: &[&dyn Backend]) -> Result<(), RunnerError> {
+    async fn check_image(&self, request: &PackageRequest, engines: &[&dyn Backend]) -> Result<(), RunnerError> {
         for engine in engines {
-            if let Ok(place) = image::of(&self.house, *engine, None).await {
-                return asked.check_python(&place.target);
+            if let Ok(build_image) = image::of(&self.package_store, *engine, None).await {
+                return request.check_python(&build_image.target);
             }
         }
         Ok(())
@@ -156,16 +166,16 @@ impl JobPackages {
 
     /// Returns the package layers of a WebAssembly guest. The resolution in [`needs`](Self::needs) already built all
     /// source distributions.
-    async fn in_wasm(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageLayers, RunnerError> {
-        if npm::wants(admitted) {
-            return self.shown_of_npm(admitted, Isolation::Wasm, progress);
+    async fn wasm_layers(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageLayers, RunnerError> {
+        if npm::requests_packages(admitted) {
+            return self.npm_layers(admitted, Isolation::Wasm, progress);
         }
-        let asked = Asked::of(admitted)?.filter(|asked| !asked.wanted.is_empty());
-        let Some(asked) = asked else { return Ok(PackageLayers::default()) };
-        let store = self.python(progress)?;
-        let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?;
-        let _turn = self.house.beside_others().map_err(not_installed)?;
-        let resolved = match self.decided(&asked, &store, &mut shop, progress).await? {
+        let request = PackageRequest::of(admitted)?.filter(|request| !request.requirements.is_empty());
+        let Some(request) = request else { return Ok(PackageLayers::default()) };
+        let library = self.python(progress)?;
+        let mut builder = SdistBuilder::for_any_image(self, (admitted, &request), Vec::new(), progress)?;
+        let _guard = self.package_store.acquire_shared_lock().map_err(not_installed)?;
+        let resolved = match self.decide_tier(&request, &library, &mut builder, progress).await? {
             Decision::Pure(resolved) => resolved,
             Decision::Native(names) => {
                 let line =
@@ -173,49 +183,61 @@ impl JobPackages {
                 return Err(RunnerError::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
             }
         };
-        let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
-        let runtime = store.key.clone();
-        let uncompiled = self.house.uncompiled(&wheels, &runtime);
-        let whole = uncompiled.is_empty() || compile::start(&self.house, &self.compiler, &uncompiled, &runtime)?;
-        if !whole {
+        let wheels = self.fetch_or_build(&request, resolved, &mut builder, progress).await?;
+        let runtime = library.key.clone();
+        let uncompiled = self.package_store.uncompiled(&wheels, &runtime);
+        let all_compiled = uncompiled.is_empty()
+            || compile::compile_wheels(&self.package_store, &self.compiler, &uncompiled, &runtime)?;
+        if !all_compiled {
             progress
                 .note("cannot compile all packages: this run compiles modules on import, and the next run tries again");
         }
-        let target = format!("wasm-{}", store.version);
-        let compiled = whole.then_some(runtime.as_str());
-        let layers = self.shown(self.house.environment(&wheels, &target, compiled, &[]), asked.lock_file())?;
+        let target = format!("wasm-{}", library.version);
+        let compiled = all_compiled.then_some(runtime.as_str());
+        let layers =
+            self.guest_layers(self.package_store.environment(&wheels, &target, compiled, &[]), request.lock_file())?;
         // Built wheels were reported when they were built.
         Ok(PackageLayers { layers, notes: Vec::new() })
     }
 
     /// Returns the package layers of a container guest: the packages that the job requests, and the packages of the
-    /// WebAssembly runtime in `brought` that the image lacks.
-    async fn in_container(
+    /// WebAssembly runtime in `bundled` that the image lacks.
+    async fn container_layers(
         &self,
         admitted: &Admitted,
-        brought: &[Brought],
+        bundled: &[BundledImport],
         progress: &dyn Progress,
         engine: &dyn Backend,
     ) -> Result<PackageLayers, RunnerError> {
-        if npm::wants(admitted) {
-            return self.shown_of_npm(admitted, Isolation::Container, progress);
+        if npm::requests_packages(admitted) {
+            return self.npm_layers(admitted, Isolation::Container, progress);
         }
-        let asked = Asked::of(admitted)?;
+        let request = PackageRequest::of(admitted)?;
         let named = admitted.container_image();
         // An image that the user names is expected to be complete, and a lock lists all packages to install.
-        let complete = named.is_some() || asked.as_ref().is_some_and(|asked| asked.lock.is_some());
-        let brought = if complete { &[] } else { brought };
-        if asked.is_none() && brought.is_empty() {
+        let is_complete = named.is_some() || request.as_ref().is_some_and(|request| request.lock.is_some());
+        let bundled = if is_complete { &[] } else { bundled };
+        if request.is_none() && bundled.is_empty() {
             return Ok(PackageLayers::default());
         }
-        let place = image::of(&self.house, engine, named.map(ImageName::as_str)).await?;
-        let asked = asked.unwrap_or_default();
-        asked.check_python(&place.target)?;
+        let build_image = image::of(&self.package_store, engine, named.map(ImageName::as_str)).await?;
+        let request = request.unwrap_or_default();
+        request.check_python(&build_image.target)?;
         let mut notes = Vec::new();
-        let with = brought::lacking(brought, (&asked, &self.settings.packages), &place.target, &mut notes);
+        let with = bundled::missing_requirements(
+            bundled,
+            (&request, &self.settings.packages),
+            &build_image.target,
+            &mut notes,
+        );
         if !with.is_empty() {
             match self
-                .for_container(&asked.with(with.clone()), (admitted, engine, named), place.clone(), progress)
+                .install_for_container(
+                    &request.with(with.clone()),
+                    (admitted, engine, named),
+                    build_image.clone(),
+                    progress,
+                )
                 .await
             {
                 Ok(mut provided) => {
@@ -223,50 +245,58 @@ impl JobPackages {
                     return Ok(provided);
                 }
                 // The user did not request these packages, and the program may work without them.
-                Err(failure) => notes.push(brought::not_installed(&with, &failure)),
+                Err(failure) => notes.push(bundled::not_installed(&with, &failure)),
             }
         }
-        if asked.wanted.is_empty() {
+        if request.requirements.is_empty() {
             return Ok(PackageLayers { notes, ..PackageLayers::default() });
         }
-        let mut provided = self.for_container(&asked, (admitted, engine, named), place, progress).await?;
+        let mut provided =
+            self.install_for_container(&request, (admitted, engine, named), build_image, progress).await?;
         provided.notes.splice(..0, notes);
         Ok(provided)
     }
 
     /// Installs the requested packages for the Python of the image.
-    async fn for_container(
+    async fn install_for_container(
         &self,
-        asked: &Asked,
+        request: &PackageRequest,
         (admitted, engine, named): (&Admitted, &dyn Backend, Option<&ImageName>),
-        place: BuildPlace,
+        build_image: BuildImage,
         progress: &dyn Progress,
     ) -> Result<PackageLayers, RunnerError> {
-        let target = place.target.clone();
-        let mut shop = Shop::anywhere(self, (admitted, asked), Vec::new(), progress)?.at(engine, place, named);
-        let _turn = self.house.beside_others().map_err(not_installed)?;
-        let resolved = self.exact(asked, &target, &mut shop, progress).await?;
-        let mut notes = told(&resolved);
-        let wheels = self.ready(asked, resolved, &mut shop, progress).await?;
-        notes.append(&mut shop.notes);
+        let target = build_image.target.clone();
+        let mut builder = SdistBuilder::for_any_image(self, (admitted, request), Vec::new(), progress)?.at(
+            engine,
+            build_image,
+            named,
+        );
+        let _guard = self.package_store.acquire_shared_lock().map_err(not_installed)?;
+        let resolved = self.container_resolution(request, &target, &mut builder, progress).await?;
+        let mut notes = package_notes(&resolved);
+        let wheels = self.fetch_or_build(request, resolved, &mut builder, progress).await?;
+        notes.append(&mut builder.notes);
         let name = container_name(&target);
-        let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()), asked.lock_file())?;
+        let layers = self.guest_layers(
+            self.package_store.environment(&wheels, &name, None, target.library()),
+            request.lock_file(),
+        )?;
         Ok(PackageLayers { layers, notes })
     }
 
     /// Returns the wheels of a resolution after downloading or building the missing ones.
-    async fn ready(
+    async fn fetch_or_build(
         &self,
-        asked: &Asked,
+        request: &PackageRequest,
         resolved: Resolved,
-        shop: &mut Shop<'_>,
+        builder: &mut SdistBuilder<'_>,
         progress: &dyn Progress,
     ) -> Result<Vec<Wheel>, RunnerError> {
-        asked.check_hashes(&resolved)?;
-        self.bring(&resolved.wheels, asked.lock_file(), progress)?;
+        request.check_hashes(&resolved)?;
+        self.download(&resolved.wheels, request.lock_file(), progress)?;
         let mut wheels = resolved.wheels;
         for sdist in &resolved.sources {
-            wheels.push(shop.wheel(sdist).await?);
+            wheels.push(builder.wheel(sdist).await?);
         }
         wheels.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(wheels)
@@ -277,27 +307,27 @@ impl JobPackages {
         Ok(self.catalog.library(&Language::Python, progress)?)
     }
 
-    fn npm(&self, admitted: &Admitted, locked: Locked) -> Result<Npm<'_>, RunnerError> {
-        Npm::of(admitted, (&self.settings, &self.dirs, &*self.env), locked)
+    fn npm(&self, admitted: &Admitted, locked: LockPolicy) -> Result<NpmPackages<'_>, RunnerError> {
+        NpmPackages::of(admitted, (&self.settings, &self.dirs, &*self.env), locked)
     }
 
-    fn shown_of_npm(
+    fn npm_layers(
         &self,
         admitted: &Admitted,
         isolation: Isolation,
         progress: &dyn Progress,
     ) -> Result<PackageLayers, RunnerError> {
-        let (layer, held) = self.npm(admitted, Locked::Kept)?.shown(isolation, progress)?;
-        self.hold(Held::Npm(held));
+        let (layer, held) = self.npm(admitted, LockPolicy::UseExisting)?.guest_layers(isolation, progress)?;
+        self.keep_locked(EnvironmentLock::NpmPackages(held));
         Ok(PackageLayers { layers: vec![layer], notes: Vec::new() })
     }
 
-    fn hold(&self, held: Held) {
+    fn keep_locked(&self, held: EnvironmentLock) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
-    fn choosing(&self) -> MutexGuard<'_, Option<File>> {
-        self.choosing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn resolution_lock(&self) -> MutexGuard<'_, Option<File>> {
+        self.resolution_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the lock file of a script next to it.
@@ -308,54 +338,55 @@ impl JobPackages {
         engines: &[&dyn Backend],
         progress: &dyn Progress,
     ) -> Result<PathBuf, RunnerError> {
-        if npm::wants(admitted) {
-            return self.npm(admitted, Locked::Anew)?.lock(script, progress);
+        if npm::requests_packages(admitted) {
+            return self.npm(admitted, LockPolicy::Regenerate)?.lock(script, progress);
         }
-        let Some(asked) = Asked::unlocked(admitted)?.filter(|asked| !asked.wanted.is_empty()) else {
+        let Some(request) = PackageRequest::without_lock(admitted)?.filter(|request| !request.requirements.is_empty())
+        else {
             let line = format!("{} requests no packages", script.display());
-            let fix = match npm::is_for(admitted.job()) {
+            let fix = match npm::is_npm_job(admitted.job()) {
                 true => "pass them with --with",
                 false => "list them in a block `# /// script`, with --with or with -r",
             };
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         };
-        asked.check(&self.settings.packages)?;
-        let store = self.python(progress)?;
-        let _turn = self.house.beside_others().map_err(not_installed)?;
-        let mut lock = Lock::new(&asked.wanted);
-        let wasm = target(&store, Vec::new());
+        request.check(&self.settings.packages)?;
+        let library = self.python(progress)?;
+        let _guard = self.package_store.acquire_shared_lock().map_err(not_installed)?;
+        let mut lock = Lock::new(&request.requirements);
+        let wasm = target(&library, Vec::new());
         let lock = {
-            let mut shop = Shop::anywhere(self, (admitted, &asked), engines.to_vec(), progress)?;
-            let found = match asked.other_python(wasm.python()) {
+            let mut builder = SdistBuilder::for_any_image(self, (admitted, &request), engines.to_vec(), progress)?;
+            let found = match request.unsatisfied_python(wasm.python()) {
                 Some(python) => Decision::Native(vec![python]),
-                None => self.asked_anew(&asked, &store, &mut shop).await?,
+                None => self.decide_tier_uncached(&request, &library, &mut builder).await?,
             };
-            let found = self.as_built(found, &wasm, &mut shop).await?;
+            let found = self.build_sdists(found, &wasm, &mut builder).await?;
             let only_in_container = matches!(found, Decision::Native(_));
             match found {
                 Decision::Pure(resolved) => {
-                    asked.check_hashes(&resolved)?;
+                    request.check_hashes(&resolved)?;
                     lock.add(&wasm, resolved);
                 }
                 Decision::Native(names) => lock.add_native(&wasm, names),
             }
             let named = admitted.container_image();
-            let (mut shop, mut container) = (shop, Target::usual());
+            let (mut builder, mut container) = (builder, Target::default_container());
             for engine in engines.iter().copied() {
-                if let Ok(place) = image::of(&self.house, engine, named.map(ImageName::as_str)).await {
-                    container = place.target.clone();
-                    shop = shop.at(engine, place, named);
+                if let Ok(build_image) = image::of(&self.package_store, engine, named.map(ImageName::as_str)).await {
+                    container = build_image.target.clone();
+                    builder = builder.at(engine, build_image, named);
                     break;
                 }
             }
-            let exact = match asked.check_python(&container) {
-                Ok(()) => self.exact_anew(&asked.wanted, &container, &mut shop).await,
+            let container_resolution = match request.check_python(&container) {
+                Ok(()) => self.new_container_resolution(&request.requirements, &container, &mut builder).await,
                 Err(failure) if only_in_container => return Err(failure),
                 Err(failure) => Err(failure),
             };
-            match exact {
+            match container_resolution {
                 Ok(resolved) => {
-                    asked.check_hashes(&resolved)?;
+                    request.check_hashes(&resolved)?;
                     lock.add(&container, resolved);
                 }
                 Err(failure) => progress.note(&format!("cannot lock packages for containers: {}", failure.message())),
@@ -363,14 +394,14 @@ impl JobPackages {
             lock
         };
         let text = lock.to_text().map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        let file = asked::lock_of(script);
-        asked::write_lock(&file, &text)?;
+        let file = request::lock_path(script);
+        request::write_lock(&file, &text)?;
         Ok(file)
     }
 
     /// Returns all stored packages.
     fn stored(&self) -> Vec<StoredPackage> {
-        let python = self.house.kept().into_iter().map(|one| StoredPackage {
+        let python = self.package_store.entries().into_iter().map(|one| StoredPackage {
             name: one.file.split_once('-').map_or(one.file.as_str(), |(name, _)| name).to_owned(),
             file: one.file,
             content: format!("sha256-{}", one.sha256),
@@ -378,7 +409,7 @@ impl JobPackages {
             targets: one.targets.into_iter().collect(),
             origin: one.origin.map(|(file, sha256)| (file, format!("sha256-{sha256}"))),
         });
-        let npm = NpmStore::at(&self.dirs.npm).kept().into_iter().map(|one| StoredPackage {
+        let npm = NpmStore::at(&self.dirs.npm).entries().into_iter().map(|one| StoredPackage {
             file: format!("{}@{}", one.name, one.version),
             name: one.name,
             content: one.content,
@@ -391,9 +422,10 @@ impl JobPackages {
 
     /// Removes all unused packages.
     fn prune_stores(&self, progress: &dyn Progress) -> Result<(usize, u64), RunnerError> {
-        let waits = || progress.note("waiting for another run to install packages");
-        let python = self.house.prune(&waits).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        let npm = NpmStore::at(&self.dirs.npm).prune(&waits);
+        let on_wait = || progress.note("waiting for another run to install packages");
+        let python =
+            self.package_store.prune(&on_wait).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+        let npm = NpmStore::at(&self.dirs.npm).prune(&on_wait);
         let npm = npm.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
         let both = [python, npm].into_iter();
         Ok(both.fold((0, 0), |(count, bytes), one| (count + one.environments + one.wheels, bytes + one.bytes)))
@@ -401,28 +433,28 @@ impl JobPackages {
 
     /// Downloads the wheels that are missing from the store. If a downloaded wheel differs from the chosen one, the
     /// error names the lock that chose it.
-    fn bring(&self, wheels: &[Wheel], lock: Option<&Path>, progress: &dyn Progress) -> Result<(), RunnerError> {
-        let missing = self.house.missing(wheels);
+    fn download(&self, wheels: &[Wheel], lock: Option<&Path>, progress: &dyn Progress) -> Result<(), RunnerError> {
+        let missing = self.package_store.missing(wheels);
         if missing.is_empty() {
             return Ok(());
         }
         let names: Vec<String> = missing.iter().map(|wheel| format!("{} {}", wheel.name, wheel.version)).collect();
         progress.note(&format!("installing {}", names.join(", ")));
         self.with_index(async |index| {
-            let brought = self.house.bring(wheels, index, &codebox_core::Silent).await;
-            brought.map_err(|error| not_as_chosen(error, lock))
+            let downloaded = self.package_store.download(wheels, index, &codebox_core::Silent).await;
+            downloaded.map_err(|error| mismatch_error(error, lock))
         })
     }
 
-    fn shown(
+    fn guest_layers(
         &self,
-        environment: Result<Environment, HouseError>,
+        environment: Result<Environment, StoreError>,
         lock: Option<&Path>,
     ) -> Result<Vec<Layer>, RunnerError> {
-        let environment = environment.map_err(|error| not_as_chosen(error, lock))?;
+        let environment = environment.map_err(|error| mismatch_error(error, lock))?;
         let layer = layer(&environment.modules, PYTHON_PACKAGES)?;
-        self.hold(Held::Python(environment));
-        *self.choosing() = None;
+        self.keep_locked(EnvironmentLock::Python(environment));
+        *self.resolution_lock() = None;
         Ok(vec![layer])
     }
 
@@ -444,21 +476,21 @@ impl JobPackages {
         &self,
         work: impl AsyncFnOnce(&Index<'_>) -> Result<T, RunnerError> + Send,
     ) -> Result<T, RunnerError> {
-        let inside = || {
-            let settings = IndexSettings::from_user(&|name| self.variable(name), &ConfigFiles::OfUser);
+        let query = || {
+            let settings = IndexSettings::from_user(&|name| self.variable(name), &ConfigFiles::User);
             let settings = settings.map_err(|error| RunnerError::of(ResultKind::InvalidRequest, &error))?;
             let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
             executor.block_on(async {
-                let index = Index::open(&settings, &self.house.index_cache()).await;
+                let index = Index::open(&settings, &self.package_store.index_cache()).await;
                 work(&index.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?).await
             })
         };
-        let gone = || RunnerError::new(ResultKind::InternalError, "the package index thread has exited");
+        let thread_failed = || RunnerError::new(ResultKind::InternalError, "the package index thread has exited");
         thread::scope(|scope| {
-            let thread = thread::Builder::new().name("codebox-index".to_owned()).stack_size(STACK);
-            let thread = thread.spawn_scoped(scope, inside).map_err(|_| gone())?;
-            thread.join().map_err(|_| gone())?
+            let thread = thread::Builder::new().name("codebox-index".to_owned()).stack_size(RESOLVER_STACK_SIZE);
+            let thread = thread.spawn_scoped(scope, query).map_err(|_| thread_failed())?;
+            thread.join().map_err(|_| thread_failed())?
         })
     }
 }
@@ -467,7 +499,7 @@ impl PackageProvider for JobPackages {
     fn may_be_requested(&self, admitted: &Admitted) -> bool {
         let job = admitted.job();
         let has_metadata = || job.source.text().is_some_and(has_script_metadata);
-        let has_lock = || admitted.script().is_some_and(|script| asked::lock_of(script).symlink_metadata().is_ok());
+        let has_lock = || admitted.script().is_some_and(|script| request::lock_path(script).symlink_metadata().is_ok());
         !job.packages.is_empty() || !admitted.requirements().is_empty() || has_metadata() || has_lock()
     }
 
@@ -488,10 +520,10 @@ impl PackageProvider for JobPackages {
     ) -> BoxFuture<'a, Result<PackageLayers, RunnerError>> {
         Box::pin(async move {
             match target {
-                LayerTarget::Wasm => self.in_wasm(admitted, progress).await,
+                LayerTarget::Wasm => self.wasm_layers(admitted, progress).await,
                 LayerTarget::Container { engine, imports } => {
-                    let brought = brought::by_runtime(&*self.catalog, &admitted.job().language, imports);
-                    self.in_container(admitted, &brought, progress, engine).await
+                    let bundled = bundled::bundled_imports(&*self.catalog, &admitted.job().language, imports);
+                    self.container_layers(admitted, &bundled, progress, engine).await
                 }
             }
         })
@@ -534,7 +566,7 @@ fn container_name(target: &Target) -> String {
 }
 
 /// Returns the notes on the chosen packages for the user.
-fn told(resolved: &Resolved) -> Vec<String> {
+fn package_notes(resolved: &Resolved) -> Vec<String> {
     let built_in = resolved.built_in.iter().map(|(name, version)| format!("{name} {version} is built in"));
     let mut files: Vec<String> = resolved.files().map(|file| format!("{} {}", file.name, file.version)).collect();
     files.sort();
@@ -547,27 +579,27 @@ fn target(library: &RuntimeLibrary, built_in: Vec<crate::BuiltIn>) -> Target {
     Target::Wasm { python: library.version.clone(), built_in }
 }
 
-fn not_installed(error: HouseError) -> RunnerError {
+fn not_installed(error: StoreError) -> RunnerError {
     RunnerError::of(ResultKind::InstallFailed, &error)
 }
 
 /// Converts an error about wheels. If a wheel differs from the chosen one, the fix names the lock that chose it, if
 /// any.
-fn not_as_chosen(error: HouseError, lock: Option<&Path>) -> RunnerError {
-    let is_other = is_other(&error);
+fn mismatch_error(error: StoreError, lock: Option<&Path>) -> RunnerError {
+    let is_mismatch = is_mismatch(&error);
     let failure = not_installed(error);
     match lock {
-        _ if !is_other => failure,
+        _ if !is_mismatch => failure,
         Some(lock) => failure.with_fix(format!("recreate {} with codebox lock", lock.display())),
-        None => failure.with_fix(ASK_ANOTHER),
+        None => failure.with_fix(MISMATCH_FIX),
     }
 }
 
 /// Returns true if an error means that a wheel differs from the expected one.
-fn is_other(error: &HouseError) -> bool {
+fn is_mismatch(error: &StoreError) -> bool {
     use FetchError::{WrongHash, WrongSize};
-    matches!(error, HouseError::Wheel { .. } | HouseError::Fetch(WrongHash { .. } | WrongSize { .. }))
+    matches!(error, StoreError::Wheel { .. } | StoreError::Fetch(WrongHash { .. } | WrongSize { .. }))
 }
 
 /// The fix for a wheel that differs from the expected one.
-const ASK_ANOTHER: &str = "request another version, or use another index";
+const MISMATCH_FIX: &str = "request another version, or use another index";

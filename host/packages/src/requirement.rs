@@ -6,10 +6,10 @@ use std::str::FromStr;
 use uv_pep508::VersionOrUrl;
 use uv_pypi_types::VerbatimParsedUrl;
 
-use crate::condition::{self, Tangle};
+use crate::complexity::{self, ComplexityLimit};
 
 /// Maximum length of a requirement in bytes.
-const LONGEST: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
 /// A user's requirement: `requests`, `rich>=13`, `httpx[http2]; python_version > "3.10"`.
 ///
@@ -45,10 +45,10 @@ impl Requirement {
     }
 
     /// Returns true if a version satisfies the requirement.
-    pub(crate) fn admits(&self, version: &str) -> bool {
+    pub(crate) fn allows_version(&self, version: &str) -> bool {
         let Ok(version) = uv_pep440::Version::from_str(version) else { return false };
         match &self.0.version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(wanted)) => wanted.contains(&version),
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(&version),
             Some(VersionOrUrl::Url(_)) => false,
             None => true,
         }
@@ -72,7 +72,7 @@ impl FromStr for Requirement {
             text: text.chars().take(80).collect(),
             reason: reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect(),
         };
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return Err(refused("it is longer than 1024 bytes"));
         }
         if text.chars().any(char::is_control) {
@@ -90,14 +90,14 @@ impl FromStr for Requirement {
         if before.contains(['@', '/', '\\', ':', '%', '$', '?']) {
             return Err(refused("URLs and paths are not allowed"));
         }
-        if !condition::is_plain(trimmed, Tangle::OF_USERS) {
+        if !complexity::is_allowed(trimmed, ComplexityLimit::USER_REQUIREMENT) {
             return Err(refused("its marker is too complex"));
         }
-        let read = uv_pep508::Requirement::<VerbatimParsedUrl>::from_str(trimmed);
-        let read = read.map_err(|error| refused(error.message.to_string().lines().next().unwrap_or_default()))?;
-        match read.version_or_url {
+        let parsed = uv_pep508::Requirement::<VerbatimParsedUrl>::from_str(trimmed);
+        let parsed = parsed.map_err(|error| refused(error.message.to_string().lines().next().unwrap_or_default()))?;
+        match parsed.version_or_url {
             Some(VersionOrUrl::Url(_)) => Err(refused("URLs and paths are not allowed")),
-            Some(VersionOrUrl::VersionSpecifier(_)) | None => Ok(Self(read)),
+            Some(VersionOrUrl::VersionSpecifier(_)) | None => Ok(Self(parsed)),
         }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_versions_extras_and_markers_are_taken() {
+    fn parses_names_versions_extras_and_markers() {
         for (text, name, shown) in [
             ("requests", "requests", "requests"),
             (" Rich >= 13 ", "rich", "rich>=13"),
@@ -132,13 +132,13 @@ mod tests {
             ("x==1!2.0.post1+local", "x", "x==1!2.0.post1+local"),
             ("tomli; python_version < '3.11'", "tomli", "tomli ; python_full_version < '3.11'"),
         ] {
-            let read: Requirement = text.parse().unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!((read.name(), read.to_string().as_str()), (name, shown));
+            let parsed: Requirement = text.parse().unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!((parsed.name(), parsed.to_string().as_str()), (name, shown));
         }
     }
 
     #[test]
-    fn whatever_names_a_place_or_an_option_is_refused() {
+    fn rejects_urls_paths_and_options() {
         for text in [
             "",
             " ",
@@ -189,12 +189,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_has_a_plain_name_and_is_read_again(text in "\\PC{0,40}|[a-z@:/;.>=<~! \\[\\],-]{0,30}") {
-            if let Ok(read) = text.parse::<Requirement>() {
-                prop_assert!(read.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
-                prop_assert!(!read.name().starts_with('-'));
-                let again: Requirement = read.to_string().parse().expect("what it shows is one");
-                prop_assert_eq!(again, read);
+        fn accepted_requirements_round_trip(text in "\\PC{0,40}|[a-z@:/;.>=<~! \\[\\],-]{0,30}") {
+            if let Ok(parsed) = text.parse::<Requirement>() {
+                prop_assert!(parsed.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+                prop_assert!(!parsed.name().starts_with('-'));
+                let again: Requirement = parsed.to_string().parse().expect("what it shows is one");
+                prop_assert_eq!(again, parsed);
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Resolution of requirements to exact wheels, on the host, without building anything or starting Python.
 
+mod build_context;
 mod decide;
-mod near;
-mod pages;
+mod listing;
 mod provider;
-mod refusal;
+mod resolve_error;
+mod similar_names;
 mod sources;
 mod target;
-mod unbuilt;
 mod wheels;
 
 use std::collections::BTreeSet;
@@ -38,23 +38,23 @@ use uv_resolver::{
 };
 use uv_types::HashStrategy;
 
+use crate::address_policy::check_file_url;
 use crate::error::FetchError;
-use crate::fetch::{Candidate, LARGEST, Registry, Sought, fetch_by, registry_in, transfer};
+use crate::fetch::{Candidate, FileKind, MAX_WHEEL_SIZE, Registry, fetch_with_client, registry_with_cache, transfer};
 use crate::pin::{Pin, Sha256};
-use crate::reach::may_have;
 use crate::requirement::Requirement;
-use crate::settings::{IndexSettings, address};
+use crate::settings::{IndexSettings, redacted_url};
 use crate::source::Sdist;
+use build_context::NoBuildContext;
 use codebox_core::Progress;
 pub use decide::Decision;
-use provider::{Present, Provider};
-pub use refusal::ResolveError;
-pub use sources::Sources;
-use sources::{Asker, Troubles};
-pub use target::{BuiltIn, Image, Target, built_in_of};
-use unbuilt::Unbuilt;
-use wheels::Looks;
-pub(crate) use wheels::WHOLE;
+use provider::{BuiltInPackages, Provider};
+pub use resolve_error::ResolveError;
+pub use sources::SdistPolicy;
+use sources::{MetadataErrors, MetadataProvider};
+pub use target::{BuiltIn, ImageInterpreter, Target, read_built_in_packages};
+use wheels::ReadLimits;
+pub(crate) use wheels::WHEEL_DIR_PREFIX;
 
 /// One exact wheel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,13 +111,13 @@ pub struct Index<'s> {
 }
 
 /// Number of read timeouts after which a resolution is aborted; a download gets twice as many.
-const PAUSES: u32 = 10;
+const READ_TIMEOUTS_PER_RESOLUTION: u32 = 10;
 
 /// Maximum number of names that are looked up once one of them is unknown.
-const MOST_UNKNOWN: usize = 20;
+const MAX_UNKNOWN_LOOKUPS: usize = 20;
 
 /// Minimum download rate in bytes per second. The time limit of a download is extended by its size at this rate.
-const SLOWEST: u64 = 256 << 10;
+const MIN_DOWNLOAD_RATE: u64 = 256 << 10;
 
 impl<'s> Index<'s> {
     /// Opens a client. Responses of indexes are cached below `cache`, for other processes as well.
@@ -130,7 +130,7 @@ impl<'s> Index<'s> {
     {
         let opened = async move {
             let cache = Cache::from_path(cache).init().await.map_err(|error| FetchError::Client(error.into()))?;
-            Ok(Self { settings, registry: registry_in(settings, cache)? })
+            Ok(Self { settings, registry: registry_with_cache(settings, cache)? })
         };
         opened.boxed_local()
     }
@@ -141,34 +141,34 @@ impl<'s> Index<'s> {
     ///
     /// # Errors
     /// When there is no solution, a package is not in any index, or an index does not answer in time.
-    /// [`ResolveError::Unbuilt`] names a source distribution that must be built to determine its requirements: build
+    /// [`ResolveError::BuildRequired`] names a source distribution that must be built to determine its requirements: build
     /// it, and resolve again.
     pub async fn resolve(
         &self,
-        wanted: &[Requirement],
+        requirements: &[Requirement],
         target: &Target,
-        sources: Sources<'_>,
+        sources: SdistPolicy<'_>,
     ) -> Result<Resolved, ResolveError> {
-        let patience = self.patience();
-        let resolving = self.resolve_patiently(wanted, target, sources);
-        timeout(patience, resolving).await.map_err(|_| pages::late(patience))?
+        let time_limit = self.time_limit();
+        let resolving = self.resolve_without_timeout(requirements, target, sources);
+        timeout(time_limit, resolving).await.map_err(|_| listing::deadline_error(time_limit))?
     }
 
     /// Boxed in a function that is not `async` itself, like all functions that query an index: the future is large, and
     /// would otherwise be compiled again in each crate that awaits it.
-    fn resolve_patiently<'a>(
+    fn resolve_without_timeout<'a>(
         &'a self,
-        wanted: &'a [Requirement],
+        requirements: &'a [Requirement],
         target: &'a Target,
-        sources: Sources<'a>,
+        sources: SdistPolicy<'a>,
     ) -> LocalBoxFuture<'a, Result<Resolved, ResolveError>> {
         let resolved = async move {
             let Registry { client, cache } = &self.registry;
             let tags = target.tags()?;
             let markers = target.markers()?;
-            let wheels_alone = BuildOptions::new(NoBinary::None, NoBuild::All);
-            let options = if sources.serve() { BuildOptions::default() } else { wheels_alone.clone() };
-            let context = Unbuilt::new(cache.clone(), self.settings.locations.clone());
+            let wheels_only = BuildOptions::new(NoBinary::None, NoBuild::All);
+            let options = if sources.allows_builds() { BuildOptions::default() } else { wheels_only.clone() };
+            let context = NoBuildContext::new(cache.clone(), self.settings.locations.clone());
             let flat = FlatIndexClient::new(client.cached_client(), self.settings.connectivity, cache);
             let flat = flat.fetch_all(self.settings.locations.flat_indexes().map(|index| index.url())).await;
             // A missing folder does not prevent the use of an index.
@@ -178,7 +178,7 @@ impl<'s> Index<'s> {
             let requires = RequiresPython::greater_than_equal_version(&version);
             let python = PythonRequirement::from_marker_environment(&markers, requires.clone());
             let environment = ResolverEnvironment::specific(markers.clone().into());
-            let manifest = Manifest::simple(wanted.iter().map(Requirement::lower).collect());
+            let manifest = Manifest::simple(requirements.iter().map(Requirement::lower).collect());
             let resolver_options = OptionsBuilder::new().build_options(options.clone()).build();
             let hasher = HashStrategy::None;
             let yanks = AllowedYanks::from_manifest(&manifest, &environment, resolver_options.dependency_mode);
@@ -198,16 +198,20 @@ impl<'s> Index<'s> {
                     &capabilities,
                 )
             };
-            let present = Present::new(target.built_in());
+            let built_in_packages = BuiltInPackages::new(target.built_in());
             let unknown = Arc::new(Mutex::new(Vec::new()));
-            let troubles = Arc::new(Troubles::default());
+            let metadata_errors = Arc::new(MetadataErrors::default());
             let is_wasm = matches!(target, Target::Wasm { .. });
             let provider = Provider {
                 index: index(&options),
-                wheels: (is_wasm && sources.serve()).then(|| index(&wheels_alone)),
-                present: present.clone(),
+                wheels: (is_wasm && sources.allows_builds()).then(|| index(&wheels_only)),
+                built_in_packages: built_in_packages.clone(),
                 unknown: Arc::clone(&unknown),
-                asker: Asker::new(self, sources, (Arc::clone(&troubles), Looks::new(capabilities.clone()))),
+                metadata_provider: MetadataProvider::new(
+                    self,
+                    sources,
+                    (Arc::clone(&metadata_errors), ReadLimits::new(capabilities.clone())),
+                ),
             };
             let git = uv_git::GitResolver::default();
             let resolver = Resolver::new_custom_io(
@@ -224,19 +228,19 @@ impl<'s> Index<'s> {
                 &capabilities,
                 &self.settings.locations,
                 provider,
-                present,
+                built_in_packages,
             );
             match resolver.resolve().await {
-                Ok(output) => resolved_by(&Resolution::from(output)),
+                Ok(output) => convert_resolution(&Resolution::from(output)),
                 Err(error) => {
-                    if let Some(trouble) = troubles.behind(&error) {
-                        return Err(trouble);
+                    if let Some(metadata_error) = metadata_errors.take_cause(&error) {
+                        return Err(metadata_error);
                     }
                     let mut unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
                     if !unknown.is_empty() {
                         // The resolver stops at the first unknown name, but the error lists all of them.
-                        let rest = asked_plainly(wanted, target).filter(|name| !unknown.contains(name));
-                        let rest: BTreeSet<String> = rest.take(MOST_UNKNOWN).collect();
+                        let rest = unconditional_names(requirements, target).filter(|name| !unknown.contains(name));
+                        let rest: BTreeSet<String> = rest.take(MAX_UNKNOWN_LOOKUPS).collect();
                         let again = index(&options);
                         for name in rest {
                             let Ok(package) = name.parse() else { continue };
@@ -246,7 +250,7 @@ impl<'s> Index<'s> {
                             }
                         }
                     }
-                    Err(refusal::of(error, unknown, wanted, target, self.settings))
+                    Err(resolve_error::from_resolver(error, unknown, requirements, target, self.settings))
                 }
             }
         };
@@ -254,51 +258,55 @@ impl<'s> Index<'s> {
     }
 
     /// Returns the time limit of a resolution.
-    fn patience(&self) -> Duration {
-        self.settings.read_timeout.saturating_mul(PAUSES)
+    fn time_limit(&self) -> Duration {
+        self.settings.read_timeout.saturating_mul(READ_TIMEOUTS_PER_RESOLUTION)
     }
 
     /// Downloads a wheel to the file `into`, if its content is the expected one.
     ///
     /// # Errors
     /// As for [`fetch_wheel`](crate::fetch_wheel), and when the time limit is exceeded.
-    pub async fn bring(&self, wheel: &Wheel, into: &Path, progress: &dyn Progress) -> Result<(), FetchError> {
-        self.bring_file(wheel, Sought::Wheels, into, progress).await
+    pub async fn download(&self, wheel: &Wheel, into: &Path, progress: &dyn Progress) -> Result<(), FetchError> {
+        self.download_file(wheel, FileKind::Wheels, into, progress).await
     }
 
     /// Downloads a source distribution to the file `into`, if its content is the expected one.
-    pub(crate) async fn bring_source(
+    pub(crate) async fn download_source(
         &self,
         Sdist(file): &Sdist,
         into: &Path,
         progress: &dyn Progress,
     ) -> Result<(), FetchError> {
-        self.bring_file(file, Sought::Sources, into, progress).await
+        self.download_file(file, FileKind::Sdists, into, progress).await
     }
 
-    fn bring_file<'a>(
+    fn download_file<'a>(
         &'a self,
         wheel: &'a Wheel,
-        sought: Sought,
+        kind: FileKind,
         into: &'a Path,
         progress: &'a dyn Progress,
     ) -> LocalBoxFuture<'a, Result<(), FetchError>> {
-        let brought = async move {
+        let downloaded = async move {
             let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
             let Wheel { name, version, file, url, size, .. } = wheel;
             let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
-            let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
-            let patience = patience + Duration::from_secs(size.unwrap_or(0).min(LARGEST) / SLOWEST);
-            let late = |index: String| {
-                let source = format!("timed out downloading {file} after {} s", patience.as_secs()).into();
-                FetchError::Answer { index, package: name.clone(), source }
+            let time_limit =
+                self.settings.read_timeout.saturating_mul(2 * READ_TIMEOUTS_PER_RESOLUTION).max(Duration::from_secs(1));
+            let time_limit =
+                time_limit + Duration::from_secs(size.unwrap_or(0).min(MAX_WHEEL_SIZE) / MIN_DOWNLOAD_RATE);
+            let deadline_error = |index: String| {
+                let source = format!("timed out downloading {file} after {} s", time_limit.as_secs()).into();
+                FetchError::InvalidResponse { index, package: name.clone(), source }
             };
             if url.is_empty() {
-                let found = fetch_by(&self.registry, (&pin, sought), self.settings, into, progress);
-                return timeout(patience, found).await.unwrap_or_else(|_| Err(late("in the settings".to_owned())));
+                let found = fetch_with_client(&self.registry, (&pin, kind), self.settings, into, progress);
+                return timeout(time_limit, found)
+                    .await
+                    .unwrap_or_else(|_| Err(deadline_error("in the settings".to_owned())));
             }
             let candidate = Candidate {
-                index: host_of(url),
+                index: url_host(url),
                 file: uv_distribution_types::File {
                     dist_info_metadata: false,
                     filename: file.as_str().into(),
@@ -312,27 +320,30 @@ impl<'s> Index<'s> {
                 },
             };
             let moved = transfer(&candidate, &pin, self.settings, &self.registry, into, progress);
-            timeout(patience, moved).await.unwrap_or_else(|_| Err(late(host_of(url))))
+            timeout(time_limit, moved).await.unwrap_or_else(|_| Err(deadline_error(url_host(url))))
         };
-        brought.boxed_local()
+        downloaded.boxed_local()
     }
 
     /// Returns the URLs of the indexes, without credentials and without flat indexes.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let simple = |index: &&uv_distribution_types::Index| index.format == IndexFormat::Simple;
-        self.settings.in_order().filter(simple).map(address).collect()
+        self.settings.search_order().filter(simple).map(redacted_url).collect()
     }
 }
 
 /// Returns the names of the unconditional requirements that are not built in.
-fn asked_plainly<'a>(wanted: &'a [Requirement], target: &'a Target) -> impl Iterator<Item = String> + 'a {
+fn unconditional_names<'a>(requirements: &'a [Requirement], target: &'a Target) -> impl Iterator<Item = String> + 'a {
     let is_built_in = |name: &str| target.built_in().iter().any(|built_in| built_in.name == name);
-    wanted.iter().filter(move |one| !one.has_marker() && !is_built_in(one.name())).map(|one| one.name().to_owned())
+    requirements
+        .iter()
+        .filter(move |one| !one.has_marker() && !is_built_in(one.name()))
+        .map(|one| one.name().to_owned())
 }
 
 /// Converts the resolver's result.
-fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
+fn convert_resolution(resolution: &Resolution) -> Result<Resolved, ResolveError> {
     let mut resolved = Resolved::default();
     for dist in resolution.distributions() {
         match dist {
@@ -344,10 +355,10 @@ fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
                     let wheel = built.best_wheel();
                     let filename = &wheel.filename;
                     let named = (&filename.name, &filename.version);
-                    resolved.wheels.push(pinned(named, &wheel.file, &wheel.index)?);
+                    resolved.wheels.push(pin_file(named, &wheel.file, &wheel.index)?);
                 }
                 Dist::Source(SourceDist::Registry(found)) => resolved.sources.push(sources::sdist(found)?),
-                other => return Err(ResolveError::Unlocked { file: other.to_string() }),
+                other => return Err(ResolveError::MissingHash { file: other.to_string() }),
             },
         }
     }
@@ -358,23 +369,23 @@ fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
 }
 
 /// Converts a file of an index to a pinned file. Fails if the file has no hash.
-fn pinned(
+fn pin_file(
     (name, version): (&PackageName, &Version),
     file: &uv_distribution_types::File,
     index: &IndexUrl,
 ) -> Result<Wheel, ResolveError> {
-    let mut url = served(file, index)?;
+    let mut url = file_url(file, index)?;
     url.set_fragment(None);
     let announced = file.hashes.iter().find(|digest| digest.algorithm.to_string() == "sha256");
     let sha256 = match announced {
         Some(digest) => digest.digest.to_string(),
         // A local folder lists no hashes, so the hash is computed.
         None if url.scheme() == "file" => {
-            url.to_file_path().ok().and_then(|path| local_hash(&path)).ok_or_else(|| unlocked(file))?
+            url.to_file_path().ok().and_then(|path| local_hash(&path)).ok_or_else(|| missing_hash(file))?
         }
-        None => return Err(unlocked(file)),
+        None => return Err(missing_hash(file)),
     };
-    sha256.parse::<Sha256>().map_err(|_| unlocked(file))?;
+    sha256.parse::<Sha256>().map_err(|_| missing_hash(file))?;
     Ok(Wheel {
         name: name.to_string(),
         version: version.to_string(),
@@ -386,14 +397,15 @@ fn pinned(
 }
 
 /// Returns the URL of an index's file.
-fn served(file: &uv_distribution_types::File, index: &IndexUrl) -> Result<DisplaySafeUrl, ResolveError> {
-    let url = file.url.to_url().map_err(|_| unlocked(file))?;
-    may_have(index, &url).map_err(|astray| ResolveError::Astray(astray.into()))?;
+fn file_url(file: &uv_distribution_types::File, index: &IndexUrl) -> Result<DisplaySafeUrl, ResolveError> {
+    let url = file.url.to_url().map_err(|_| missing_hash(file))?;
+    check_file_url(index, &url)
+        .map_err(|forbidden_address| ResolveError::ForbiddenAddress(forbidden_address.into()))?;
     Ok(url)
 }
 
-fn unlocked(file: &uv_distribution_types::File) -> ResolveError {
-    ResolveError::Unlocked { file: file.filename.to_string() }
+fn missing_hash(file: &uv_distribution_types::File) -> ResolveError {
+    ResolveError::MissingHash { file: file.filename.to_string() }
 }
 
 fn local_hash(path: &Path) -> Option<String> {
@@ -405,18 +417,18 @@ fn local_hash(path: &Path) -> Option<String> {
 }
 
 /// Returns the host of a URL, for error messages.
-fn host_of(url: &str) -> String {
+fn url_host(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if place.is_empty() { url.to_owned() } else { place.to_owned() }
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.is_empty() { url.to_owned() } else { host.to_owned() }
 }
 
 /// Returns the names of the packages that are for one platform only, the required ones first.
 #[must_use]
-pub fn native<'r>(resolved: &'r Resolved, wanted: &[Requirement]) -> Vec<&'r str> {
-    let asked: BTreeSet<&str> = wanted.iter().map(Requirement::name).collect();
+pub fn native_packages<'r>(resolved: &'r Resolved, requirements: &[Requirement]) -> Vec<&'r str> {
+    let requested: BTreeSet<&str> = requirements.iter().map(Requirement::name).collect();
     let mut names: Vec<&str> =
         resolved.wheels.iter().filter(|wheel| !wheel.is_pure()).map(|wheel| wheel.name.as_str()).collect();
-    names.sort_by_key(|name| (!asked.contains(name), *name));
+    names.sort_by_key(|name| (!requested.contains(name), *name));
     names
 }

@@ -23,16 +23,16 @@ pub struct IndexSettings {
     pub(crate) retries: u32,
     pub(crate) read_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    pub(crate) roots: Roots,
+    pub(crate) root_certificates: RootCertificates,
     /// The options of uv.toml for proxies, trusted hosts and the keyring.
     pub(crate) options: Box<Options>,
 }
 
 /// Root certificates to verify servers with.
 #[derive(Clone)]
-pub(crate) enum Roots {
+pub(crate) enum RootCertificates {
     /// Exactly these certificates.
-    Given(Certificates),
+    Custom(Certificates),
     /// The system's certificates.
     System,
     /// The certificates that uv bundles.
@@ -78,7 +78,7 @@ impl IndexSettings {
             read_timeout,
             // As in uv, a short read timeout also limits the time to connect.
             connect_timeout: connect_timeout.min(read_timeout),
-            roots: certificates::roots(&variables, &options.globals)?,
+            root_certificates: certificates::root_certificates(&variables, &options.globals)?,
             options: Box::new(options),
         })
     }
@@ -88,10 +88,10 @@ impl IndexSettings {
     ///
     /// # Errors
     /// As for [`from_user`](Self::from_user).
-    pub fn told_apart(env: &dyn Fn(&str) -> Option<String>, files: &ConfigFiles) -> Result<Vec<String>, SettingsError> {
+    pub fn source_key(env: &dyn Fn(&str) -> Option<String>, files: &ConfigFiles) -> Result<Vec<String>, SettingsError> {
         let variables = Variables::new(env);
         let locations = locations(&variables, &files::read(&variables, files)?)?;
-        Ok(locations.flat_indexes().chain(locations.fetch_indexes()).map(address).collect())
+        Ok(locations.flat_indexes().chain(locations.fetch_indexes()).map(redacted_url).collect())
     }
 
     /// Returns true if network access is disabled.
@@ -103,11 +103,11 @@ impl IndexSettings {
     /// Returns the sources in search order, without credentials.
     #[must_use]
     pub fn sources(&self) -> Vec<String> {
-        self.in_order().map(address).collect()
+        self.search_order().map(redacted_url).collect()
     }
 
     /// Returns the sources in search order: flat indexes such as local folders first, then other indexes.
-    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Index> {
+    pub(crate) fn search_order(&self) -> impl Iterator<Item = &Index> {
         self.locations.flat_indexes().chain(self.locations.fetch_indexes())
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Debug for IndexSettings {
 }
 
 /// Returns an index's URL without credentials.
-pub(crate) fn address(index: &Index) -> String {
+pub(crate) fn redacted_url(index: &Index) -> String {
     index.url().without_credentials().to_string()
 }
 
@@ -147,7 +147,7 @@ fn locations(variables: &Variables<'_>, options: &Options) -> Result<IndexLocati
     indexes.extend(variables.parsed("PIP_INDEX_URL", INDEX)?.map(Index::from_index_url));
 
     let mut links: Vec<Index> =
-        variables.commas("UV_FIND_LINKS", "directories or URLs")?.into_iter().map(Index::from_find_links).collect();
+        variables.comma_list("UV_FIND_LINKS", "directories or URLs")?.into_iter().map(Index::from_find_links).collect();
     links.extend(file.find_links.iter().flatten().cloned().map(Index::from));
     if links.is_empty() {
         let pip = variables.list("PIP_FIND_LINKS", "directories or URLs")?;

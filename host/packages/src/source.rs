@@ -13,7 +13,7 @@ use uv_pep440::{Version, VersionSpecifiers};
 use uv_pep508::VersionOrUrl;
 use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
 
-use crate::condition::{self, Tangle};
+use crate::complexity::{self, ComplexityLimit};
 use crate::metadata;
 use crate::requirement::Requirement;
 use crate::resolve::Wheel;
@@ -26,30 +26,30 @@ pub struct Sdist(pub Wheel);
 impl Sdist {
     /// Returns true if a file name matches this package and version, in any spelling of both.
     #[must_use]
-    pub fn is_in(&self, file: &str) -> bool {
+    pub fn matches_file_name(&self, file: &str) -> bool {
         let Self(Wheel { name, version, .. }) = self;
         let (Ok(name), Ok(version)) = (PackageName::from_str(name), Version::from_str(version)) else { return false };
         let Ok(extension) = SourceDistExtension::from_path(file) else { return false };
-        SourceDistFilename::parse(file, extension, &name).is_ok_and(|read| read.version == version)
+        SourceDistFilename::parse(file, extension, &name).is_ok_and(|parsed| parsed.version == version)
     }
 }
 
 /// Maximum size in bytes of a file that describes a source distribution.
-const LARGEST: u64 = 1 << 20;
+const MAX_METADATA_SIZE: u64 = 1 << 20;
 
 /// Maximum number of build requirements.
-const MOST_REQUIRED: usize = 100;
+const MAX_BUILD_REQUIREMENTS: usize = 100;
 
 /// Maximum number of characters of a requirement that an error shows.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// Default build backend.
-const USUAL: &str = "setuptools.build_meta:__legacy__";
+const DEFAULT_BACKEND: &str = "setuptools.build_meta:__legacy__";
 
 /// Error in the build system of a source distribution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pyproject.toml: {0}")]
-pub struct BadBuildSystem(String);
+pub struct BuildSystemError(String);
 
 /// Build system of a source distribution (PEP 517 and 518).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,13 +65,13 @@ pub struct BuildSystem {
 /// The part of `pyproject.toml` that describes the build system.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Project {
-    build_system: Option<Table>,
+struct PyProject {
+    build_system: Option<BuildSystemTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Table {
+struct BuildSystemTable {
     #[serde(default)]
     requires: Vec<String>,
     build_backend: Option<String>,
@@ -85,21 +85,21 @@ impl BuildSystem {
     /// # Errors
     /// When pyproject.toml is too large or is not valid TOML, a requirement is refused, or the name of the backend or
     /// one of its paths is invalid.
-    pub fn of(tree: &Path) -> Result<Self, BadBuildSystem> {
-        let Some(text) = text_of(&tree.join("pyproject.toml"))? else { return Ok(Self::usual()) };
-        let read: Project = toml::from_str(&text)
-            .map_err(|error| BadBuildSystem(error.message().lines().next().unwrap_or_default().to_owned()))?;
-        let Some(Table { requires, build_backend, backend_path }) = read.build_system else {
-            return Ok(Self::usual());
+    pub fn of(tree: &Path) -> Result<Self, BuildSystemError> {
+        let Some(text) = read_text(&tree.join("pyproject.toml"))? else { return Ok(Self::default_system()) };
+        let parsed: PyProject = toml::from_str(&text)
+            .map_err(|error| BuildSystemError(error.message().lines().next().unwrap_or_default().to_owned()))?;
+        let Some(BuildSystemTable { requires, build_backend, backend_path }) = parsed.build_system else {
+            return Ok(Self::default_system());
         };
-        let requires = Self::wanted(&requires)?;
-        let backend = build_backend.unwrap_or_else(|| USUAL.to_owned());
-        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':');
-        if backend.is_empty() || backend.len() > 200 || !backend.chars().all(is_plain) {
-            return Err(BadBuildSystem("build-backend is not a valid object reference".to_owned()));
+        let requires = Self::requirements(&requires)?;
+        let backend = build_backend.unwrap_or_else(|| DEFAULT_BACKEND.to_owned());
+        let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':');
+        if backend.is_empty() || backend.len() > 200 || !backend.chars().all(is_allowed) {
+            return Err(BuildSystemError("build-backend is not a valid object reference".to_owned()));
         }
         if backend_path.iter().any(|path| path.len() > 200 || path.chars().any(char::is_control)) {
-            return Err(BadBuildSystem("backend-path contains an invalid path".to_owned()));
+            return Err(BuildSystemError("backend-path contains an invalid path".to_owned()));
         }
         Ok(Self { requires, backend, paths: backend_path })
     }
@@ -108,60 +108,60 @@ impl BuildSystem {
     ///
     /// # Errors
     /// When a requirement is refused, or there are too many.
-    pub fn wanted(texts: &[String]) -> Result<Vec<Requirement>, BadBuildSystem> {
-        if texts.len() > MOST_REQUIRED {
-            return Err(BadBuildSystem(format!("{} build requirements are too many", texts.len())));
+    pub fn requirements(texts: &[String]) -> Result<Vec<Requirement>, BuildSystemError> {
+        if texts.len() > MAX_BUILD_REQUIREMENTS {
+            return Err(BuildSystemError(format!("{} build requirements are too many", texts.len())));
         }
-        let read = texts.iter().map(|text| Requirement::from_str(text));
-        read.collect::<Result<_, _>>().map_err(|error| BadBuildSystem(error.to_string()))
+        let parsed = texts.iter().map(|text| Requirement::from_str(text));
+        parsed.collect::<Result<_, _>>().map_err(|error| BuildSystemError(error.to_string()))
     }
 
-    fn usual() -> Self {
+    fn default_system() -> Self {
         let requires = "setuptools".parse().into_iter().collect();
-        Self { requires, backend: USUAL.to_owned(), paths: Vec::new() }
+        Self { requires, backend: DEFAULT_BACKEND.to_owned(), paths: Vec::new() }
     }
 }
 
 /// Returns the static metadata of the unpacked source distribution at `tree`, if it declares all of the requirements.
-pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
+pub(crate) fn static_metadata(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
     let Sdist(Wheel { name, version, .. }) = sdist;
     let (name, version) = (PackageName::from_str(name).ok()?, Version::from_str(version).ok()?);
-    let info = text_of(&tree.join("PKG-INFO")).ok().flatten();
-    let info = info.filter(|text| !is_open(text) && condition::are_plain(text.as_bytes()));
+    let info = read_text(&tree.join("PKG-INFO")).ok().flatten();
+    let info = info.filter(|text| !has_dynamic_requirements(text) && complexity::are_allowed(text.as_bytes()));
     let info = info.and_then(|text| ResolutionMetadata::parse_pkg_info(text.as_bytes()).ok());
     let project = || {
-        let text = text_of(&tree.join("pyproject.toml")).ok().flatten()?;
-        let read = Some(&text).filter(|text| has_plain_needs(text))?;
-        let read = PyProjectToml::from_toml(read, "pyproject.toml").ok()?;
-        ResolutionMetadata::parse_pyproject_toml(read, Some(&version)).ok()
+        let text = read_text(&tree.join("pyproject.toml")).ok().flatten()?;
+        let parsed = Some(&text).filter(|text| has_allowed_requirements(text))?;
+        let parsed = PyProjectToml::from_toml(parsed, "pyproject.toml").ok()?;
+        ResolutionMetadata::parse_pyproject_toml(parsed, Some(&version)).ok()
     };
     // With metadata of another package, the source distribution must be built, and the wheel then fails the check of
     // its name.
-    info.or_else(project).filter(|stated| stated.name == name && stated.version == version)
+    info.or_else(project).filter(|static_metadata| static_metadata.name == name && static_metadata.version == version)
 }
 
-/// Returns the difference, if any, between the wheel in the file `made` and the static metadata of its source
+/// Returns the difference, if any, between the wheel in the file `wheel_file` and the static metadata of its source
 /// distribution at `tree`. A resolution relies on the static metadata, and would be invalid with other metadata.
 ///
 /// Returns `None` for a file that is not a valid wheel, which is refused elsewhere.
-pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<String> {
-    let stated = stated(tree, sdist)?;
-    let text = metadata::in_file(made)?;
-    if text.len() as u64 > metadata::LARGEST {
+pub(crate) fn metadata_mismatch(tree: &Path, sdist: &Sdist, wheel_file: &Path) -> Option<String> {
+    let static_metadata = static_metadata(tree, sdist)?;
+    let text = metadata::in_file(wheel_file)?;
+    if text.len() as u64 > metadata::MAX_METADATA_SIZE {
         return Some("its METADATA is larger than 1 MiB".to_owned());
     }
-    if !condition::are_plain(&text) {
+    if !complexity::are_allowed(&text) {
         return Some("its requirements are too complex".to_owned());
     }
     match ResolutionMetadata::parse_metadata(&text) {
-        Ok(built) => difference(&stated, &built),
+        Ok(built) => difference(&static_metadata, &built),
         Err(error) => Some(format!("cannot parse its requirements: {error}")),
     }
 }
 
 /// Describes the first difference in the requirements, regardless of spelling and order.
-fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option<String> {
-    let [said, needs] = [stated, built].map(|one| {
+fn difference(static_metadata: &ResolutionMetadata, built: &ResolutionMetadata) -> Option<String> {
+    let [declared, needs] = [static_metadata, built].map(|one| {
         let all = one.requires_dist.iter().cloned().map(|mut need| {
             need.extras.sort();
             if matches!(&need.version_or_url, Some(VersionOrUrl::VersionSpecifier(any)) if any.is_empty()) {
@@ -171,24 +171,25 @@ fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option
         });
         all.collect::<BTreeSet<_>>()
     });
-    let short = |need: &dyn std::fmt::Display| need.to_string().chars().take(SHOWN).collect::<String>();
-    if let Some(more) = needs.difference(&said).next() {
-        return Some(format!("it requires {}, but the static metadata of its source does not", short(more)));
+    let truncate = |need: &dyn std::fmt::Display| need.to_string().chars().take(MAX_SHOWN_CHARS).collect::<String>();
+    if let Some(more) = needs.difference(&declared).next() {
+        return Some(format!("it requires {}, but the static metadata of its source does not", truncate(more)));
     }
-    if let Some(less) = said.difference(&needs).next() {
-        return Some(format!("it does not require {}, but the static metadata of its source does", short(less)));
+    if let Some(less) = declared.difference(&needs).next() {
+        return Some(format!("it does not require {}, but the static metadata of its source does", truncate(less)));
     }
-    let [said, needs] = [stated, built].map(|one| one.requires_python.as_ref().filter(|versions| !versions.is_empty()));
+    let [declared, needs] =
+        [static_metadata, built].map(|one| one.requires_python.as_ref().filter(|versions| !versions.is_empty()));
     let python = |versions: Option<&VersionSpecifiers>| {
-        versions.map_or("any Python".to_owned(), |v| format!("Python {}", short(v)))
+        versions.map_or("any Python".to_owned(), |v| format!("Python {}", truncate(v)))
     };
-    (said != needs).then(|| {
-        format!("it requires {}, but the static metadata of its source requires {}", python(needs), python(said))
+    (declared != needs).then(|| {
+        format!("it requires {}, but the static metadata of its source requires {}", python(needs), python(declared))
     })
 }
 
 /// Returns true if a PKG-INFO declares requirements as dynamic, in any spelling. uv's parser knows only one spelling.
-fn is_open(info: &str) -> bool {
+fn has_dynamic_requirements(info: &str) -> bool {
     let fields = info.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
     let mut open = fields.filter(|(name, _)| name.eq_ignore_ascii_case("Dynamic")).map(|(_, field)| field.trim());
     open.any(|field| {
@@ -197,29 +198,29 @@ fn is_open(info: &str) -> bool {
 }
 
 /// Returns true if the requirements in a pyproject.toml can be parsed at low cost.
-fn has_plain_needs(text: &str) -> bool {
-    fn are_plain(value: &toml::Value) -> bool {
+fn has_allowed_requirements(text: &str) -> bool {
+    fn are_allowed(value: &toml::Value) -> bool {
         match value {
-            toml::Value::String(text) => condition::is_plain(text, Tangle::OF_PACKAGES),
-            toml::Value::Array(values) => values.iter().all(are_plain),
-            toml::Value::Table(table) => table.values().all(are_plain),
+            toml::Value::String(text) => complexity::is_allowed(text, ComplexityLimit::PACKAGE_METADATA),
+            toml::Value::Array(values) => values.iter().all(are_allowed),
+            toml::Value::Table(table) => table.values().all(are_allowed),
             _ => true,
         }
     }
-    let Ok(read) = text.parse::<toml::Table>() else { return false };
-    let project = read.get("project").and_then(toml::Value::as_table);
+    let Ok(parsed) = text.parse::<toml::Table>() else { return false };
+    let project = parsed.get("project").and_then(toml::Value::as_table);
     let needs = ["dependencies", "optional-dependencies"].into_iter().filter_map(|key| project?.get(key));
-    needs.into_iter().all(are_plain)
+    needs.into_iter().all(are_allowed)
 }
 
 /// Reads a file's text, or returns `None` if the file cannot be opened.
-fn text_of(path: &Path) -> Result<Option<String>, BadBuildSystem> {
+fn read_text(path: &Path) -> Result<Option<String>, BuildSystemError> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     let mut text = String::new();
-    let unreadable = |error: std::io::Error| BadBuildSystem(error.to_string());
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > LARGEST {
-        return Err(BadBuildSystem("it is larger than 1 MiB".to_owned()));
+    let unreadable = |error: std::io::Error| BuildSystemError(error.to_string());
+    file.take(MAX_METADATA_SIZE + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_METADATA_SIZE {
+        return Err(BuildSystemError("it is larger than 1 MiB".to_owned()));
     }
     Ok(Some(text))
 }
@@ -239,14 +240,17 @@ mod tests {
     }
 
     #[test]
-    fn what_builds_is_read_and_never_run() {
-        let usual = BuildSystem::of(tree(&[("setup.py", "1 / 0")]).path()).expect("nothing is said");
-        assert_eq!(usual.backend, "setuptools.build_meta:__legacy__");
-        assert_eq!(usual.requires.len(), 1);
+    fn reads_build_system_without_running_code() {
+        let default_system = BuildSystem::of(tree(&[("setup.py", "1 / 0")]).path()).expect("nothing is said");
+        assert_eq!(default_system.backend, "setuptools.build_meta:__legacy__");
+        assert_eq!(default_system.requires.len(), 1);
         let text = "[build-system]\nrequires = ['hatchling>=1', 'x; python_version < \"3\"']\n\
                     build-backend = 'hatchling.build'\nbackend-path = ['.']\n";
-        let said = BuildSystem::of(tree(&[("pyproject.toml", text)]).path()).expect("it is plain");
-        assert_eq!((said.backend.as_str(), said.requires.len(), said.paths), ("hatchling.build", 2, vec![".".into()]));
+        let declared = BuildSystem::of(tree(&[("pyproject.toml", text)]).path()).expect("it is plain");
+        assert_eq!(
+            (declared.backend.as_str(), declared.requires.len(), declared.paths),
+            ("hatchling.build", 2, vec![".".into()])
+        );
         for bad in [
             "[build-system",
             "[build-system]\nrequires = 7",
@@ -258,7 +262,7 @@ mod tests {
             assert!(BuildSystem::of(tree(&[("pyproject.toml", bad)]).path()).is_err(), "{bad:?}");
         }
         let many = vec!["x".to_owned(); 1000];
-        assert!(BuildSystem::wanted(&many).is_err());
+        assert!(BuildSystem::requirements(&many).is_err());
     }
 
     fn sdist(version: &str) -> Sdist {
@@ -273,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_keeps_the_word_of_its_source() {
+    fn compares_built_wheel_with_static_metadata() {
         let place = tempfile::tempdir().expect("a directory");
-        let made = place.path().join("a_b-1.0-py3-none-any.whl");
+        let wheel_file = place.path().join("a_b-1.0-py3-none-any.whl");
         let head = "Name: a-b\nVersion: 1.0\n";
-        let broken = |said: &str, needs: &str| {
-            let mut wheel = zip::ZipWriter::new(File::create(&made).expect("a file"));
+        let mismatch = |declared: &str, needs: &str| {
+            let mut wheel = zip::ZipWriter::new(File::create(&wheel_file).expect("a file"));
             for (name, needs) in
                 [("a/c-1.dist-info/METADATA", "Requires-Dist: other\n"), ("a_b-1.0.dist-info/METADATA", needs)]
             {
@@ -286,10 +290,10 @@ mod tests {
                 write!(wheel, "Metadata-Version: 2.1\n{head}{needs}").expect("its text");
             }
             wheel.finish().expect("an archive");
-            let info = format!("Metadata-Version: 2.2\n{head}{said}");
-            broken_word(tree(&[("PKG-INFO", &info)]).path(), &sdist("1.0"), &made)
+            let info = format!("Metadata-Version: 2.2\n{head}{declared}");
+            metadata_mismatch(tree(&[("PKG-INFO", &info)]).path(), &sdist("1.0"), &wheel_file)
         };
-        for (said, needs) in [
+        for (declared, needs) in [
             ("", ""),
             (
                 "Requires-Dist: c\nRequires-Dist: D.e[y,x]>=1.0,<2\n",
@@ -302,9 +306,9 @@ mod tests {
             ("Requires-Python: >=3.9, !=3.9.1\n", "Requires-Python: !=3.9.1,>=3.9\n"),
             ("Dynamic: Requires-Dist\n", "Requires-Dist: c\nRequires-Python: >=99\n"),
         ] {
-            assert_eq!(broken(said, needs), None, "{said} {needs}");
+            assert_eq!(mismatch(declared, needs), None, "{declared} {needs}");
         }
-        for (said, needs, told) in [
+        for (declared, needs, expected) in [
             ("", "Requires-Dist: c\n", "it requires c"),
             ("Requires-Dist: c\n", "", "it does not require c"),
             ("Requires-Dist: c\n", "Requires-Dist: c>=2\n", "it requires c>=2"),
@@ -313,25 +317,26 @@ mod tests {
             ("", "Requires-Python: >=99\n", "it requires Python >=99"),
             ("Requires-Python: >=3.8\n", "", "it requires any Python"),
         ] {
-            let line = broken(said, needs).unwrap_or_default();
-            assert!(line.starts_with(told), "{said} {needs}: {line}");
+            let line = mismatch(declared, needs).unwrap_or_default();
+            assert!(line.starts_with(expected), "{declared} {needs}: {line}");
         }
         let long = format!("Description: {}\nRequires-Dist: c\n", "x".repeat(1 << 20));
-        assert_eq!(broken("", &long).as_deref(), Some("its METADATA is larger than 1 MiB"));
+        assert_eq!(mismatch("", &long).as_deref(), Some("its METADATA is larger than 1 MiB"));
         let deep = format!("Requires-Dist: c; {}os_name == 'a'{}\n", "(".repeat(100_000), ")".repeat(100_000));
-        assert_eq!(broken("", &deep).as_deref(), Some("its requirements are too complex"));
+        assert_eq!(mismatch("", &deep).as_deref(), Some("its requirements are too complex"));
         // An invalid archive is refused elsewhere.
-        std::fs::write(&made, "no archive").expect("a file");
+        std::fs::write(&wheel_file, "no archive").expect("a file");
         let info = format!("Metadata-Version: 2.2\n{head}");
         let tree = tree(&[("PKG-INFO", &info)]);
-        assert!(stated(tree.path(), &sdist("1.0")).is_some());
-        assert_eq!(broken_word(tree.path(), &sdist("1.0"), &made), None);
+        assert!(static_metadata(tree.path(), &sdist("1.0")).is_some());
+        assert_eq!(metadata_mismatch(tree.path(), &sdist("1.0"), &wheel_file), None);
     }
 
     #[test]
-    fn only_what_is_said_for_good_counts() {
+    fn ignores_dynamic_metadata() {
         let needs = |files: &[(&str, &str)], version: &str| {
-            stated(tree(files).path(), &sdist(version)).map(|stated| stated.requires_dist.len())
+            static_metadata(tree(files).path(), &sdist(version))
+                .map(|static_metadata| static_metadata.requires_dist.len())
         };
         let good = "Metadata-Version: 2.2\nName: a.b\nVersion: 1.0\nRequires-Dist: c\n";
         assert_eq!(needs(&[("PKG-INFO", good)], "1.0"), Some(1));

@@ -16,7 +16,7 @@ use crate::error::UnpackError;
 use codebox_core::Progress;
 use members::Member;
 #[cfg(feature = "index")]
-pub(crate) use names::is_harmless;
+pub(crate) use names::is_safe_path;
 
 /// Limits of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct UnpackLimits {
 
 impl UnpackLimits {
     /// Refuses more members than allowed.
-    fn hold(&self, found: usize) -> Result<(), UnpackError> {
+    fn check_member_count(&self, found: usize) -> Result<(), UnpackError> {
         match found > self.members {
             true => Err(UnpackError::TooMany { found, allowed: self.members }),
             false => Ok(()),
@@ -79,7 +79,7 @@ pub fn unpack_wheel_within(
 ) -> Result<(), UnpackError> {
     let mut archive = members::open(wheel)?;
     let chosen = members::choose(&mut archive, wheel, select, limits)?;
-    if !is_free(into) {
+    if !is_unused(into) {
         return Err(UnpackError::Occupied(into.to_owned()));
     }
     let unwritable = |source| UnpackError::Write { path: into.to_owned(), source };
@@ -100,9 +100,9 @@ pub fn unpack_wheel_within(
         let path = tree.join(&member.name);
         if let Some(parent) = path.parent() {
             let unwritable = |source| UnpackError::Write { path: path.clone(), source };
-            directories += make_all(parent).map_err(unwritable)?;
+            directories += create_dirs(parent).map_err(unwritable)?;
         }
-        limits.hold(chosen.len() + directories)?;
+        limits.check_member_count(chosen.len() + directories)?;
         extract(&mut archive, member, &path, progress)?;
     }
     // Some systems cannot rename a directory over an empty one.
@@ -147,12 +147,12 @@ fn extract(
 }
 
 /// Creates a directory and its missing parents. Returns the number of created directories.
-fn make_all(dir: &Path) -> io::Result<usize> {
+fn create_dirs(dir: &Path) -> io::Result<usize> {
     match (fs::create_dir(dir), dir.parent()) {
         (Ok(()), _) => Ok(1),
         (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => Ok(0),
         (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
-            let above = make_all(above)?;
+            let above = create_dirs(above)?;
             fs::create_dir(dir)?;
             Ok(above + 1)
         }
@@ -161,7 +161,7 @@ fn make_all(dir: &Path) -> io::Result<usize> {
 }
 
 /// Returns true if a path is unused or is an empty directory.
-fn is_free(into: &Path) -> bool {
+fn is_unused(into: &Path) -> bool {
     match fs::symlink_metadata(into) {
         Ok(found) => found.is_dir() && fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_none()),
         Err(error) => error.kind() == io::ErrorKind::NotFound,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use codebox_analysis::Analyzer;
 use codebox_core::{Backend, InstanceSpec, Progress, RunnerError, SandboxLayer, Silent};
 use codebox_service::catalog::Catalog;
-use codebox_service::{Admitted, Check, Journal, PackageProvider, Policy, Process, Surroundings};
+use codebox_service::{Admitted, Check, HostEnvironment, Journal, PackageProvider, Policy, Process};
 use tokio::sync::OnceCell;
 
 use crate::lazy::Lazy;
@@ -33,7 +33,7 @@ type Checks = Box<dyn Fn() -> Vec<Check> + Send + Sync>;
 /// packages, and one without a journal records no jobs.
 pub struct Builder {
     pub(crate) policy: Lazy<Policy>,
-    pub(crate) environment: Arc<dyn Surroundings>,
+    pub(crate) environment: Arc<dyn HostEnvironment>,
     pub(crate) analyzer: Lazy<Analyzer>,
     pub(crate) catalog: Lazy<Arc<dyn Catalog>>,
     pub(crate) backends: Vec<Lazy<Vec<Arc<dyn Backend>>>>,
@@ -84,7 +84,7 @@ impl Builder {
     /// Sets the environment and the working directory that requests are resolved against. Without one, those of this
     /// process apply.
     #[must_use]
-    pub fn environment(self, environment: Arc<dyn Surroundings>) -> Self {
+    pub fn environment(self, environment: Arc<dyn HostEnvironment>) -> Self {
         Self { environment, ..self }
     }
 

@@ -56,15 +56,15 @@ impl Runner {
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
         let (admitted, packages) = self.admit_with_packages(request).await?;
         let job = self.analyzed(admitted).await?;
-        let AdmittedJob { admitted, looked, wanted } = &job;
+        let AdmittedJob { admitted, analysis, requirements } = &job;
         let mut candidates = Vec::new();
         for backend in self.backends_for(admitted.engine())? {
             let found = Some(backend.probe().await);
             candidates.push(Candidate { found, ..Candidate::of(&*backend) });
         }
-        let choice = match next(wanted, &candidates) {
+        let choice = match next(requirements, &candidates) {
             Next::Run(choice) => Ok(choice),
-            Next::Nothing(why) => Err(why),
+            Next::NoBackend(why) => Err(why),
             Next::Probe(backend) => {
                 let line = format!("backend {backend} did not respond to the probe");
                 return Err(RunnerError::new(ResultKind::InternalError, line));
@@ -73,19 +73,20 @@ impl Runner {
         let image = match &choice {
             Ok(choice) if choice.isolation == Isolation::Wasm => {
                 let facts = self.image_facts(&admitted.job().language)?;
-                Some(image_for(admitted, &looked.needs, &facts).map_err(PlanError::from)?)
+                Some(image_for(admitted, &analysis.needs, &facts).map_err(PlanError::from)?)
             }
             _ => None,
         };
         let tiers = candidates.iter().map(|candidate| {
-            let lacking = |able: &Capabilities| lacks(able, candidate.isolation, wanted.demand(), &looked.needs.powers);
+            let lacking =
+                |able: &Capabilities| lacks(able, candidate.isolation, requirements.demand(), &analysis.needs.powers);
             tier(candidate, &choice, lacking)
         });
         Ok(Explanation {
             tiers: tiers.collect(),
             image,
-            notes: packages.notes.into_iter().chain(looked.unknown.clone()).collect(),
-            needs: looked.needs.powers.clone(),
+            notes: packages.notes.into_iter().chain(analysis.unknown.clone()).collect(),
+            needs: analysis.needs.powers.clone(),
             choice: choice.map_err(|why| PlanError::from(why).into()),
         })
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, Outcome, RunReport};
 use codebox_service::Admitted;
-use codebox_streams::LAST_WORDS;
+use codebox_streams::DRAIN_TIMEOUT;
 
 /// Hint on how to rerun a job of the library in a container.
 const RERUN_HINT: &str = "request.isolation = Preference::Only(Isolation::Container)";
@@ -41,7 +41,7 @@ pub trait FrontEnd: Send {
         match report.outcome {
             Outcome::Exited(_) => None,
             // A run that was stopped ends on time even if its output has no reader.
-            _ => Some(LAST_WORDS),
+            _ => Some(DRAIN_TIMEOUT),
         }
     }
 }

@@ -8,8 +8,8 @@ use codebox_core::{
     RunnerError, SandboxLayer,
 };
 use codebox_service::{
-    Accepted, Admitted, After, Entry, Escalation, LayerTarget, Looked, PackageLayers, PackageNeeds, Plan, Request,
-    Wanted, after, is_analyzed, mark_escalated, unmet,
+    Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
+    ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
 };
 
 use tracing::{Instrument as _, Span, info_span};
@@ -23,8 +23,8 @@ use crate::spans;
 /// An admitted job with the analysis of its program.
 pub(crate) struct AdmittedJob {
     pub admitted: Arc<Admitted>,
-    pub looked: Looked,
-    pub wanted: Wanted,
+    pub analysis: ProgramAnalysis,
+    pub requirements: TierRequirements,
 }
 
 /// Plan of a job, and the backend that it names.
@@ -65,7 +65,8 @@ impl Runner {
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
         let began = Instant::now();
         let job = self.analyzed(admitted).instrument(info_span!("analyze")).await?;
-        let in_wasm = self.plan_in_wasm(&job.admitted, (&job.looked, &job.wanted)).instrument(info_span!("select"));
+        let in_wasm =
+            self.plan_in_wasm(&job.admitted, (&job.analysis, &job.requirements)).instrument(info_span!("select"));
         let (plan, backend) = match in_wasm.await? {
             Some(plan) => {
                 self.explain_choice(&plan.choice, began);
@@ -73,7 +74,7 @@ impl Runner {
                 (plan, backend)
             }
             None => tokio::select! {
-                planned = self.plan_anywhere(&job.admitted, (&job.looked, &job.wanted))
+                planned = self.plan_anywhere(&job.admitted, (&job.analysis, &job.requirements))
                     .instrument(info_span!("select")) => planned?,
                 () = io.cancel.cancelled() => return Ok(cancelled_before(&job.admitted)),
             },
@@ -110,7 +111,7 @@ impl Runner {
         if is_analyzed(admitted.job()) {
             // The analyzer starts here to run concurrently with the next steps, before this process confines itself and
             // can start no other process.
-            self.parts.analyzer.get()?.start_ahead();
+            self.parts.analyzer.get()?.prestart();
         }
         let Some(packages) = &self.parts.packages else {
             return match admitted.job().packages.first() {
@@ -144,9 +145,9 @@ impl Runner {
 
     /// Analyzes an admitted job.
     pub(crate) async fn analyzed(&self, admitted: Arc<Admitted>) -> Result<AdmittedJob, RunnerError> {
-        let looked = self.analyze(&admitted).await?;
-        let wanted = Wanted::of_admitted(&admitted, &looked, self.parts.policy.get()?.escalation);
-        Ok(AdmittedJob { admitted, looked, wanted })
+        let analysis = self.analyze(&admitted).await?;
+        let requirements = TierRequirements::for_admitted(&admitted, &analysis, self.parts.policy.get()?.escalation);
+        Ok(AdmittedJob { admitted, analysis, requirements })
     }
 
     /// Records the job before it runs.
@@ -203,13 +204,13 @@ impl Runner {
         if let Some(Handover { from, lacked, .. }) = front_end.resumes() {
             mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);
         }
-        let (lacked, why) = match after(&report, admitted.job(), self.parts.policy.get()?.escalation) {
-            After::Stay => {
+        let (lacked, why) = match decide_escalation(&report, admitted.job(), self.parts.policy.get()?.escalation) {
+            EscalationDecision::Keep => {
                 held.release(front_end.release_timeout(&report)).await;
                 return Ok(Ended::Report(Box::new(report)));
             }
-            After::Needs { lacked, why } => (lacked, why),
-            After::Escalate(lacked) => {
+            EscalationDecision::Needs { lacked, why } => (lacked, why),
+            EscalationDecision::Escalate(lacked) => {
                 let rerun = Rerun { job: planned.job, id, report: &report, lacked: &lacked, cancel: &io.cancel };
                 match self.rerun(rerun, standby, &held).instrument(info_span!("rerun")).await {
                     Ok(ended) => return ended,
@@ -218,7 +219,7 @@ impl Runner {
             }
         };
         held.release(front_end.release_timeout(&report)).await;
-        report.needs_escalation = Some(unmet(&lacked, &why, front_end.rerun_hint(admitted)));
+        report.needs_escalation = Some(escalation_hint(&lacked, &why, front_end.rerun_hint(admitted)));
         Ok(Ended::Report(Box::new(report)))
     }
 

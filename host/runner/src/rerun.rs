@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Source};
 use codebox_service::{Admitted, mark_escalated};
-use codebox_streams::{READ_TOO_MUCH, Revocable};
+use codebox_streams::{INPUT_NOT_REMEMBERED, ReplaceableRun};
 use tokio::sync::oneshot;
 
 use crate::front_end::{Ended, Handover, Standby, StandbyProcess};
@@ -21,7 +21,7 @@ const CANCELLED: &str = "cancelled before its container was ready";
 /// The streams of a run, which a second run may use again.
 pub(crate) enum HeldStreams {
     /// The streams can be passed to a second run.
-    Held(Revocable),
+    Held(ReplaceableRun),
     /// The run has no streams.
     None,
     /// The streams cannot be used again, because no second run is possible.
@@ -50,27 +50,27 @@ impl HeldStreams {
             {
                 Self::None
             }
-            Standby::InProcess | Standby::Process(_) => Self::Held(Revocable::of(io)),
+            Standby::InProcess | Standby::Process(_) => Self::Held(ReplaceableRun::of(io)),
         }
     }
 
-    fn revocable(&self) -> Option<&Revocable> {
+    fn replaceable(&self) -> Option<&ReplaceableRun> {
         match self {
-            Self::Held(revocable) => Some(revocable),
+            Self::Held(replaceable) => Some(replaceable),
             Self::None | Self::Gone => None,
         }
     }
 
     /// Holds standard error back until the run is either replaced or finished.
     pub(crate) fn freeze(&self) {
-        self.revocable().into_iter().for_each(Revocable::freeze);
+        self.replaceable().into_iter().for_each(ReplaceableRun::freeze);
     }
 
     /// Releases the held output of a run that is not repeated. Waits for its reader, at most for this time.
     pub(crate) async fn release(self, timeout: Option<Duration>) {
-        let Self::Held(revocable) = self else { return };
+        let Self::Held(replaceable) = self else { return };
         let (done, released) = oneshot::channel();
-        revocable.finish(move || {
+        replaceable.finish(move || {
             let _ = done.send(());
         });
         match timeout {
@@ -103,7 +103,7 @@ impl Runner {
         let prepare = async {
             let admitted = Arc::new(Admitted::clone(&job.admitted).in_container());
             let job = self.analyzed(admitted).await?;
-            let (plan, backend) = self.plan_anywhere(&job.admitted, (&job.looked, &job.wanted)).await?;
+            let (plan, backend) = self.plan_anywhere(&job.admitted, (&job.analysis, &job.requirements)).await?;
             Ok::<_, RunnerError>((job, Arc::new(plan), backend))
         };
         let prepared = tokio::select! {
@@ -117,8 +117,8 @@ impl Runner {
             () = cancel.cancelled() => return Err(CANCELLED.to_owned()),
         };
         let (guest, notes) = opened.map_err(|error| error.to_string())?;
-        let streams = match held.revocable() {
-            Some(revocable) => revocable.again(report.stdout.bytes().into_owned()),
+        let streams = match held.replaceable() {
+            Some(replaceable) => replaceable.replay(report.stdout.bytes().into_owned()),
             None => Ok(ExecIo { cancel: cancel.clone(), ..ExecIo::none() }),
         };
         let mut streams = match streams {
@@ -146,8 +146,8 @@ fn hand_over(
     process: Box<dyn StandbyProcess>,
     held: &HeldStreams,
 ) -> Result<Result<Ended, RunnerError>, String> {
-    let stdin = match held.revocable() {
-        Some(revocable) => revocable.read().ok_or(READ_TOO_MUCH)?,
+    let stdin = match held.replaceable() {
+        Some(replaceable) => replaceable.read().ok_or(INPUT_NOT_REMEMBERED)?,
         None => Vec::new(),
     };
     let program = match &job.admitted.job().source {
@@ -162,7 +162,7 @@ fn hand_over(
         stdin,
         program,
     };
-    let mut discard = || held.revocable().into_iter().for_each(Revocable::discard);
+    let mut discard = || held.replaceable().into_iter().for_each(ReplaceableRun::discard);
     Ok(process.take_over(&handover, cancel, &mut discard)?.map(Ended::TakenOver).ok_or_else(|| {
         let line = "cannot determine how the program ended: the process that reran it in a container has exited";
         RunnerError::new(ResultKind::InternalError, line).with_fix("run it again with --isolation container")

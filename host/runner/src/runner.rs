@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use codebox_analysis::Budget;
 use codebox_core::{Backend, BackendId, ExecIo, Language, ResultKind, RunReport, RunnerError};
 use codebox_service::image_choice::ImageFacts;
-use codebox_service::{Admitted, Candidate, Request, Surroundings, admit};
+use codebox_service::{Admitted, Candidate, HostEnvironment, Request, admit};
 use tokio::sync::OnceCell;
 
 use crate::builder::Builder;
@@ -181,7 +181,7 @@ impl Runner {
 /// Environment of admission: the given one, with a parser.
 struct Environment<'r>(&'r Runner);
 
-impl Surroundings for Environment<'_> {
+impl HostEnvironment for Environment<'_> {
     fn env_var(&self, name: &str) -> Option<OsString> {
         self.0.parts.environment.env_var(name)
     }

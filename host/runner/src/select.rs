@@ -7,7 +7,8 @@ use codebox_core::{Backend, BackendId, Isolation, Language, RunnerError, Unavail
 use codebox_service::catalog::Catalog;
 use codebox_service::image_choice::ImageFacts;
 use codebox_service::{
-    Admitted, Candidate, Choice, Looked, Next, Plan, PlanError, Wanted, choose, is_analyzed, look, next, plan,
+    Admitted, Candidate, Choice, Next, Plan, PlanError, ProgramAnalysis, TierRequirements, analyze_program, choose,
+    is_analyzed, next, plan,
 };
 
 use crate::open::spec_of;
@@ -15,24 +16,24 @@ use crate::runner::Runner;
 
 impl Runner {
     /// Analyzes the needs of a job's program, and meanwhile loads the runtime's code, which does not depend on them.
-    pub(crate) async fn analyze(&self, admitted: &Arc<Admitted>) -> Result<Looked, RunnerError> {
+    pub(crate) async fn analyze(&self, admitted: &Arc<Admitted>) -> Result<ProgramAnalysis, RunnerError> {
         let analyzer = self.parts.analyzer.get()?;
         let job = admitted.job();
         if !is_analyzed(job) {
-            return Ok(look(admitted, analyzer).map_err(PlanError::from)?);
+            return Ok(analyze_program(admitted, analyzer).map_err(PlanError::from)?);
         }
         // The analysis of a hostile text may take long.
         let work = {
             let (admitted, analyzer) = (Arc::clone(admitted), analyzer.clone());
-            move || look(&admitted, &analyzer)
+            move || analyze_program(&admitted, &analyzer)
         };
         let looking = self.parts.threads.start(work)?;
         if self.is_single_job() && job.isolations.contains(Isolation::Wasm) && admitted.container_image().is_none() {
             self.backends()?.iter().for_each(|backend| backend.preload(&job.language));
         }
-        let looked = looking.finish().await?.map_err(PlanError::from)?;
-        looked.unknown.iter().for_each(|why| self.parts.progress.detail(why));
-        Ok(looked)
+        let analysis = looking.finish().await?.map_err(PlanError::from)?;
+        analysis.unknown.iter().for_each(|why| self.parts.progress.detail(why));
+        Ok(analysis)
     }
 
     /// Returns all backends as candidates. Those whose capabilities never change have been probed.
@@ -55,9 +56,9 @@ impl Runner {
     pub(crate) async fn plan_in_wasm(
         &self,
         admitted: &Admitted,
-        (looked, wanted): (&Looked, &Wanted),
+        (analysis, requirements): (&ProgramAnalysis, &TierRequirements),
     ) -> Result<Option<Plan>, RunnerError> {
-        if wanted.order().next() != Some(Isolation::Wasm) {
+        if requirements.order().next() != Some(Isolation::Wasm) {
             return Ok(None);
         }
         let all = self.candidates().await?;
@@ -70,9 +71,9 @@ impl Runner {
                 &narrowed
             }
         };
-        match next(wanted, candidates) {
-            Next::Run(choice) => self.plan_of(admitted, looked, choice).map(Some),
-            Next::Probe(_) | Next::Nothing(_) => Ok(None),
+        match next(requirements, candidates) {
+            Next::Run(choice) => self.plan_of(admitted, analysis, choice).map(Some),
+            Next::Probe(_) | Next::NoBackend(_) => Ok(None),
         }
     }
 
@@ -82,15 +83,15 @@ impl Runner {
     pub(crate) async fn plan_anywhere(
         &self,
         admitted: &Admitted,
-        (looked, wanted): (&Looked, &Wanted),
+        (analysis, requirements): (&ProgramAnalysis, &TierRequirements),
     ) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
         let began = Instant::now();
         let backends = self.backends_for(admitted.engine())?;
         let all: Vec<&dyn Backend> = backends.iter().map(|backend| &**backend).collect();
         let mut refused = Vec::new();
         loop {
-            let (_, choice) = choose(wanted, &all, &refused).await;
-            let plan = self.plan_of(admitted, looked, choice.map_err(PlanError::from)?)?;
+            let (_, choice) = choose(requirements, &all, &refused).await;
+            let plan = self.plan_of(admitted, analysis, choice.map_err(PlanError::from)?)?;
             self.explain_choice(&plan.choice, began);
             let backend = self.backend(&plan.choice.backend)?;
             let ensured = match backend.image_store().filter(|_| plan.choice.isolation == Isolation::Container) {
@@ -99,7 +100,7 @@ impl Runner {
             };
             match ensured.map_err(RunnerError::from) {
                 Ok(()) => return Ok((plan, backend)),
-                Err(error) if wanted.can_do_without_container() => {
+                Err(error) if requirements.can_do_without_container() => {
                     let fix = "see codebox doctor".to_owned();
                     let why = Unavailable { reason: error.message().to_owned(), fix };
                     refused.push((plan.choice.backend, why));
@@ -117,18 +118,18 @@ impl Runner {
         }
     }
 
-    fn plan_of(&self, admitted: &Admitted, looked: &Looked, choice: Choice) -> Result<Plan, RunnerError> {
+    fn plan_of(&self, admitted: &Admitted, analysis: &ProgramAnalysis, choice: Choice) -> Result<Plan, RunnerError> {
         // The default image is chosen without a list, and other isolations bring their own runtimes.
         let lists =
-            choice.isolation == Isolation::Wasm && (admitted.image().is_some() || !looked.needs.imports.is_empty());
+            choice.isolation == Isolation::Wasm && (admitted.image().is_some() || !analysis.needs.imports.is_empty());
         let facts = if lists { self.image_facts(&admitted.job().language)? } else { Arc::default() };
-        Ok(plan(admitted, looked, choice, &facts)?)
+        Ok(plan(admitted, analysis, choice, &facts)?)
     }
 
     /// Returns the images of a language. The list is kept once the runtime is ready, so that later runs read no
     /// directory.
     pub(crate) fn image_facts(&self, language: &Language) -> Result<Arc<[ImageFacts]>, RunnerError> {
-        let language = language.run_as();
+        let language = language.runtime_language();
         if let Some(facts) = self.images().get(language) {
             return Ok(Arc::clone(facts));
         }
@@ -143,15 +144,15 @@ impl Runner {
 
     /// Installs the runtime of a language, unless it is ready.
     pub(crate) async fn ensure_runtime(&self, language: &Language) -> Result<(), RunnerError> {
-        let language = language.run_as();
+        let language = language.runtime_language();
         if self.images().contains_key(language) {
             return Ok(());
         }
         let catalog: &Arc<dyn Catalog> = self.parts.catalog.get()?;
         if !catalog.is_ready(language) {
             let (catalog, progress) = (Arc::clone(catalog), Arc::clone(&self.parts.progress));
-            let wanted = language.clone();
-            let install = move || catalog.ensure_language(&wanted, &*progress);
+            let requirements = language.clone();
+            let install = move || catalog.ensure_language(&requirements, &*progress);
             self.parts.threads.start(install)?.finish().await??;
         }
         if !self.is_single_job() {

@@ -17,7 +17,7 @@ use codebox_service::catalog::{
     RuntimeLibrary,
 };
 use codebox_service::{
-    Admitted, Check, EnvRequest, LinkPolicy, Policy, Preference, Program, Request, State, Surroundings,
+    Admitted, Check, EnvRequest, HostEnvironment, LinkPolicy, Policy, Preference, Program, Request, State,
 };
 
 use super::*;
@@ -45,7 +45,7 @@ impl Fake {
     }
 }
 
-impl Surroundings for Fake {
+impl HostEnvironment for Fake {
     fn env_var(&self, name: &str) -> Option<OsString> {
         (name == "SEEN").then(|| "yes".into())
     }
@@ -239,7 +239,7 @@ impl FrontEnd for Recorder {
 }
 
 #[test]
-fn the_process_is_confined_between_open_and_exec() {
+fn confines_between_open_and_exec() {
     let bench = Bench::new();
     let runner = bench.builder().confinement(Arc::new(bench.fake.clone())).single_job().build();
     let variable = EnvRequest::FromHost(EnvName::new("SEEN").expect("a name"));

@@ -61,7 +61,7 @@ impl RuntimeCatalog {
         }
         let taken = |(_, store): &&(Language, Store)| store.spec().extensions.iter().any(|taken| taken == ending);
         let owner = self.stores.iter().find(taken).map(|(owner, _)| owner.clone());
-        match owner.or_else(|| Language::of_extension(ending)).filter(|owner| owner != language) {
+        match owner.or_else(|| Language::from_extension(ending)).filter(|owner| owner != language) {
             Some(owner) => bad(format!("already used by {owner}")),
             None => Ok(()),
         }
@@ -101,7 +101,7 @@ impl RuntimeCatalog {
 
     /// Returns the store of the runtime that runs a language.
     fn store_of(&self, language: &Language) -> Result<(&Language, &Store), CatalogError> {
-        let found = self.stores.iter().find(|(one, _)| one == language.run_as());
+        let found = self.stores.iter().find(|(one, _)| one == language.runtime_language());
         found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
             name: language.to_string(),
             known: self.stores.iter().map(|(_, store)| store.spec().name.clone()).collect(),
@@ -253,7 +253,7 @@ impl Catalog for RuntimeCatalog {
         let wasm = read_component(file)
             .map_err(|error| CatalogError::NoRuntime { file: file.to_owned(), reason: error.to_string() })?;
         let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
-        let spec = RuntimeSpec::of_component(name.as_str(), endings, component);
+        let spec = RuntimeSpec::for_component(name.as_str(), endings, component);
         let store = self.added.store(spec);
         let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
         if known && store.state() == RuntimeState::Ready {
@@ -330,7 +330,7 @@ impl Catalog for RuntimeCatalog {
     }
 
     fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
-        let wanted = |one: &Language| language.is_none_or(|language| language.run_as() == one);
+        let wanted = |one: &Language| language.is_none_or(|language| language.runtime_language() == one);
         let stores = self.stores.iter().filter(|(one, _)| wanted(one));
         Ok(stores.map(|(_, store)| images_of(store)).collect::<Result<Vec<_>, _>>()?.concat())
     }

@@ -31,7 +31,7 @@ pub(crate) fn download(
     let sha256 = package.sha256.parse().map_err(|e| crate::catalog::bad_package(what, e))?;
     let (name, version) = (package.name.clone(), package.version.clone());
     let pin = Pin { name, version, sha256, size: Some(package.size) };
-    let settings = IndexSettings::from_user(env, &ConfigFiles::OfUser)
+    let settings = IndexSettings::from_user(env, &ConfigFiles::User)
         .map_err(|e| CatalogError::Fetch { what: what.to_owned(), source: Box::new(e) })?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let executor = executor.map_err(|source| CatalogError::Io { action: "create an async runtime".into(), source })?;

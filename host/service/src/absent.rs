@@ -25,7 +25,7 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
     }
     // A container has sockets, but without a grant it reaches no host; the program only sees that a name cannot be
     // resolved.
-    let is_client = |need: &&Need| need.is_met_by_hosts() && (need.package().is_none() || !is_known);
+    let is_client = |need: &&Need| need.is_satisfied_by_hosts() && (need.package().is_none() || !is_known);
     if isolation == Isolation::Container
         && job.grants.net.is_empty()
         && let Some(Need { line, words, .. }) = needs.powers.iter().find(is_client)

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use codebox_core::path::{Mount, PathMap, settle};
+use codebox_core::path::{Mount, PathMap, resolve_overlaps};
 use codebox_core::{
     DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language, LimitKind,
     ResultKind, Source,
@@ -18,6 +18,7 @@ mod dirs;
 mod encoding;
 mod environment;
 mod guest_places;
+mod host_environment;
 mod hosts;
 mod image;
 mod language;
@@ -28,16 +29,15 @@ mod place;
 mod policy;
 mod request;
 mod script;
-mod surroundings;
 
 pub use denied::Denied;
 pub use guest_places::NODE_MODULES;
+pub use host_environment::{HostEnvironment, Process};
 use image::Image;
 pub use place::SCRIPT_DIR;
 pub use policy::{LinkPolicy, Policy};
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use script::MAX_PROGRAM;
-pub use surroundings::{Process, Surroundings};
 
 /// Packages of a job, and their effect on the choice of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -127,7 +127,7 @@ impl Admitted {
 
     /// Returns true if the request asks to build packages that have no wheels.
     #[must_use]
-    pub fn asks_to_build(&self) -> bool {
+    pub fn may_build(&self) -> bool {
         self.build
     }
 
@@ -187,7 +187,7 @@ impl Admitted {
 ///
 /// # Errors
 /// Returns an error if something that the request names is missing, unusable, contradictory or not allowed.
-pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings) -> Result<Admitted, Denied> {
+pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvironment) -> Result<Admitted, Denied> {
     let Request {
         program,
         language,
@@ -218,23 +218,23 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     }
     let isolations = ceilings::isolations(isolation, policy)?;
     let limits_in_force = ceilings::limits(&limits, policy)?;
-    let environment = environment::resolve(env, surroundings)?;
+    let environment = environment::resolve(env, host_environment)?;
     let typed = dirs.clone();
-    let dirs = dirs::admit(dirs, policy, surroundings)?;
+    let dirs = dirs::admit(dirs, policy, host_environment)?;
     let net = hosts::admit(net, policy)?;
     let map = map_of(&dirs)?;
     let script = match &program {
         Program::File(path) => Some(path.clone()),
         Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
     };
-    let (source, language, file) = load(program, language, &policy.endings, &map, surroundings)?;
+    let (source, language, file) = load(program, language, &policy.endings, &map, host_environment)?;
     if !packages.is_empty() {
         dirs::beside_packages(&typed, &language)?;
     }
     let image = image::admit(image, &language, isolations, policy)?;
     let out = match out {
         None => None,
-        Some(path) => Some(out::admit(&path, policy, surroundings)?),
+        Some(path) => Some(out::admit(&path, policy, host_environment)?),
     };
     let job = Job {
         args,
@@ -260,11 +260,11 @@ fn load(
     language: Option<Language>,
     endings: &BTreeMap<String, Language>,
     map: &PathMap<HostPath, GuestPath>,
-    surroundings: &dyn Surroundings,
+    host_environment: &dyn HostEnvironment,
 ) -> Result<(Source, Language, Option<InputFile>), Denied> {
     let (source, text_of) = match program {
         Program::File(path) => {
-            let script = script::read(&path, language, endings, surroundings)?;
+            let script = script::read(&path, language, endings, host_environment)?;
             let language = script.language.clone();
             let (source, file) = place::place(script, map)?;
             return Ok((source, language, file));
@@ -292,7 +292,7 @@ fn load(
     let language = match (language, &source) {
         (Some(language), _) => language,
         (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
-        (None, _) => language::of_text(text, endings, surroundings).ok_or_else(|| language::unknown(text_of))?,
+        (None, _) => language::of_text(text, endings, host_environment).ok_or_else(|| language::unknown(text_of))?,
     };
     Ok((source, language, None))
 }
@@ -303,7 +303,7 @@ pub(crate) fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, 
         let shown = dirs.first().map_or("", |dir| dir.host.as_str());
         dirs::rejected(shown, detail, "grant each directory once, at a separate guest path")
     };
-    let settled = settle(dirs).map_err(|error| rejected(error.to_string()))?;
+    let settled = resolve_overlaps(dirs).map_err(|error| rejected(error.to_string()))?;
     let private: Vec<GuestPath> = [GuestPath::work(), GuestPath::tmp()]
         .into_iter()
         .filter(|own| settled.iter().all(|dir| dir.guest != *own))

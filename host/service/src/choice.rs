@@ -1,7 +1,7 @@
 //! Choice of the isolation and backend for a program: WebAssembly if it meets the program's needs, and otherwise a
 //! container.
 //!
-//! The decision is pure. [`Wanted`] combines the program's needs, the caller's terms and the policy before any backend
+//! The decision is pure. [`TierRequirements`] combines the program's needs, the caller's terms and the policy before any backend
 //! is probed. [`next`] then selects the backend to probe or to use, from the results of the probes so far. An engine's
 //! socket is therefore opened only if the result can depend on it.
 //!
@@ -23,16 +23,16 @@ use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, Capabilities, Isolation, Unavailable};
 
 use crate::admission::Admitted;
-use crate::needs::{Ask, BadAsk, Needs, Neighbours, needs_of};
+use crate::needs::{InvalidIsolationRequest, IsolationRequest, Needs, Neighbours, needs_of};
 use crate::router::{Choice, Demand, NoRoute, Rejected, weigh};
 
-mod after;
+mod escalation;
 mod lacks;
-mod wanted;
+mod requirements;
 
-pub use after::{After, after, mark_escalated, unmet};
+pub use escalation::{EscalationDecision, decide_escalation, escalation_hint, mark_escalated};
 pub use lacks::{has, lacks};
-pub use wanted::{Escalation, Terms, Wanted};
+pub use requirements::{Escalation, Terms, TierRequirements};
 
 /// A backend that may run the program, and the result of its probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,21 +61,21 @@ pub enum Next {
     /// Run the program in this backend.
     Run(Choice),
     /// No backend can run the program.
-    Nothing(NoRoute),
+    NoBackend(NoRoute),
 }
 
 /// Returns the next step, from the results of the probes so far. The preferred candidate of each isolation comes first.
 #[must_use]
-pub fn next(wanted: &Wanted, candidates: &[Candidate]) -> Next {
+pub fn next(requirements: &TierRequirements, candidates: &[Candidate]) -> Next {
     let mut against = Vec::new();
     let mut absent = Vec::new();
-    for isolation in wanted.order() {
+    for isolation in requirements.order() {
         let mut any = false;
         for candidate in candidates.iter().filter(|candidate| candidate.isolation == isolation) {
             any = true;
             let Some(found) = &candidate.found else { return Next::Probe(candidate.backend.clone()) };
-            match weigh(wanted.demand(), candidate, found, wanted.accepted()) {
-                Ok(()) => return Next::Run(choice(wanted, candidate, against, candidates)),
+            match weigh(requirements.demand(), candidate, found, requirements.accepted()) {
+                Ok(()) => return Next::Run(choice(requirements, candidate, against, candidates)),
                 Err(rejected) => against.push(rejected),
             }
         }
@@ -84,16 +84,21 @@ pub fn next(wanted: &Wanted, candidates: &[Candidate]) -> Next {
         }
     }
     against.extend(absent);
-    against.extend(wanted.passed_over(candidates));
-    Next::Nothing(NoRoute { wanted: wanted.accepted(), rejected: against })
+    against.extend(requirements.passed_over(candidates));
+    Next::NoBackend(NoRoute { wanted: requirements.accepted(), rejected: against })
 }
 
-fn choice(wanted: &Wanted, candidate: &Candidate, against: Vec<Rejected>, candidates: &[Candidate]) -> Choice {
+fn choice(
+    requirements: &TierRequirements,
+    candidate: &Candidate,
+    against: Vec<Rejected>,
+    candidates: &[Candidate],
+) -> Choice {
     let isolation = candidate.isolation;
-    let would_need = if has(isolation) { Vec::new() } else { wanted.needs().to_vec() };
-    let reason = wanted.reason(isolation, &against);
+    let would_need = if has(isolation) { Vec::new() } else { requirements.needs().to_vec() };
+    let reason = requirements.reason(isolation, &against);
     let mut rejected = against;
-    rejected.extend(wanted.passed_over(candidates));
+    rejected.extend(requirements.passed_over(candidates));
     Choice { backend: candidate.backend.clone(), isolation, reason, rejected, would_need }
 }
 
@@ -106,7 +111,7 @@ fn choice(wanted: &Wanted, candidate: &Candidate, against: Vec<Rejected>, candid
 /// # Errors
 /// Returns an error if no backend can run the program.
 pub async fn choose(
-    wanted: &Wanted,
+    requirements: &TierRequirements,
     backends: &[&dyn Backend],
     refused: &[(BackendId, Unavailable)],
 ) -> (Vec<Candidate>, Result<Choice, NoRoute>) {
@@ -116,9 +121,9 @@ pub async fn choose(
         candidate.found = refusal.map(|(_, why)| Err(why.clone()));
     }
     loop {
-        let id = match next(wanted, &candidates) {
+        let id = match next(requirements, &candidates) {
             Next::Run(choice) => return (candidates, Ok(choice)),
-            Next::Nothing(why) => return (candidates, Err(why)),
+            Next::NoBackend(why) => return (candidates, Err(why)),
             Next::Probe(id) => id,
         };
         for (candidate, backend) in candidates.iter_mut().zip(backends) {
@@ -131,11 +136,11 @@ pub async fn choose(
 
 /// Analysis of a program, which the choices of both the tier and the image use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Looked {
+pub struct ProgramAnalysis {
     /// Needs of the program.
     pub needs: Needs,
     /// Request in a comment of the program.
-    pub ask: Option<Ask>,
+    pub isolation_request: Option<IsolationRequest>,
     /// Reason that the needs are unknown, in one line.
     pub unknown: Option<String>,
 }
@@ -145,23 +150,24 @@ pub struct Looked {
 ///
 /// # Errors
 /// Returns an error if a comment for codebox in the program is invalid.
-pub fn look(admitted: &Admitted, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
+pub fn analyze_program(admitted: &Admitted, analyzer: &Analyzer) -> Result<ProgramAnalysis, InvalidIsolationRequest> {
     let job = admitted.job();
-    let ask = Ask::of_job(job)?;
+    let isolation_request = IsolationRequest::of_job(job)?;
     let (needs, unknown) = needs_of(job, &Neighbours::of(admitted), analyzer);
-    let mut looked = Looked { needs, ask, unknown };
+    let mut analysis = ProgramAnalysis { needs, isolation_request, unknown };
     // Resolving the job's packages has already decided which of them WebAssembly has, so their import names do not
     // count.
-    looked.needs.powers.retain(|need| !need.is_met_by_packages(admitted.pure()));
-    Ok(looked)
+    analysis.needs.powers.retain(|need| !need.is_satisfied_by_packages(admitted.pure()));
+    Ok(analysis)
 }
 
-impl Wanted {
+impl TierRequirements {
     /// Combines the requirements of an admitted program, under a policy that allows or forbids escalation.
     #[must_use]
-    pub fn of_admitted(admitted: &Admitted, looked: &Looked, escalation: Escalation) -> Self {
-        let terms = Terms { acceptable: admitted.job().isolations, escalation, ask: looked.ask };
-        Self::of(Demand::from(admitted), &looked.needs, &terms)
+    pub fn for_admitted(admitted: &Admitted, analysis: &ProgramAnalysis, escalation: Escalation) -> Self {
+        let terms =
+            Terms { acceptable: admitted.job().isolations, escalation, isolation_request: analysis.isolation_request };
+        Self::of(Demand::from(admitted), &analysis.needs, &terms)
     }
 
     /// Returns true if the program may run in WebAssembly when no container is available.

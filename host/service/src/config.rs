@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use codebox_core::path::Protected;
-use codebox_core::{IsolationSet, LimitOverrides, Limits, MOST_WARM, NetGrant, ResultKind};
+use codebox_core::path::ProtectedDir;
+use codebox_core::{IsolationSet, LimitOverrides, Limits, MAX_WARM_INSTANCES, NetGrant, ResultKind};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -123,10 +123,10 @@ impl Settings {
 
     /// Returns the policy that these settings define.
     #[must_use]
-    pub fn policy(&self, protected: Vec<Protected>) -> Policy {
+    pub fn policy(&self, protected: Vec<ProtectedDir>) -> Policy {
         Policy {
-            defaults: self.limits.over(Limits::default()),
-            ceilings: self.ceilings.over(Limits::unlimited()),
+            defaults: self.limits.apply_to(Limits::default()),
+            ceilings: self.ceilings.apply_to(Limits::unlimited()),
             isolations: self.isolations.unwrap_or_default(),
             image: self.image.clone(),
             escalation: self.escalation.unwrap_or_default(),
@@ -198,10 +198,10 @@ fn engine_of(text: String, file: &Path) -> Result<String, ConfigError> {
 }
 
 fn warm_of(count: u32, file: &Path) -> Result<u32, ConfigError> {
-    if count <= MOST_WARM {
+    if count <= MAX_WARM_INSTANCES {
         return Ok(count);
     }
-    let fix = format!("write a number from 0 to {MOST_WARM}");
+    let fix = format!("write a number from 0 to {MAX_WARM_INSTANCES}");
     Err(ConfigError::new(file, "warm", format!("{count} warm containers are too many"), &fix))
 }
 

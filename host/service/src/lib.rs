@@ -1,8 +1,8 @@
 //! Decisions about a job, from request to plan, for the pipeline that runs it.
 //!
-//! [`admit`] turns a request into a job that is allowed to run, and reads every host file that it names once. [`look`]
+//! [`admit`] turns a request into a job that is allowed to run, and reads every host file that it names once. [`analyze_program`]
 //! has the program parsed once; [`choose`] selects a backend by the program's needs, and [`plan`](plan::plan) an image.
-//! Both selections are pure and return their reasons. [`after`] decides whether a job is run again in a container.
+//! Both selections are pure and return their reasons. [`decide_escalation`] decides whether a job is run again in a container.
 //!
 //! This crate knows backends only as [`codebox_core::Backend`], the installed runtimes only as [`Catalog`] and the
 //! packages only as [`PackageProvider`].
@@ -28,18 +28,22 @@ mod testing;
 
 pub use absent::add_absent;
 pub use admission::{
-    Admitted, Denied, EnvRequest, LinkPolicy, MAX_PROGRAM, PackageNeeds, Policy, Preference, Process, Program, Request,
-    SCRIPT_DIR, Surroundings, admit,
+    Admitted, Denied, EnvRequest, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds, Policy, Preference, Process,
+    Program, Request, SCRIPT_DIR, admit,
 };
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{
-    After, Candidate, Escalation, Looked, Next, Terms, Wanted, after, choose, look, mark_escalated, next, unmet,
+    Candidate, Escalation, EscalationDecision, Next, ProgramAnalysis, Terms, TierRequirements, analyze_program, choose,
+    decide_escalation, escalation_hint, mark_escalated, next,
 };
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
 pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
-pub use needs::{Ask, BadAsk, Need, Needs, Neighbours, Power, SyntaxFault, Weight, is_analyzed, needs_of};
+pub use needs::{
+    Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, Neighbours, SyntaxError, Weight, is_analyzed,
+    needs_of,
+};
 pub use packages::{LayerTarget, PackageLayers, PackageProvider, StoredPackage};
 pub use plan::{Plan, PlanError, image_for, plan};
 pub use router::{Bound, Choice, Demand, NoRoute, Rejected};

@@ -5,14 +5,14 @@
 
 use std::borrow::Cow;
 
-use codebox_analysis::{Analyzer, Budget, can_need, script_can_need};
+use codebox_analysis::{Analyzer, Budget, may_have_needs, script_may_have_needs};
 use codebox_core::{Job, Language};
 
-mod ask;
+mod isolation_request;
 mod neighbours;
 
-pub use ask::{Ask, BadAsk};
-pub use codebox_analysis::{Need, Needs, Power, SyntaxFault, Weight};
+pub use codebox_analysis::{Capability, Need, Needs, SyntaxError, Weight};
+pub use isolation_request::{InvalidIsolationRequest, IsolationRequest};
 pub use neighbours::Neighbours;
 
 /// Returns the needs of a job's program: imports and required features. If the text cannot be parsed within the job's
@@ -50,8 +50,8 @@ pub fn is_analyzed(job: &Job) -> bool {
     let shows =
         |is_shown: fn(&str) -> bool| job.source.text().is_some_and(|text| is_shown(&String::from_utf8_lossy(text)));
     match &job.language {
-        Language::Python => shows(can_need),
-        Language::JavaScript => shows(|text| script_can_need(text) || can_load(text)),
+        Language::Python => shows(may_have_needs),
+        Language::JavaScript => shows(|text| script_may_have_needs(text) || can_load(text)),
         Language::TypeScript => true,
         Language::Command | Language::Named(_) => false,
     }

@@ -5,9 +5,9 @@ use thiserror::Error;
 
 use crate::absent::absent;
 use crate::admission::Admitted;
-use crate::choice::Looked;
+use crate::choice::ProgramAnalysis;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, named_image};
-use crate::needs::{BadAsk, Needs, Neighbours};
+use crate::needs::{InvalidIsolationRequest, Needs, Neighbours};
 use crate::router::{Choice, NoRoute};
 
 /// Backend and image for an admitted request.
@@ -34,7 +34,7 @@ pub enum PlanError {
     NoImage(#[from] NoImage),
     /// A comment for codebox in the program is not valid.
     #[error(transparent)]
-    BadAsk(#[from] BadAsk),
+    InvalidIsolationRequest(#[from] InvalidIsolationRequest),
 }
 
 impl PlanError {
@@ -44,7 +44,7 @@ impl PlanError {
         match self {
             Self::NoRoute(error) => error.kind(),
             Self::NoImage(error) => error.kind(),
-            Self::BadAsk(error) => error.kind(),
+            Self::InvalidIsolationRequest(error) => error.kind(),
         }
     }
 
@@ -54,7 +54,7 @@ impl PlanError {
         match self {
             Self::NoRoute(error) => error.fix(),
             Self::NoImage(error) => error.fix(),
-            Self::BadAsk(error) => error.fix(),
+            Self::InvalidIsolationRequest(error) => error.fix(),
         }
     }
 }
@@ -63,17 +63,22 @@ impl PlanError {
 ///
 /// # Errors
 /// Returns an error if the named image is not among `images`.
-pub fn plan(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
-    let absent = absent(admitted, &looked.needs, choice.isolation);
+pub fn plan(
+    admitted: &Admitted,
+    analysis: &ProgramAnalysis,
+    choice: Choice,
+    images: &[ImageFacts],
+) -> Result<Plan, PlanError> {
+    let absent = absent(admitted, &analysis.needs, choice.isolation);
     let imports = match choice.isolation {
         // A WebAssembly program imports only from its image and the runtime's library.
         Isolation::Wasm => Vec::new(),
         Isolation::Container | Isolation::Vm => {
             let neighbours = Neighbours::of(admitted);
-            looked.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
+            analysis.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
         }
     };
-    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, absent, imports })
+    Ok(Plan { choice, image: image_for(admitted, &analysis.needs, images)?, absent, imports })
 }
 
 /// Returns the WebAssembly image for a program: the named one, or the one that has most of the program's imports.

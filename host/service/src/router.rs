@@ -188,7 +188,7 @@ pub(crate) fn weigh(
             "see codebox runtime list".to_owned(),
         );
     }
-    if let Some(limit) = able.first_unheld(limits.iter().copied()) {
+    if let Some(limit) = able.first_unenforced(limits.iter().copied()) {
         return against(
             ResultKind::InvalidRequest,
             format!("it cannot enforce the {limit} limit"),

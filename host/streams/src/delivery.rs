@@ -9,15 +9,15 @@ use std::time::Duration;
 use codebox_core::OutputSink;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::output::WriteFailed;
+use crate::output::WriteError;
 
 /// Maximum number of bytes in one queued piece.
-const PIECE: usize = 64 << 10;
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 /// Maximum number of queued pieces.
-const WAITING: usize = 16;
+const QUEUE_CAPACITY: usize = 16;
 
 /// Time limit for a stalled reader to take the remaining output of a stopped job.
-pub const LAST_WORDS: Duration = Duration::from_millis(500);
+pub const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The two output streams, in the order of their descriptors.
 pub type Sinks = [Option<Box<dyn OutputSink>>; 2];
@@ -30,7 +30,7 @@ pub struct Delivery {
     /// The sinks until the first byte is sent. The thread starts only then: most jobs have no sink or print nothing.
     sinks: Option<Sinks>,
     running: Option<Running>,
-    watched: [bool; 2],
+    has_sink: [bool; 2],
     closed: Closed,
 }
 
@@ -43,24 +43,24 @@ struct Running {
 impl Delivery {
     /// Creates a delivery to these sinks. A stream without a sink is discarded.
     pub fn new(sinks: Sinks) -> Self {
-        let watched = [sinks[0].is_some(), sinks[1].is_some()];
-        Self { sinks: Some(sinks), running: None, watched, closed: Arc::default() }
+        let has_sink = [sinks[0].is_some(), sinks[1].is_some()];
+        Self { sinks: Some(sinks), running: None, has_sink, closed: Arc::default() }
     }
 
     /// Sends bytes of stream 0 or 1, and waits while the queue is full. Does nothing if the stream has no sink.
-    pub async fn send(&mut self, stream: usize, bytes: &[u8]) -> Result<(), WriteFailed> {
-        if !self.watched[stream] || bytes.is_empty() {
+    pub async fn send(&mut self, stream: usize, bytes: &[u8]) -> Result<(), WriteError> {
+        if !self.has_sink[stream] || bytes.is_empty() {
             return Ok(());
         }
         if let Some(sinks) = self.sinks.take() {
-            self.running = Some(start(sinks, self.closed.clone()).map_err(|_| WriteFailed::Closed)?);
+            self.running = Some(start(sinks, self.closed.clone()).map_err(|_| WriteError::Closed)?);
         }
-        let queue = self.running.as_ref().and_then(|running| running.queue.as_ref()).ok_or(WriteFailed::Closed)?;
-        for piece in bytes.chunks(PIECE) {
+        let queue = self.running.as_ref().and_then(|running| running.queue.as_ref()).ok_or(WriteError::Closed)?;
+        for chunk in bytes.chunks(MAX_CHUNK_BYTES) {
             if self.closed[stream].load(Ordering::Relaxed) {
-                return Err(WriteFailed::Closed);
+                return Err(WriteError::Closed);
             }
-            queue.send((stream, piece.to_vec())).await.map_err(|_| WriteFailed::Closed)?;
+            queue.send((stream, chunk.to_vec())).await.map_err(|_| WriteError::Closed)?;
         }
         Ok(())
     }
@@ -81,12 +81,12 @@ impl Delivery {
 }
 
 fn start(mut sinks: Sinks, closed: Closed) -> io::Result<Running> {
-    let (queue, mut pieces) = mpsc::channel::<(usize, Vec<u8>)>(WAITING);
+    let (queue, mut receiver) = mpsc::channel::<(usize, Vec<u8>)>(QUEUE_CAPACITY);
     let (end, ended) = oneshot::channel();
     let deliver = move || {
-        while let Some((stream, piece)) = pieces.blocking_recv() {
+        while let Some((stream, chunk)) = receiver.blocking_recv() {
             if let Some(sink) = &mut sinks[stream]
-                && sink.write(&piece).is_err()
+                && sink.write(&chunk).is_err()
             {
                 closed[stream].store(true, Ordering::Relaxed);
                 sinks[stream] = None;

@@ -1,22 +1,22 @@
 //! Standard streams of a job, the same for every backend: input that is read on demand ([`Stdin`]), output that is
 //! capped ([`Output`]) and delivered as it is written ([`Delivery`]), and streams of a run that another run can replace
-//! ([`Revocable`]).
+//! ([`ReplaceableRun`]).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod continuing;
+mod delayed_sink;
 mod delivery;
-mod lingering;
 mod output;
-mod revocable;
-mod rewind;
+mod recording;
+mod replaceable;
+mod replay_filter;
 mod stdin;
 
-pub use continuing::{Continuing, Differs};
-pub use delivery::{Delivery, LAST_WORDS, Sinks};
-pub use lingering::Lingering;
-pub use output::{Output, WriteFailed};
-pub use revocable::{NOT_READ, READ_TOO_MUCH, Revocable, go_on};
-pub use rewind::Rewind;
+pub use delayed_sink::DelayedSink;
+pub use delivery::{DRAIN_TIMEOUT, Delivery, Sinks};
+pub use output::{Output, WriteError};
+pub use recording::InputRecording;
+pub use replaceable::{INPUT_NOT_REMEMBERED, OUTPUT_STALLED, ReplaceableRun, resume_streams};
+pub use replay_filter::{DivergenceFlag, ReplayFilter};
 pub use stdin::Stdin;

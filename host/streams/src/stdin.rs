@@ -6,19 +6,19 @@ use codebox_core::ExecIo;
 use tokio::sync::mpsc;
 
 /// Maximum number of bytes of one read from a streamed input.
-const CHUNK: usize = 64 << 10;
+const CHUNK_SIZE: usize = 64 << 10;
 
 /// One input stream; a read past its end returns no bytes.
 pub struct Stdin {
     source: Source,
-    ready: Vec<u8>,
+    buffer: Vec<u8>,
     at: usize,
 }
 
 enum Source {
     Ended,
     Waiting(Box<dyn Read + Send>),
-    Reading { ask: std::sync::mpsc::Sender<()>, chunks: mpsc::Receiver<io::Result<Vec<u8>>> },
+    Reading { request_sender: std::sync::mpsc::Sender<()>, chunks: mpsc::Receiver<io::Result<Vec<u8>>> },
 }
 
 impl Stdin {
@@ -33,12 +33,12 @@ impl Stdin {
 
     /// Creates an input that holds these bytes.
     pub fn bytes(bytes: Vec<u8>) -> Self {
-        Self { source: Source::Ended, ready: bytes, at: 0 }
+        Self { source: Source::Ended, buffer: bytes, at: 0 }
     }
 
     /// Creates an input that reads from `reader` only when the guest reads.
     pub fn stream(reader: Box<dyn Read + Send>) -> Self {
-        Self { source: Source::Waiting(reader), ready: Vec::new(), at: 0 }
+        Self { source: Source::Waiting(reader), buffer: Vec::new(), at: 0 }
     }
 
     /// Waits for at least one byte and copies the available bytes that fit; returns 0 at the end of the input.
@@ -49,10 +49,10 @@ impl Stdin {
         if into.is_empty() {
             return Ok(0);
         }
-        if self.at == self.ready.len() {
+        if self.at == self.buffer.len() {
             self.fill().await?;
         }
-        let from = &self.ready[self.at..];
+        let from = &self.buffer[self.at..];
         let count = from.len().min(into.len());
         into[..count].copy_from_slice(&from[..count]);
         self.at += count;
@@ -60,19 +60,19 @@ impl Stdin {
     }
 
     async fn fill(&mut self) -> io::Result<()> {
-        self.ready.clear();
+        self.buffer.clear();
         self.at = 0;
         self.source = match std::mem::replace(&mut self.source, Source::Ended) {
             Source::Waiting(reader) => spawn(reader)?,
             other => other,
         };
-        if let Source::Reading { ask, chunks } = &mut self.source {
-            let chunk = match ask.send(()) {
+        if let Source::Reading { request_sender, chunks } = &mut self.source {
+            let chunk = match request_sender.send(()) {
                 Ok(()) => chunks.recv().await.unwrap_or(Ok(Vec::new())),
                 Err(_) => Ok(Vec::new()),
             };
-            self.ready = chunk?;
-            if self.ready.is_empty() {
+            self.buffer = chunk?;
+            if self.buffer.is_empty() {
                 self.source = Source::Ended;
             }
         }
@@ -83,11 +83,11 @@ impl Stdin {
 /// Starts a thread for one reader. A read of a pipe or terminal cannot be interrupted, so it must not block an executor
 /// thread.
 fn spawn(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
-    let (ask, asked) = std::sync::mpsc::channel();
-    let (give, chunks) = mpsc::channel(1);
+    let (request_sender, requests) = std::sync::mpsc::channel();
+    let (chunk_sender, chunks) = mpsc::channel(1);
     let read = move || {
-        while asked.recv().is_ok() {
-            let mut chunk = vec![0; CHUNK];
+        while requests.recv().is_ok() {
+            let mut chunk = vec![0; CHUNK_SIZE];
             let read = loop {
                 match reader.read(&mut chunk) {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -98,11 +98,11 @@ fn spawn(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
                 chunk.truncate(count);
                 chunk
             });
-            if give.blocking_send(read).is_err() {
+            if chunk_sender.blocking_send(read).is_err() {
                 break;
             }
         }
     };
     std::thread::Builder::new().name("codebox-stdin".into()).stack_size(128 << 10).spawn(read)?;
-    Ok(Source::Reading { ask, chunks })
+    Ok(Source::Reading { request_sender, chunks })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::{Codebox, Kit, Listener, Ran};
+use crate::{Codebox, Kit, Listener, ProcessResult};
 
 /// Common prefix of all canaries; the rest of each is unique.
 const PREFIX: &str = "canary-";
@@ -95,7 +95,7 @@ impl Canaries {
     ///
     /// # Errors
     /// Returns the first violation.
-    pub fn check(&self, ran: &Ran) -> Result<()> {
+    pub fn check(&self, ran: &ProcessResult) -> Result<()> {
         for (name, bytes) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
             ensure!(!contains(bytes, self.secret.as_bytes()), "the canary shows in {name}");
             ensure!(!contains(bytes, b"ESCAPE "), "{name} tells of an escape: {}", excerpt(bytes));
@@ -113,8 +113,8 @@ impl Canaries {
             ensure!(now == self.secret.as_bytes(), "{} was changed", file.display());
         }
         self.check_names()?;
-        self.check_produced(&self.grant())?;
-        ensure!(self.listener.calls() == 0, "somebody called the listener");
+        self.check_guest_files(&self.grant())?;
+        ensure!(self.listener.connections() == 0, "somebody called the listener");
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Canaries {
     }
 
     /// Checks that no file left by the guest holds the secret. Does not follow links.
-    fn check_produced(&self, dir: &Path) -> Result<()> {
+    fn check_guest_files(&self, dir: &Path) -> Result<()> {
         let entries = match fs::read_dir(dir) {
             // A guest can create directories whose paths are too long to open. Files at that depth hold only data that
             // is also found further up.
@@ -141,8 +141,9 @@ impl Canaries {
             let meta = entry.metadata()?;
             let path = entry.path();
             if meta.is_dir() {
-                self.check_produced(&path)?;
-            } else if meta.is_file() && meta.len() < 1 << 20 && contains(&read_itself(&path), self.secret.as_bytes()) {
+                self.check_guest_files(&path)?;
+            } else if meta.is_file() && meta.len() < 1 << 20 && contains(&read_nofollow(&path), self.secret.as_bytes())
+            {
                 bail!("{} holds the canary", path.display());
             }
         }
@@ -151,7 +152,7 @@ impl Canaries {
 }
 
 /// Returns the content of a regular file; empty if a symbolic link has replaced the file since it was listed.
-fn read_itself(path: &Path) -> Vec<u8> {
+fn read_nofollow(path: &Path) -> Vec<u8> {
     use std::io::Read as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     const NO_FOLLOW: i32 = 0o400_000;

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::Report;
 
 /// Interval at which a running process is polled.
-const LOOK: Duration = Duration::from_millis(4);
+const POLL_INTERVAL: Duration = Duration::from_millis(4);
 
 /// Content of a process's standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +28,13 @@ pub enum Input {
 
 /// Result of a finished process.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct ProcessResult {
     /// Exit status, unless a signal ended the process.
     pub code: Option<i32>,
     /// Signal that ended the process.
     pub signal: Option<i32>,
     /// True if the process exceeded its deadline and was killed.
-    pub hung: bool,
+    pub timed_out: bool,
     /// Captured standard output.
     pub stdout: Vec<u8>,
     /// Captured standard error.
@@ -47,7 +47,7 @@ pub struct Ran {
     pub peak_threads: u64,
 }
 
-impl Ran {
+impl ProcessResult {
     /// Returns the standard output as text.
     #[must_use]
     pub fn stdout_text(&self) -> String {
@@ -66,17 +66,17 @@ impl Ran {
     /// Fails if the output is not a JSON document; the message includes the output.
     pub fn report(&self) -> Result<Report> {
         let document = serde_json::from_slice(&self.stdout).with_context(|| {
-            let (code, signal, hung) = (self.code, self.signal, self.hung);
-            let text: String = self.stdout_text().chars().take(2000).collect();
-            let said: String = self.stderr_text().chars().take(2000).collect();
-            format!("no report; code {code:?}, signal {signal:?}, hung {hung}\nstdout: {text}\nstderr: {said}")
+            let (code, signal, timed_out) = (self.code, self.signal, self.timed_out);
+            let stdout_excerpt: String = self.stdout_text().chars().take(2000).collect();
+            let stderr_excerpt: String = self.stderr_text().chars().take(2000).collect();
+            format!("no report; code {code:?}, signal {signal:?}, hung {timed_out}\nstdout: {stdout_excerpt}\nstderr: {stderr_excerpt}")
         })?;
         Ok(Report::new(document))
     }
 }
 
 /// Runs `command` to its end and kills it if it exceeds `deadline`.
-pub(crate) fn run(mut command: Command, input: Input, deadline: Duration) -> Result<Ran> {
+pub(crate) fn run(mut command: Command, input: Input, deadline: Duration) -> Result<ProcessResult> {
     let stdin = if input == Input::Empty { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let began = Instant::now();
@@ -84,13 +84,22 @@ pub(crate) fn run(mut command: Command, input: Input, deadline: Duration) -> Res
     let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
     let feeding = feed(&mut child, input);
     let mut watch = Watch::default();
-    let (status, hung) = watch.until(&mut child, began + deadline)?;
+    let (status, timed_out) = watch.wait_until(&mut child, began + deadline)?;
     let wall = began.elapsed();
     drop(feeding);
     let stdout = collect(stdout)?;
     let stderr = collect(stderr)?;
     let Watch { peak_rss, peak_threads } = watch;
-    Ok(Ran { code: status.code(), signal: signal(status), hung, stdout, stderr, wall, peak_rss, peak_threads })
+    Ok(ProcessResult {
+        code: status.code(),
+        signal: signal(status),
+        timed_out,
+        stdout,
+        stderr,
+        wall,
+        peak_rss,
+        peak_threads,
+    })
 }
 
 fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<std::io::Result<Vec<u8>>> {
@@ -133,7 +142,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn until(&mut self, child: &mut Child, deadline: Instant) -> Result<(ExitStatus, bool)> {
+    fn wait_until(&mut self, child: &mut Child, deadline: Instant) -> Result<(ExitStatus, bool)> {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok((status, false));
@@ -142,12 +151,12 @@ impl Watch {
                 child.kill()?;
                 return Ok((child.wait()?, true));
             }
-            self.look(child.id());
-            thread::sleep(LOOK);
+            self.sample(child.id());
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn look(&mut self, id: u32) {
+    fn sample(&mut self, id: u32) {
         let Ok(status) = fs::read_to_string(format!("/proc/{id}/status")) else { return };
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::child::{self, Input, Ran};
+use crate::child::{self, Input, ProcessResult};
 
 /// Default deadline, far above any limit that a test sets: only a hanging program reaches it.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Command line of the program under test.
 ///
@@ -44,7 +44,7 @@ impl Codebox {
             keep_env: KeepEnv::No,
             folder: None,
             input: Input::Empty,
-            deadline: DEADLINE,
+            deadline: DEFAULT_DEADLINE,
         }
     }
 
@@ -130,7 +130,7 @@ impl Codebox {
     ///
     /// # Errors
     /// Fails if the program cannot be started or watched. A failure of the program itself is part of the result.
-    pub fn run(self) -> Result<Ran> {
+    pub fn run(self) -> Result<ProcessResult> {
         child::run(self.command(), self.input, self.deadline)
     }
 }

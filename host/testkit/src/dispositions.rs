@@ -62,8 +62,12 @@ mod tests {
         let mut nohup = Command::new("nohup");
         // A shell ignores the same signals for its background jobs.
         nohup.args(["env", "--ignore-signal=INT,QUIT"]).arg(test).args(["--exact", name]).env(INNER, "1");
-        let ran = nohup.output().expect("nohup starts");
-        let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        let nohup_output = nohup.output().expect("nohup starts");
+        let printed = format!(
+            "{}{}",
+            String::from_utf8_lossy(&nohup_output.stdout),
+            String::from_utf8_lossy(&nohup_output.stderr)
+        );
+        assert!(nohup_output.status.success() && printed.contains("1 passed"), "{printed}");
     }
 }

@@ -19,31 +19,31 @@ pub const HOSTILE_IMAGE: &str = "localhost/codebox-hostile:1";
 ///
 /// # Errors
 /// Fails with codebox's standard error if the program does not run.
-pub fn engine_answers(kit: &Kit, engine: &str) -> Result<()> {
+pub fn check_engine(kit: &Kit, engine: &str) -> Result<()> {
     let options = ["run", "--isolation", "container", "--engine", engine, "--image", BASE_IMAGE];
     let ran = kit.codebox().args(options).args(["--lang", "python", "-c", "print(6*7)"]).run()?;
-    let said = ran.stderr_text();
-    ensure!(ran.stdout_text() == "42\n", "{engine} cannot be used; run tests/engines/up: {}", said.trim());
+    let error_text = ran.stderr_text();
+    ensure!(ran.stdout_text() == "42\n", "{engine} cannot be used; run tests/engines/up: {}", error_text.trim());
     Ok(())
 }
 
 /// Variables that could point an engine's own CLI at another engine than codebox uses; codebox runs with an empty
 /// environment.
-const ELSEWHERE: [&str; 5] =
+const ENGINE_ADDRESS_VARS: [&str; 5] =
     ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST", "CONTAINER_CONNECTION"];
 
 /// Runs an engine's own CLI and returns its standard output.
 ///
 /// # Errors
 /// Fails with the CLI's standard error if the CLI fails.
-pub fn engine_says(engine: &str, args: &[&str]) -> Result<String> {
+pub fn engine_output(engine: &str, args: &[&str]) -> Result<String> {
     let mut tool = Command::new(engine);
-    for name in ELSEWHERE {
+    for name in ENGINE_ADDRESS_VARS {
         tool.env_remove(name);
     }
     let output = tool.args(args).output().with_context(|| format!("run {engine}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{engine} {args:?}: {}", said.trim());
+    let error_text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{engine} {args:?}: {}", error_text.trim());
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

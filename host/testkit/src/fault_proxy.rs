@@ -5,7 +5,7 @@
 //! responses: all bytes between one request and the next are the response to the first.
 
 mod call;
-mod line;
+mod connection;
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,20 +23,20 @@ pub use call::EngineCall;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The connection closes before the engine receives the request.
-    CutBefore,
+    CutRequest,
     /// The connection closes in the response, before this byte.
-    Cut(Spot),
+    Cut(BytePosition),
     /// The response stops before this byte, and the connection stays open.
-    Stall(Spot),
+    Stall(BytePosition),
     /// The bits of the mask are flipped in this byte of the response.
-    Corrupt(Spot, u8),
+    Corrupt(BytePosition, u8),
 }
 
 /// Position of a byte in a response, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spot {
+pub enum BytePosition {
     /// Counted from the start of the response.
-    Answer(usize),
+    Response(usize),
     /// Counted from the end of the response's head.
     Body(usize),
 }
@@ -53,7 +53,7 @@ pub struct FaultProxy {
 #[derive(Debug)]
 struct Shared {
     engine: PathBuf,
-    over: AtomicBool,
+    closed: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -63,9 +63,9 @@ struct State {
     /// Calls that were received.
     calls: Vec<EngineCall>,
     /// Number of faults that were injected.
-    struck: usize,
+    injected_count: usize,
     /// Both ends of every connection.
-    open: Vec<UnixStream>,
+    streams: Vec<UnixStream>,
 }
 
 impl Shared {
@@ -85,9 +85,9 @@ impl FaultProxy {
         let socket = folder.path().join("engine.sock");
         let listener = UnixListener::bind(&socket).with_context(|| socket.display().to_string())?;
         let shared =
-            Arc::new(Shared { engine: engine.to_owned(), over: AtomicBool::new(false), state: Mutex::default() });
-        let taking = Arc::clone(&shared);
-        thread::spawn(move || take(&listener, &taking));
+            Arc::new(Shared { engine: engine.to_owned(), closed: AtomicBool::new(false), state: Mutex::default() });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accept_connections(&listener, &accepting));
         Ok(Self { socket, shared, _folder: folder })
     }
 
@@ -98,19 +98,19 @@ impl FaultProxy {
     }
 
     /// Replaces the faults: from now on, each of these calls fails each time. Clears the counters.
-    pub fn fail(&self, faults: &[(EngineCall, Fault)]) {
+    pub fn set_faults(&self, faults: &[(EngineCall, Fault)]) {
         let mut state = self.shared.state();
         state.faults = faults.to_vec();
-        (state.struck, state.calls) = (0, Vec::new());
+        (state.injected_count, state.calls) = (0, Vec::new());
     }
 
-    /// Returns the number of faults that were injected since the last call of [`fail`](Self::fail).
+    /// Returns the number of faults that were injected since the last call of [`set_faults`](Self::fail).
     #[must_use]
-    pub fn struck(&self) -> usize {
-        self.shared.state().struck
+    pub fn injected_count(&self) -> usize {
+        self.shared.state().injected_count
     }
 
-    /// Returns the calls that were received since the last call of [`fail`](Self::fail).
+    /// Returns the calls that were received since the last call of [`set_faults`](Self::fail).
     #[must_use]
     pub fn calls(&self) -> Vec<EngineCall> {
         self.shared.state().calls.clone()
@@ -119,18 +119,18 @@ impl FaultProxy {
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.closed.store(true, Ordering::Relaxed);
         // This connection wakes the thread that accepts connections, which then sees that the proxy is closed.
         let _ = UnixStream::connect(&self.socket);
-        for stream in self.shared.state().open.drain(..) {
+        for stream in self.shared.state().streams.drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
 }
 
-fn take(listener: &UnixListener, shared: &Arc<Shared>) {
+fn accept_connections(listener: &UnixListener, shared: &Arc<Shared>) {
     for client in listener.incoming() {
-        if shared.over.load(Ordering::Relaxed) {
+        if shared.closed.load(Ordering::Relaxed) {
             return;
         }
         // If the engine is absent, the client's connection closes.
@@ -140,8 +140,8 @@ fn take(listener: &UnixListener, shared: &Arc<Shared>) {
 
 fn connect(client: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
     let engine = UnixStream::connect(&shared.engine)?;
-    shared.state().open.extend([client.try_clone()?, engine.try_clone()?]);
-    line::carry(client, engine, shared)
+    shared.state().streams.extend([client.try_clone()?, engine.try_clone()?]);
+    connection::forward_connection(client, engine, shared)
 }
 
 #[cfg(test)]

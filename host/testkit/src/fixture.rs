@@ -37,11 +37,11 @@ pub fn pyperformance_dir() -> PathBuf {
 /// # Errors
 /// Fails if the folder cannot be listed.
 pub fn programs_in(folder: &Path) -> Result<Vec<String>> {
-    programs_ending(folder, "py")
+    programs_with_extension(folder, "py")
 }
 
 /// Lists the names of the programs in a folder that have this extension, without it, sorted.
-pub(crate) fn programs_ending(folder: &Path, ending: &str) -> Result<Vec<String>> {
+pub(crate) fn programs_with_extension(folder: &Path, ending: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let path = entry?.path();

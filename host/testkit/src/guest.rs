@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::fixture::{fixtures, programs_ending};
+use crate::fixture::{fixtures, programs_with_extension};
 
 /// Language of hostile programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ impl Guest {
     /// Returns the path of the hostile program of this name, which need not exist.
     #[must_use]
     pub fn hostile(self, program: &str) -> PathBuf {
-        self.folder().join(format!("{program}.{}", self.ending()))
+        self.folder().join(format!("{program}.{}", self.extension()))
     }
 
     /// Lists the names of all hostile programs in this language, without extension, sorted.
@@ -57,14 +57,14 @@ impl Guest {
     /// # Errors
     /// Fails if their folder cannot be listed.
     pub fn hostile_programs(self) -> Result<Vec<String>> {
-        programs_ending(&self.folder(), self.ending())
+        programs_with_extension(&self.folder(), self.extension())
     }
 
     fn folder(self) -> PathBuf {
         fixtures().join(self.name()).join("hostile")
     }
 
-    fn ending(self) -> &'static str {
+    fn extension(self) -> &'static str {
         self.choose("py", "js")
     }
 }

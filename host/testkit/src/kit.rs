@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
-use crate::{Codebox, Ran};
+use crate::{Codebox, ProcessResult};
 
 /// Variable that names a home with an installed runtime, which replaces the tests' own home.
-const HOME: &str = "CODEBOX_TEST_HOME";
+const HOME_VAR: &str = "CODEBOX_TEST_HOME";
 
 /// Maximum time for fetching and compiling a runtime.
-const INSTALL: Duration = Duration::from_secs(900);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Program under test and the home of its runtimes.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Kit {
 /// Returns the home that tests and examples of the package at `manifest` share.
 #[must_use]
 pub fn shared_home(manifest: &str) -> PathBuf {
-    std::env::var_os(HOME).map_or_else(|| Path::new(manifest).join("target/codebox-home"), PathBuf::from)
+    std::env::var_os(HOME_VAR).map_or_else(|| Path::new(manifest).join("target/codebox-home"), PathBuf::from)
 }
 
 impl Kit {
@@ -36,7 +36,7 @@ impl Kit {
     #[must_use]
     pub fn new(binary: &str, temporary: &str) -> Self {
         let temporary = PathBuf::from(temporary);
-        let home = std::env::var_os(HOME).map_or_else(|| temporary.with_file_name("codebox-home"), PathBuf::from);
+        let home = std::env::var_os(HOME_VAR).map_or_else(|| temporary.with_file_name("codebox-home"), PathBuf::from);
         Self { binary: binary.into(), home, temporary }
     }
 
@@ -67,9 +67,9 @@ impl Kit {
     /// Fails as [`prepare`](Self::prepare) does.
     pub fn prepare_language(&self, language: &str, program: &str) -> Result<()> {
         // The user's environment configures the package sources, so this run alone keeps it.
-        let ran = self.set_up()?.inherit_env().args(["run", "--lang", language, "-c", program]).run()?;
+        let ran = self.setup_command()?.inherit_env().args(["run", "--lang", language, "-c", program]).run()?;
         if ran.code != Some(0) {
-            bail!("no runtime for {language} in {}: {}", self.home.display(), said(&ran));
+            bail!("no runtime for {language} in {}: {}", self.home.display(), combined_output(&ran));
         }
         Ok(())
     }
@@ -80,28 +80,29 @@ impl Kit {
     ///
     /// # Errors
     /// Fails with the program's output if it rejects the component.
-    pub fn add_runtime(&self, module: &Path, language: &str, ending: &str) -> Result<()> {
+    pub fn add_runtime(&self, module: &Path, language: &str, extension: &str) -> Result<()> {
         let add = || -> Result<_> {
-            let command = self.set_up()?.args(["runtime", "add"]).arg(module);
-            command.args(["--lang", language, "--ext", ending]).run()
+            let command = self.setup_command()?.args(["runtime", "add"]).arg(module);
+            command.args(["--lang", language, "--ext", extension]).run()
         };
         let first = add()?;
         if first.code == Some(0) {
             return Ok(());
         }
-        let removed = self.set_up()?.args(["runtime", "remove", language]).run()?;
+        let removed = self.setup_command()?.args(["runtime", "remove", language]).run()?;
         let second = add()?;
         if second.code != Some(0) {
-            let (first, removed, second) = (said(&first), said(&removed), said(&second));
+            let (first, removed, second) =
+                (combined_output(&first), combined_output(&removed), combined_output(&second));
             bail!("cannot add {}: {first}; after its removal ({removed}): {second}", module.display());
         }
         Ok(())
     }
 
     /// Returns a command with the shared home, which it creates, and with the deadline for fetching and compiling.
-    fn set_up(&self) -> Result<Codebox> {
+    fn setup_command(&self) -> Result<Codebox> {
         fs::create_dir_all(&self.home).with_context(|| format!("create {}", self.home.display()))?;
-        Ok(self.codebox().deadline(INSTALL))
+        Ok(self.codebox().deadline(INSTALL_TIMEOUT))
     }
 
     /// Returns the program under test.
@@ -152,6 +153,6 @@ impl Kit {
 }
 
 /// Joins the output and the error output of a command.
-fn said(ran: &Ran) -> String {
+fn combined_output(ran: &ProcessResult) -> String {
     format!("{} {}", ran.stdout_text().trim(), ran.stderr_text().trim()).trim().to_owned()
 }

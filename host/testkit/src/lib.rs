@@ -1,8 +1,8 @@
 //! Support for tests of the whole program; development only.
 //!
 //! A [`Kit`] holds the program under test and the home that its runtime is installed in. [`Kit::codebox`] creates a
-//! command with an empty environment; running the command returns a [`Ran`], whose [`Report`] is the JSON that the
-//! program printed. [`Canaries`] and [`Inventory`] are the oracle of the hostile tests: secrets that must not leak, and
+//! command with an empty environment; running the command returns a [`ProcessResult`], whose [`Report`] is the JSON that the
+//! program printed. [`Canaries`] and [`ResourceSnapshot`] are the oracle of the hostile tests: secrets that must not leak, and
 //! resource counts that must be unchanged after a run.
 
 #![forbid(unsafe_code)]
@@ -17,26 +17,26 @@ mod engine;
 mod fault_proxy;
 mod fixture;
 mod guest;
-mod inventory;
 mod kit;
 mod listener;
 mod redact;
 mod report;
 mod require;
+mod resource_snapshot;
 mod vendored;
 
 pub use canary::Canaries;
-pub use child::{Input, Ran};
+pub use child::{Input, ProcessResult};
 pub use codebox::Codebox;
-pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, engine_answers, engine_says};
+pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, check_engine, engine_output};
 #[cfg(unix)]
-pub use fault_proxy::{EngineCall, Fault, FaultProxy, Spot};
+pub use fault_proxy::{BytePosition, EngineCall, Fault, FaultProxy};
 pub use fixture::{Header, compat_dir, corpus_dir, fixtures, programs_in, pyperformance_dir};
 pub use guest::Guest;
-pub use inventory::Inventory;
 pub use kit::{Kit, shared_home};
 pub use listener::Listener;
 pub use redact::redact;
 pub use report::Report;
 pub use require::{Soak, is_required, soak};
+pub use resource_snapshot::ResourceSnapshot;
 pub use vendored::sources_of;

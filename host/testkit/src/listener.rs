@@ -12,7 +12,7 @@ use anyhow::Result;
 #[derive(Debug)]
 pub struct Listener {
     port: u16,
-    calls: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -26,19 +26,19 @@ impl Listener {
         let socket = TcpListener::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
         let port = socket.local_addr()?.port();
-        let (calls, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (counted, stopped) = (Arc::clone(&calls), Arc::clone(&done));
+        let (connections, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counter, stop) = (Arc::clone(&connections), Arc::clone(&done));
         let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 match socket.accept() {
                     Ok(_) => {
-                        counted.fetch_add(1, Ordering::Relaxed);
+                        counter.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(_) => thread::sleep(Duration::from_millis(5)),
                 }
             }
         });
-        Ok(Self { port, calls, done, thread: Some(thread) })
+        Ok(Self { port, connections, done, thread: Some(thread) })
     }
 
     /// Returns the port.
@@ -49,9 +49,9 @@ impl Listener {
 
     /// Returns the number of connections so far, after a short wait for one that is being established.
     #[must_use]
-    pub fn calls(&self) -> usize {
+    pub fn connections(&self) -> usize {
         thread::sleep(Duration::from_millis(20));
-        self.calls.load(Ordering::Relaxed)
+        self.connections.load(Ordering::Relaxed)
     }
 }
 

@@ -13,12 +13,12 @@ pub fn redact(text: &str, places: &[(&Path, &str)]) -> String {
     for (path, name) in places.iter().filter(|(path, _)| !path.is_empty()) {
         text = text.replace(path, &format!("[{name}]"));
     }
-    let lines: Vec<String> = text.split('\n').map(|line| words(&units(line))).collect();
+    let lines: Vec<String> = text.split('\n').map(|line| redact_words(&redact_sizes(line))).collect();
     lines.join("\n")
 }
 
 /// Replaces numbers that are followed by KiB, MiB or GiB.
-fn units(line: &str) -> String {
+fn redact_sizes(line: &str) -> String {
     let mut parts: Vec<&str> = line.split(' ').collect();
     for at in 1..parts.len() {
         let number = parts[at - 1].trim_start_matches('(').parse::<f64>().is_ok();
@@ -30,7 +30,7 @@ fn units(line: &str) -> String {
 }
 
 /// Replaces digests and durations that are single words.
-fn words(line: &str) -> String {
+fn redact_words(line: &str) -> String {
     let mut redacted = String::with_capacity(line.len());
     let mut word = String::new();
     for character in line.chars().chain(['\0']) {
@@ -52,11 +52,11 @@ fn replacement(word: &str) -> &str {
     let mixed = word.bytes().any(|byte| byte.is_ascii_digit()) && !word.bytes().all(|byte| byte.is_ascii_digit());
     let digest = hex && word.len() >= 40;
     // Abbreviated digest, as in names and versions.
-    let begin = hex && mixed && matches!(word.len(), 8 | 12);
+    let abbreviated = hex && mixed && matches!(word.len(), 8 | 12);
     let number = word.strip_suffix("ms").or_else(|| word.strip_suffix("us"));
     if digest {
         "[sha256]"
-    } else if begin {
+    } else if abbreviated {
         "[digest]"
     } else if number.is_some_and(|number| number.parse::<f64>().is_ok()) {
         "[time]"
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_named() {
+    fn names_redacted_parts() {
         let home = Path::new("/a/home");
         assert_eq!(redact("js-0.1-6a40038d, 20261121", &[]), "js-0.1-[digest], 20261121");
         let text = format!("in /a/home/x: 1.5 MiB, sha256 is {}, 12.25ms (keep 5s)", "ab".repeat(32));

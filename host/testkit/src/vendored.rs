@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_is_found_by_its_whole_name_and_only_where_there_is_one_version() {
+    fn finds_crate_by_full_name_with_a_single_version() {
         let package = |name: &str, path: &str| json!({"name": name, "manifest_path": path});
         let metadata = json!({"packages": [
             package("lua-src", "/crates/lua-src-1/Cargo.toml"),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sources_of_a_crate_that_is_never_compiled_are_there() {
+    fn finds_sources_of_uncompiled_crate() {
         let folder = sources_of("rquickjs-sys").unwrap();
         assert!(folder.join("quickjs/quickjs.c").is_file(), "{}", folder.display());
     }

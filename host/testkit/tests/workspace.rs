@@ -47,7 +47,7 @@ const EDGES: [(&str, &[&str]); 19] = [
 ];
 
 /// Crates whose older versions have known vulnerabilities, each with its minimum version.
-const FLOORS: [(&str, (u64, u64, u64)); 5] = [
+const MIN_VERSIONS: [(&str, (u64, u64, u64)); 5] = [
     ("cap-std", (4, 0, 3)),
     ("tar", (0, 4, 45)),
     ("wasmtime", (48, 0, 8)),
@@ -70,12 +70,12 @@ fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn short(name: &str) -> &str {
+fn short_name(name: &str) -> &str {
     name.strip_prefix("codebox-").unwrap_or(name)
 }
 
 #[test]
-fn crates_depend_on_each_other_as_the_architecture_says() {
+fn crate_dependencies_match_architecture() {
     let metadata = metadata();
     let packages = list(&metadata, "packages");
     let names: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
@@ -84,7 +84,7 @@ fn crates_depend_on_each_other_as_the_architecture_says() {
         .map(|package| {
             let used = list(package, "dependencies").iter().filter(|dependency| dependency["kind"] != "dev");
             let used = used.filter_map(|dependency| dependency["name"].as_str()).filter(|name| names.contains(name));
-            (short(package["name"].as_str().unwrap_or_default()), used.map(short).collect())
+            (short_name(package["name"].as_str().unwrap_or_default()), used.map(short_name).collect())
         })
         .collect();
     let expected = EDGES.map(|(name, used)| (name, used.iter().copied().collect())).into();
@@ -92,16 +92,16 @@ fn crates_depend_on_each_other_as_the_architecture_says() {
 }
 
 #[test]
-fn no_dependency_is_older_than_its_floor() {
+fn dependencies_meet_minimum_versions() {
     // The lock file has every version; cargo would have to fetch the packages of other systems to list them.
     let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).expect("a lock file");
-    for (name, floor) in FLOORS {
+    for (name, min_version) in MIN_VERSIONS {
         let packages = lock.split("[[package]]").filter(|package| package.contains(&format!("\nname = \"{name}\"\n")));
         let versions: Vec<&str> =
             packages.filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = "))).collect();
         assert!(!versions.is_empty(), "{name} is no dependency any more: take it off the list");
         for version in versions {
-            assert!(parsed(version.trim_matches('"')) >= Some(floor), "{name} {version}");
+            assert!(parsed(version.trim_matches('"')) >= Some(min_version), "{name} {version}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Conversion of TypeScript to JavaScript by removing the types, and analysis of programs in either language for what
-//! they need from an operating system ([`wants`]).
+//! they need from an operating system ([`requirements`]).
 //!
 //! Types, interfaces and declarations are removed. Enums, namespaces and parameter properties become the code that they
 //! stand for. Imports that only types need are left out. Only the syntax is checked, and the code is not converted to
@@ -17,22 +17,22 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod location;
 mod lower;
-mod place;
+mod requirements;
 mod transform;
 mod unsupported;
-mod wants;
 
 pub use error::StripError;
-pub use place::Place;
-pub use wants::{Lack, Sureness, Want};
+pub use location::Location;
+pub use requirements::{Certainty, Facility, Requirement};
 
 /// The length of the longest text that is parsed, in bytes.
-pub const LONGEST: usize = 512 << 10;
+pub const MAX_TEXT_LEN: usize = 512 << 10;
 
 /// A program converted from TypeScript to JavaScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stripped {
+pub struct StrippedProgram {
     /// The JavaScript program.
     pub code: String,
     /// The `mappings` of a version 3 source map whose only source is the text.
@@ -42,11 +42,11 @@ pub struct Stripped {
 /// Removes the types from `text`, the content of `file`.
 ///
 /// The name of the file only determines the kind of TypeScript: `.cts` is a CommonJS module, and any other file is an
-/// ES module if it can be. A text may have at most [`LONGEST`] bytes.
+/// ES module if it can be. A text may have at most [`MAX_TEXT_LEN`] bytes.
 ///
 /// # Errors
 /// [`StripError::Syntax`] if the text is not valid TypeScript, and others if the text is not parsed.
-pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
+pub fn strip(file: &str, text: &str) -> Result<StrippedProgram, StripError> {
     check_length(text)?;
     transform::strip(file, text)
 }
@@ -65,12 +65,12 @@ pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
 /// assert_eq!((wants[0].words.as_str(), wants[0].line), ("child_process.spawn", 2));
 /// # Ok::<(), codebox_typescript::StripError>(())
 /// ```
-pub fn wants(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
-    if !wants::can_want(text) {
+pub fn requirements(file: &str, text: &str) -> Result<Vec<Requirement>, StripError> {
+    if !requirements::may_have_requirements(text) {
         return Ok(Vec::new());
     }
     check_length(text)?;
-    Ok(wants::of(file, text))
+    Ok(requirements::from_text(file, text))
 }
 
 /// Parses a text without converting it, in order to measure the cost of the rest of [`strip`]. Returns true if the text
@@ -86,7 +86,7 @@ pub fn parse_only(file: &str, text: &str) -> Result<bool, StripError> {
 
 fn check_length(text: &str) -> Result<(), StripError> {
     let length = text.len();
-    if length > LONGEST { Err(StripError::Long { length, most: LONGEST }) } else { Ok(()) }
+    if length > MAX_TEXT_LEN { Err(StripError::Long { length, max_len: MAX_TEXT_LEN }) } else { Ok(()) }
 }
 
 #[cfg(test)]

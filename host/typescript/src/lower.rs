@@ -25,7 +25,7 @@ mod table;
 
 /// A text without namespaces, enums and aliases of their members.
 #[derive(Debug)]
-pub(crate) struct Lowered {
+pub(crate) struct LoweredText {
     /// The edited text.
     pub(crate) text: String,
     /// The mapping to the columns of the original text.
@@ -36,7 +36,7 @@ pub(crate) struct Lowered {
 const KEYWORDS: [&str; 4] = ["enum", "namespace", "module", "import"];
 
 /// Lowers a program. Returns `None` if the program needs no lowering.
-pub(crate) fn lowered(text: &str, program: &Program<'_>, scoping: &Scoping) -> Option<Lowered> {
+pub(crate) fn lowered_text(text: &str, program: &Program<'_>, scoping: &Scoping) -> Option<LoweredText> {
     if !KEYWORDS.iter().any(|word| text.contains(word)) {
         return None;
     }
@@ -47,5 +47,5 @@ pub(crate) fn lowered(text: &str, program: &Program<'_>, scoping: &Scoping) -> O
     let mut rewriter = Rewriter::new(text, &table);
     rewriter.visit_program(program);
     let (text, columns) = rewriter.finish();
-    Some(Lowered { text, columns })
+    Some(LoweredText { text, columns })
 }

@@ -6,19 +6,19 @@ fn code(text: &str) -> String {
 
 fn syntax(text: &str) -> (String, u32, u32) {
     match strip("main.ts", text) {
-        Err(StripError::Syntax { message, place }) => (message, place.line, place.column),
+        Err(StripError::Syntax { message, location }) => (message, location.line, location.column),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn types_go_and_code_stays() {
+fn removes_types_and_keeps_code() {
     let text = "interface A { a: string }\ntype B = A | null;\ndeclare const c: B;\nexport function f<T extends A>(x: T, y?: number): x is T { return (x as A)!.a satisfies string; }\n";
     assert_eq!(code(text), "export function f(x, y) {\nreturn x.a;\n}\n");
 }
 
 #[test]
-fn enums_namespaces_and_parameter_properties_become_code() {
+fn lowers_enums_namespaces_and_parameter_properties() {
     let enums =
         code("enum Colour { Red, Green = 'g', Blue = 1 << 2 }\nconst enum Fixed { One = 1 }\nconsole.log(Fixed.One)");
     assert!(enums.contains("Colour[\"Red\"] = 0") && enums.contains("Fixed"), "{enums}");
@@ -29,7 +29,7 @@ fn enums_namespaces_and_parameter_properties_become_code() {
 }
 
 #[test]
-fn parts_of_a_namespace_see_each_other() {
+fn qualifies_references_between_namespace_parts() {
     let text = "namespace A { export const x = 1; export namespace B { export function f() {} } }
 namespace A { export const y = x + 1; const z = { x, y: x }; B.f(); function g(x: number) { return x } }
 namespace A.B { f(); x; unknown }";
@@ -40,7 +40,7 @@ namespace A.B { f(); x; unknown }";
 }
 
 #[test]
-fn exported_variables_of_a_namespace_are_its_properties() {
+fn exported_namespace_variables_become_properties() {
     let text = "namespace N { export let n: number = 0, m; export const { a, b: [c = n] } = o; export function f() { n++; [m] = [a]; return { n }; } }";
     let lines = code(text);
     let parts = [
@@ -58,13 +58,13 @@ fn exported_variables_of_a_namespace_are_its_properties() {
 }
 
 #[test]
-fn parameters_of_namespaces_have_names_of_their_own() {
+fn namespace_parameters_have_unique_names() {
     let lines = code("let _N = 1; namespace N { export let x = _N; export function f(_N2: number) { x = _N2 } }");
     assert!(lines.contains("function(_N3)") && lines.contains("_N3.x = _N2"), "{lines}");
 }
 
 #[test]
-fn members_with_strings_have_no_reverse_mapping() {
+fn string_members_have_no_reverse_mapping() {
     let lines = code("const s = 'x'; enum E { A = 'a', B = `${A}b`, C = s, D = 1, F = D << 2, G, H = D + 'n' }");
     for part in [
         "_E[\"A\"] = \"a\";",
@@ -79,7 +79,7 @@ fn members_with_strings_have_no_reverse_mapping() {
 }
 
 #[test]
-fn parts_that_only_declare_make_way() {
+fn removes_declare_only_parts() {
     for text in [
         "declare namespace G { let v: number }\nnamespace G { export const w = 1 }",
         "declare enum G { A }\nenum G { B = 1 }",
@@ -89,20 +89,20 @@ fn parts_that_only_declare_make_way() {
 }
 
 #[test]
-fn imports_of_types_go() {
+fn removes_type_imports() {
     let text = "import type { A } from './a.ts';\nimport { type B, c } from './b.ts';\nimport { D } from './d.ts';\nconst x: D = c;";
     assert_eq!(code(text), "import { c } from \"./b.ts\";\nconst x = c;\n");
 }
 
 #[test]
-fn commonjs_has_its_own_forms() {
+fn converts_commonjs_imports_and_exports() {
     let text = "import fs = require('fs');\nexport = fs;";
     let stripped = strip("a.cts", text).expect("it is TypeScript").code;
     assert_eq!(stripped, "const fs = require(\"fs\");\nmodule.exports = fs;\n");
 }
 
 #[test]
-fn syntax_errors_have_a_place() {
+fn reports_location_of_syntax_errors() {
     assert_eq!(syntax("let a = 1;\nlet b: = 2;").1, 2);
     let (message, line, column) = syntax("const x = 1;\nfunction f( {\n");
     assert!(line >= 2 && column >= 1 && !message.contains('\n'), "{message} {line}:{column}");
@@ -125,22 +125,22 @@ fn syntax_errors_have_a_place() {
 }
 
 #[test]
-fn mappings_lead_back() {
+fn maps_output_to_source() {
     let stripped = strip("main.ts", "interface A {\n}\n\nthrow new Error('x');\n").expect("it is TypeScript");
     assert_eq!(stripped.code, "throw new Error(\"x\");\n");
     // The first segment maps column 0 of line 1 to column 0 of line 4 of the only source.
     assert!(stripped.mappings.starts_with("AAGA"), "{}", stripped.mappings);
-    let lowered = strip("main.ts", "namespace N { export let n = 1; n.x; }").expect("it is TypeScript");
-    let map = format!(r#"{{"version":3,"sources":["main.ts"],"names":[],"mappings":"{}"}}"#, lowered.mappings);
+    let lowered_program = strip("main.ts", "namespace N { export let n = 1; n.x; }").expect("it is TypeScript");
+    let map = format!(r#"{{"version":3,"sources":["main.ts"],"names":[],"mappings":"{}"}}"#, lowered_program.mappings);
     let map = oxc_sourcemap::SourceMap::from_json_string(&map).expect("it is a source map");
-    let line = lowered.code.lines().position(|line| line == "_N.n.x;").expect("the line is there");
+    let line = lowered_program.code.lines().position(|line| line == "_N.n.x;").expect("the line is there");
     let token = map.get_tokens().find(|token| token.get_dst_line() as usize == line).expect("it is mapped");
-    assert_eq!((token.get_src_line(), token.get_src_col()), (0, 32), "{lowered:?}");
+    assert_eq!((token.get_src_line(), token.get_src_col()), (0, 32), "{lowered_program:?}");
 }
 
 #[test]
-fn long_texts_are_refused() {
-    let long = " ".repeat(LONGEST + 1);
+fn rejects_long_texts() {
+    let long = " ".repeat(MAX_TEXT_LEN + 1);
     assert!(matches!(strip("a.ts", &long), Err(StripError::Long { .. })));
     let members = (0..50_000).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
     let members = format!("enum {} {{ {members} }}", "名".repeat(1_000));
@@ -148,7 +148,7 @@ fn long_texts_are_refused() {
 }
 
 #[test]
-fn short_texts_with_long_values_are_small() {
+fn bounds_output_for_long_enum_values() {
     let doubled = (0..60).map(|n| format!("b{} = b{n} + b{n}", n + 1)).collect::<Vec<_>>().join(", ");
     assert!(code(&format!("enum A {{ b0 = 'xxxxxxxx', {doubled} }}")).len() < 10_000);
     let path = vec!["a"; 400].join(".");
@@ -157,7 +157,7 @@ fn short_texts_with_long_values_are_small() {
 }
 
 #[test]
-fn operators_and_slashes_are_read_as_the_language_has_them() {
+fn parses_operators_and_slashes() {
     for text in [
         format!("const flags: number[] = [{}];", (0..64).map(|n| format!("1 << {n}")).collect::<Vec<_>>().join(", ")),
         (0..150).map(|n| format!("let a{n} = n < {n}\n")).collect(),

@@ -13,10 +13,10 @@ use oxc::transformer::{TransformOptions, Transformer};
 use oxc_sourcemap::{SourceMap, Token};
 
 use crate::error::StripError;
-use crate::lower::{Columns, Lowered, lowered};
-use crate::place::Place;
+use crate::location::Location;
+use crate::lower::{Columns, LoweredText, lowered_text};
 use crate::unsupported::unsupported;
-use crate::{LONGEST, Stripped};
+use crate::{MAX_TEXT_LEN, StrippedProgram};
 
 /// Returns the source type of a file. No type includes JSX, so JSX text cannot hide other constructs.
 fn source_type(file: &str) -> SourceType {
@@ -29,26 +29,26 @@ pub(crate) fn parse_only(file: &str, text: &str) -> bool {
     !parsed.panicked && !parsed.diagnostics.has_errors()
 }
 
-pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
-    match once(file, text, None)? {
-        Once::Stripped(stripped) => Ok(stripped),
-        Once::Lowered(lowered) => match once(file, &lowered.text, Some(&lowered.columns))? {
-            Once::Stripped(stripped) => Ok(stripped),
+pub(crate) fn strip(file: &str, text: &str) -> Result<StrippedProgram, StripError> {
+    match run_pass(file, text, None)? {
+        Pass::StrippedProgram(stripped) => Ok(stripped),
+        Pass::LoweredText(lowered_text) => match run_pass(file, &lowered_text.text, Some(&lowered_text.columns))? {
+            Pass::StrippedProgram(stripped) => Ok(stripped),
             // A lowered text needs no further lowering.
-            Once::Lowered(_) => Err(StripError::Lowering),
+            Pass::LoweredText(_) => Err(StripError::Lowering),
         },
     }
 }
 
 /// The result of one pass over a text.
-enum Once {
-    Stripped(Stripped),
+enum Pass {
+    StrippedProgram(StrippedProgram),
     /// A lowered text for the next pass.
-    Lowered(Lowered),
+    LoweredText(LoweredText),
 }
 
 /// Runs one pass over a text. `columns` is set if the text is a lowered one, and maps back to the original.
-fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, StripError> {
+fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, StripError> {
     let failed = |diagnostics: oxc::diagnostics::Diagnostics| {
         let first = diagnostics.errors().next().map(|error| syntax(file, text, columns, error));
         first.map_or(Ok(()), Err)
@@ -64,16 +64,16 @@ fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, Strip
     failed(analysed.diagnostics)?;
     let scoping = analysed.semantic.into_scoping();
     if columns.is_none()
-        && let Some(lowered) = lowered(text, &program, &scoping)
+        && let Some(lowered_text) = lowered_text(text, &program, &scoping)
     {
-        let (length, most) = (lowered.text.len(), 2 * LONGEST);
-        if length > most {
-            return Err(StripError::Long { length, most });
+        let (length, max_len) = (lowered_text.text.len(), 2 * MAX_TEXT_LEN);
+        if length > max_len {
+            return Err(StripError::Long { length, max_len });
         }
-        return Ok(Once::Lowered(lowered));
+        return Ok(Pass::LoweredText(lowered_text));
     }
-    export_last(&mut program);
-    empty_imports_are_types(&mut program);
+    move_export_assignment_last(&mut program);
+    convert_empty_imports_to_types(&mut program);
     let path = Path::new(file);
     let options = TransformOptions::default();
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
@@ -87,11 +87,11 @@ fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, Strip
     };
     let printed = Codegen::new().with_options(options).build(&program);
     let mappings = printed.map.map(|map| mappings(map, columns)).unwrap_or_default();
-    Ok(Once::Stripped(Stripped { code: printed.code, mappings }))
+    Ok(Pass::StrippedProgram(StrippedProgram { code: printed.code, mappings }))
 }
 
 /// Moves `export = a` to the end, where the TypeScript compiler assigns it.
-fn export_last(program: &mut Program<'_>) {
+fn move_export_assignment_last(program: &mut Program<'_>) {
     let is_export = |statement: &Statement<'_>| matches!(statement, Statement::TSExportAssignment(_));
     if let Some(at) = program.body.iter().position(is_export) {
         let export = program.body.remove(at);
@@ -100,7 +100,7 @@ fn export_last(program: &mut Program<'_>) {
 }
 
 /// Turns `import {} from 'a'` into a type import, because the TypeScript compiler removes it.
-fn empty_imports_are_types(program: &mut Program<'_>) {
+fn convert_empty_imports_to_types(program: &mut Program<'_>) {
     for statement in &mut program.body {
         if let Statement::ImportDeclaration(import) = statement
             && import.specifiers.as_ref().is_some_and(|specifiers| specifiers.is_empty())
@@ -133,9 +133,9 @@ fn syntax(file: &str, text: &str, columns: Option<&Columns>, error: &OxcDiagnost
     if file.ends_with('x') {
         message.push_str(" (JSX is not supported: only types are removed)");
     }
-    let mut place = Place::of(text, offset);
+    let mut location = Location::from_text(text, offset);
     if let Some(columns) = columns {
-        place.column = columns.original(place.line - 1, place.column - 1) + 1;
+        location.column = columns.original(location.line - 1, location.column - 1) + 1;
     }
-    StripError::Syntax { message, place }
+    StripError::Syntax { message, location }
 }

@@ -8,32 +8,32 @@ use oxc::ast_visit::{Visit, walk};
 use oxc::span::GetSpan;
 
 use crate::error::StripError;
-use crate::place::Place;
+use crate::location::Location;
 
 const DECORATOR: &str = "Decorators are not supported: call the function on the class, or compile the file first";
 const ACCESSOR: &str = "`accessor` is not supported: write a getter and a setter, or compile the file first";
 const EXPORT: &str = "Export declarations are not permitted in a namespace";
 
 /// The words of which at least one occurs in a text with unsupported syntax.
-const SIGNS: [&str; 4] = ["@", "accessor", "namespace", "module"];
+const MARKERS: [&str; 4] = ["@", "accessor", "namespace", "module"];
 
 /// Rejects decorators and `accessor` fields, which are not part of JavaScript yet, and exports that are not allowed in
 /// a namespace.
 pub(crate) fn unsupported(text: &str, program: &Program<'_>) -> Result<(), StripError> {
-    if !SIGNS.iter().any(|sign| text.contains(sign)) {
+    if !MARKERS.iter().any(|sign| text.contains(sign)) {
         return Ok(());
     }
-    let mut first = First(None);
+    let mut first = FirstUnsupported(None);
     first.visit_program(program);
     first.0.map_or(Ok(()), |(offset, message)| {
-        Err(StripError::Syntax { message: message.to_owned(), place: Place::of(text, offset as usize) })
+        Err(StripError::Syntax { message: message.to_owned(), location: Location::from_text(text, offset as usize) })
     })
 }
 
 /// The offset and the message of the first unsupported construct.
-struct First(Option<(u32, &'static str)>);
+struct FirstUnsupported(Option<(u32, &'static str)>);
 
-impl<'a> Visit<'a> for First {
+impl<'a> Visit<'a> for FirstUnsupported {
     fn visit_decorator(&mut self, decorator: &Decorator<'a>) {
         self.0.get_or_insert((decorator.span.start, DECORATOR));
     }

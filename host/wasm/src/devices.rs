@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_yield_what_they_are_named_for() {
+    fn reads_bytes_by_device_kind() {
         let mut buffer = [1u8; 64];
         assert_eq!(Device::Null.read(&mut buffer), 0);
         assert_eq!(Device::Zero.read(&mut buffer), 64);

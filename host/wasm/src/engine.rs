@@ -12,24 +12,24 @@ use crate::region::RegionCreator;
 ///
 /// CPython's own recursion guard needs about 4 MiB at its default limit. The rest is for C code that recurses without a
 /// check of that guard.
-pub(crate) const WASM_STACK: usize = 8 << 20;
+pub(crate) const MAX_WASM_STACK: usize = 8 << 20;
 
 /// Bytes of the stack that wasm and the host functions it calls share.
 ///
-/// The bytes beyond [`WASM_STACK`] are available to a host function that the guest calls at the end of its own share. A
+/// The bytes beyond [`MAX_WASM_STACK`] are available to a host function that the guest calls at the end of its own share. A
 /// host function that overflows them aborts the process, so the share is generous.
-pub(crate) const FIBER_STACK: usize = WASM_STACK + (2 << 20);
+pub(crate) const ASYNC_STACK_SIZE: usize = MAX_WASM_STACK + (2 << 20);
 
 /// Bytes reserved for a linear memory: the whole range of 32-bit addresses, so that no access needs a bounds check.
 pub(crate) const MEMORY_RESERVATION: usize = 4 << 30;
 
 /// Bytes kept unmapped after a reservation, for accesses that add an instruction's offset to an address.
-pub(crate) const MEMORY_GUARD: usize = 32 << 20;
+pub(crate) const MEMORY_GUARD_SIZE: usize = 32 << 20;
 
 /// Version of all formats on which the validity of a stored code or memory image depends.
 ///
 /// Increase it when the split of a module, the image format or the prelude's contract changes.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 
 /// The shared compiler and runtime: one for each process.
 ///
@@ -69,7 +69,7 @@ impl Engine {
         use std::hash::{Hash, Hasher};
         let mut hasher = std::collections::hash_map::DefaultHasher::new();
         self.inner.precompile_compatibility_hash().hash(&mut hasher);
-        FORMAT.hash(&mut hasher);
+        FORMAT_VERSION.hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
 }
@@ -83,11 +83,11 @@ fn config() -> Config {
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .epoch_interruption(true)
-        .max_wasm_stack(WASM_STACK)
-        .async_stack_size(FIBER_STACK)
+        .max_wasm_stack(MAX_WASM_STACK)
+        .async_stack_size(ASYNC_STACK_SIZE)
         .async_stack_zeroing(false)
         .memory_reservation(MEMORY_RESERVATION as u64)
-        .memory_guard_size(MEMORY_GUARD as u64)
+        .memory_guard_size(MEMORY_GUARD_SIZE as u64)
         .memory_may_move(false)
         // Memories are regions that codebox maps, and the engine cannot map its own images over them.
         .memory_init_cow(false)

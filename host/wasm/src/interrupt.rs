@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use codebox_core::{CancelToken, Held, LimitKind};
+use codebox_core::{CancelToken, EnforcementLevel, LimitKind};
 use codebox_egress::Egress;
 
 #[cfg(unix)]
@@ -24,11 +24,11 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Number of ticks without a job after which the ticking thread sleeps. Waking the thread costs more than a short job's
 /// own work, and in a warm host the next job follows soon.
-const LINGER: u32 = 10;
+const IDLE_TICKS_BEFORE_SLEEP: u32 = 10;
 
 /// The reason why a guest was stopped from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopReason {
     /// A limit on time was reached.
     Limit(LimitKind),
     /// The caller cancelled the job.
@@ -48,14 +48,14 @@ pub(crate) struct Interrupt {
     /// The job's network access, whose limits also end the job.
     pub egress: Option<Egress>,
     /// Processor time outside of the guest that counts towards the job's.
-    pub host_cpu: HostCpu,
+    pub host_cpu_time: HostCpuTime,
 }
 
 /// Processor time that the host, or one of its processes, spends for a job outside of its guest.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HostCpu(Arc<AtomicU64>);
+pub(crate) struct HostCpuTime(Arc<AtomicU64>);
 
-impl HostCpu {
+impl HostCpuTime {
     /// Adds processor time.
     pub(crate) fn add(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -80,7 +80,7 @@ pub(crate) enum CpuClock {
 
 impl CpuClock {
     /// Returns the clock of the process or, on systems without one, of the thread.
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn for_process() -> Self {
         #[cfg(unix)]
         {
             Self::Process
@@ -90,11 +90,11 @@ impl CpuClock {
     }
 
     /// Returns the enforcement level of a limit on this clock's time.
-    pub(crate) fn held(self) -> Held {
+    pub(crate) fn limit_enforcement(self) -> EnforcementLevel {
         match self {
-            Self::Thread => Held::BestEffort,
+            Self::Thread => EnforcementLevel::BestEffort,
             #[cfg(unix)]
-            Self::Process => Held::Enforced,
+            Self::Process => EnforcementLevel::Enforced,
         }
     }
 
@@ -109,26 +109,26 @@ impl CpuClock {
 
 impl Interrupt {
     /// Runs a guest's future until it ends or has to be stopped. Also returns the processor time that it used.
-    pub(crate) async fn watch<F: Future>(&self, guest: F) -> (Result<F::Output, Stop>, Duration) {
+    pub(crate) async fn watch<F: Future>(&self, guest: F) -> (Result<F::Output, StopReason>, Duration) {
         let mut used = Duration::ZERO;
         let deadline = self.wall.and_then(|wall| Instant::now().checked_add(wall));
-        let began = self.clock.now();
-        let (clock, host) = (self.clock, &self.host_cpu);
-        let metered = Metered { future: pin!(guest), clock, began, used: &mut used, host, limit: self.cpu };
+        let started_at = self.clock.now();
+        let (clock, host) = (self.clock, &self.host_cpu_time);
+        let metered = MeteredFuture { future: pin!(guest), clock, started_at, used: &mut used, host, limit: self.cpu };
         let end = tokio::select! {
             biased;
             end = metered => end,
-            () = self.cancel.cancelled() => Err(Stop::Cancelled),
-            () = sleep_until(deadline) => Err(Stop::Limit(LimitKind::Wall)),
-            kind = until_over(self.egress.as_ref()) => Err(Stop::Limit(kind)),
+            () = self.cancel.cancelled() => Err(StopReason::Cancelled),
+            () = sleep_until(deadline) => Err(StopReason::Limit(LimitKind::Wall)),
+            kind = limit_reached(self.egress.as_ref()) => Err(StopReason::Limit(kind)),
         };
-        (end, used + self.host_cpu.total())
+        (end, used + self.host_cpu_time.total())
     }
 }
 
-async fn until_over(egress: Option<&Egress>) -> LimitKind {
+async fn limit_reached(egress: Option<&Egress>) -> LimitKind {
     match egress {
-        Some(egress) => egress.until_over().await,
+        Some(egress) => egress.limit_reached().await,
         None => std::future::pending().await,
     }
 }
@@ -142,18 +142,18 @@ async fn sleep_until(deadline: Option<Instant>) {
 
 /// Future that measures the processor time of another future and ends it at a limit. The time is the sum over all
 /// polls, on any thread, or the time that the process has used since the start.
-struct Metered<'a, F> {
+struct MeteredFuture<'a, F> {
     future: Pin<&'a mut F>,
     clock: CpuClock,
     /// The clock's time at the start.
-    began: Duration,
+    started_at: Duration,
     used: &'a mut Duration,
-    host: &'a HostCpu,
+    host: &'a HostCpuTime,
     limit: Option<Duration>,
 }
 
-impl<F: Future> Future for Metered<'_, F> {
-    type Output = Result<F::Output, Stop>;
+impl<F: Future> Future for MeteredFuture<'_, F> {
+    type Output = Result<F::Output, StopReason>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let before = self.clock.now();
@@ -163,12 +163,12 @@ impl<F: Future> Future for Metered<'_, F> {
             CpuClock::Thread => *self.used += now.saturating_sub(before),
             // The time includes the work of other threads between polls.
             #[cfg(unix)]
-            CpuClock::Process => *self.used = now.saturating_sub(self.began),
+            CpuClock::Process => *self.used = now.saturating_sub(self.started_at),
         }
         match polled {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending if self.limit.is_some_and(|limit| *self.used + self.host.total() >= limit) => {
-                Poll::Ready(Err(Stop::Limit(LimitKind::Cpu)))
+                Poll::Ready(Err(StopReason::Limit(LimitKind::Cpu)))
             }
             Poll::Pending => Poll::Pending,
         }
@@ -198,7 +198,7 @@ struct State {
 }
 
 /// Guard that keeps the epoch advancing until it is dropped.
-pub(crate) struct Running(Arc<Shared>);
+pub(crate) struct TickerGuard(Arc<Shared>);
 
 impl Ticker {
     pub(crate) fn new(engine: wasmtime::Engine) -> Self {
@@ -209,7 +209,7 @@ impl Ticker {
     ///
     /// # Errors
     /// The system's error if the ticking thread cannot be started.
-    pub(crate) fn run(&self) -> std::io::Result<Running> {
+    pub(crate) fn run(&self) -> std::io::Result<TickerGuard> {
         let mut state = self.shared.state();
         if !state.started {
             let (engine, shared) = (self.engine.clone(), self.shared.clone());
@@ -223,7 +223,7 @@ impl Ticker {
         if asleep {
             self.shared.changed.notify_one();
         }
-        Ok(Running(self.shared.clone()))
+        Ok(TickerGuard(self.shared.clone()))
     }
 }
 
@@ -233,7 +233,7 @@ impl Shared {
         let mut idle = 0;
         while !state.closed {
             idle = if state.running == 0 { idle + 1 } else { 0 };
-            if idle > LINGER {
+            if idle > IDLE_TICKS_BEFORE_SLEEP {
                 state.asleep = true;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.asleep = false;
@@ -250,7 +250,7 @@ impl Shared {
     }
 }
 
-impl Drop for Running {
+impl Drop for TickerGuard {
     fn drop(&mut self) {
         self.0.state().running -= 1;
     }
@@ -268,10 +268,10 @@ mod tests {
     use super::*;
 
     /// Works in another thread while the job waits, as file operations do.
-    async fn work_elsewhere(time: Duration) {
+    async fn spend_cpu_on_another_thread(time: Duration) {
         let work = tokio::task::spawn_blocking(move || {
-            let began = thread_cpu_time();
-            while thread_cpu_time().saturating_sub(began) < time {
+            let started_at = thread_cpu_time();
+            while thread_cpu_time().saturating_sub(started_at) < time {
                 std::hint::spin_loop();
             }
         });
@@ -279,28 +279,38 @@ mod tests {
     }
 
     fn interrupt(clock: CpuClock, cpu: Option<Duration>) -> Interrupt {
-        Interrupt { wall: None, cpu, clock, cancel: CancelToken::new(), egress: None, host_cpu: HostCpu::default() }
+        Interrupt {
+            wall: None,
+            cpu,
+            clock,
+            cancel: CancelToken::new(),
+            egress: None,
+            host_cpu_time: HostCpuTime::default(),
+        }
     }
 
     #[tokio::test]
-    async fn work_of_other_threads_counts_by_the_clock_of_the_process() {
-        let worked = Duration::from_millis(100);
-        let (end, used) = interrupt(CpuClock::Process, None).watch(work_elsewhere(worked)).await;
-        assert!(end.is_ok() && used >= worked, "{used:?}");
-        let (end, used) = interrupt(CpuClock::Thread, None).watch(work_elsewhere(worked)).await;
-        assert!(end.is_ok() && used < worked, "{used:?}");
-        assert_eq!([CpuClock::Thread, CpuClock::Process].map(CpuClock::held), [Held::BestEffort, Held::Enforced]);
+    async fn process_clock_counts_other_threads() {
+        let cpu_spent = Duration::from_millis(100);
+        let (end, used) = interrupt(CpuClock::Process, None).watch(spend_cpu_on_another_thread(cpu_spent)).await;
+        assert!(end.is_ok() && used >= cpu_spent, "{used:?}");
+        let (end, used) = interrupt(CpuClock::Thread, None).watch(spend_cpu_on_another_thread(cpu_spent)).await;
+        assert!(end.is_ok() && used < cpu_spent, "{used:?}");
+        assert_eq!(
+            [CpuClock::Thread, CpuClock::Process].map(CpuClock::limit_enforcement),
+            [EnforcementLevel::BestEffort, EnforcementLevel::Enforced]
+        );
     }
 
     #[tokio::test]
-    async fn work_of_other_threads_meets_the_limit() {
+    async fn cpu_limit_counts_other_threads() {
         let job = async {
             loop {
-                work_elsewhere(Duration::from_millis(5)).await;
+                spend_cpu_on_another_thread(Duration::from_millis(5)).await;
             }
         };
         let (end, used) = interrupt(CpuClock::Process, Some(Duration::from_millis(50))).watch(job).await;
-        assert_eq!(end.err(), Some(Stop::Limit(LimitKind::Cpu)));
+        assert_eq!(end.err(), Some(StopReason::Limit(LimitKind::Cpu)));
         assert!(used >= Duration::from_millis(50), "{used:?}");
     }
 }

@@ -16,15 +16,15 @@ use crate::code::CodeImage;
 use crate::error::WasmError;
 use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Quota};
 use crate::image::{GlobalValue, ImageFacts};
-use crate::interrupt::Running;
+use crate::interrupt::TickerGuard;
 use crate::mounts::{Mount, MountTable};
-use crate::region::{Fate, RegionPool, with_lease};
+use crate::region::{RegionPool, ReuseFlag, with_lease};
 
 /// Maximum random bytes per call.
 pub(crate) const MAX_RANDOM: u64 = 16 << 20;
 
 /// Entries of a store's resource table in addition to the open files of the quota: streams and polls in progress.
-pub(crate) const TABLE_ROOM: usize = 4096;
+pub(crate) const EXTRA_TABLE_CAPACITY: usize = 4096;
 
 /// The resources of a new guest.
 pub(crate) struct Setup<'a> {
@@ -43,14 +43,14 @@ pub(crate) struct Setup<'a> {
 }
 
 /// A guest's instance and store.
-pub(crate) struct Live {
+pub(crate) struct GuestInstance {
     store: Store<Guest>,
     instance: Instance,
-    fate: Arc<Fate>,
-    _running: Running,
+    reuse_flag: Arc<ReuseFlag>,
+    _running: TickerGuard,
 }
 
-impl Live {
+impl GuestInstance {
     /// Creates an instance with the memory and globals of an image. No wasm code runs.
     pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
         let image = pool.image().clone();
@@ -65,18 +65,18 @@ impl Live {
             bytes: 64 << 10,
             source,
         })?;
-        let fate = Arc::new(Fate::default());
+        let reuse_flag = Arc::new(ReuseFlag::default());
         let mut store = Store::new(code.engine.inner(), guest(setup, size)?);
         store.limiter(|guest| &mut guest.limiter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
-        let lease = pool.lease(code.minimum, fate.clone())?;
-        let instance = with_lease(lease, || at_once(code.pre.instantiate_async(&mut store)))?
+        let lease = pool.lease(code.minimum, reuse_flag.clone())?;
+        let instance = with_lease(lease, || poll_immediate(code.pre.instantiate_async(&mut store)))?
             .map_err(WasmError::engine("instantiate the runtime"))?;
-        let mut live = Self { store, instance, fate, _running: running };
-        live.set_globals(code, image.facts())?;
-        live.renew_seeds(image.facts())?;
-        Ok(live)
+        let mut this = Self { store, instance, reuse_flag, _running: running };
+        this.set_globals(code, image.facts())?;
+        this.reseed_generators(image.facts())?;
+        Ok(this)
     }
 
     /// Calls an export without parameters and results.
@@ -91,7 +91,7 @@ impl Live {
     }
 
     /// Copies bytes into memory that the guest allocates, and returns their address and length.
-    pub(crate) async fn put(&mut self, bytes: &[u8]) -> wasmtime::Result<(u32, u32)> {
+    pub(crate) async fn copy_into_guest(&mut self, bytes: &[u8]) -> wasmtime::Result<(u32, u32)> {
         let len = i32::try_from(bytes.len())?;
         let allocate: TypedFunc<i32, i32> = self.instance.get_typed_func(&mut self.store, "host_alloc")?;
         let at = allocate.call_async(&mut self.store, len).await?;
@@ -106,8 +106,8 @@ impl Live {
     }
 
     /// Marks the guest as idle and consistent, so that its region may be used again.
-    pub(crate) fn clean(&self) {
-        self.fate.clean();
+    pub(crate) fn mark_clean(&self) {
+        self.reuse_flag.mark_clean();
     }
 
     pub(crate) fn guest(&mut self) -> &mut Guest {
@@ -151,7 +151,7 @@ impl Live {
     }
 
     /// Replaces the states of the guest's random number generators with new random bytes.
-    fn renew_seeds(&mut self, facts: &ImageFacts) -> Result<(), WasmError> {
+    fn reseed_generators(&mut self, facts: &ImageFacts) -> Result<(), WasmError> {
         if facts.seeds.is_empty() {
             return Ok(());
         }
@@ -187,8 +187,8 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
         preopen(&mut builder, &mount.host, mount.guest.as_str(), perms)?;
     }
     let mut wasi = builder.build_p1();
-    let open_files = quota.open_files.map_or(TABLE_ROOM, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    wasi.ctx().table.set_max_capacity(open_files.saturating_add(TABLE_ROOM));
+    let open_files = quota.open_files.map_or(EXTRA_TABLE_CAPACITY, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    wasi.ctx().table.set_max_capacity(open_files.saturating_add(EXTRA_TABLE_CAPACITY));
     Ok(Guest {
         wasi,
         mounts: MountTable::new(mounts).map_err(WasmError::io("open a grant below", root))?,
@@ -206,7 +206,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
 }
 
 /// Polls a future that completes without waiting. Fails if the future is pending.
-fn at_once<F: Future>(future: F) -> Result<F::Output, WasmError> {
+fn poll_immediate<F: Future>(future: F) -> Result<F::Output, WasmError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Ok(output),
         Poll::Pending => Err(WasmError::Prelude("the module runs code during instantiation".into())),

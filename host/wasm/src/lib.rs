@@ -18,14 +18,14 @@ mod sys;
 pub use engine::Engine;
 pub use error::WasmError;
 pub use region::ResetChecks;
-pub use run::{WasmBackend, Way, Ways};
+pub use run::{Connector, Connectors, WasmBackend};
 pub use store::{
-    BuiltIn, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
+    BuiltInModule, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
     RuntimeState, Store, StoreDirs, sha256_of, sha256_of_file,
 };
 
 /// Returns true if this system can reset a guest's memory without mapping it again.
-pub fn resets_in_place() -> bool {
+pub fn supports_in_place_reset() -> bool {
     #[cfg(target_os = "linux")]
     return sys::Pagemap::get().is_some();
     #[cfg(not(target_os = "linux"))]

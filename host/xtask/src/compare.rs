@@ -61,7 +61,7 @@ impl Runs {
 }
 
 /// Inputs of all comparisons.
-pub struct Contest {
+pub struct BenchInputs {
     pub project: Project,
     pub codebox: PathBuf,
     pub python: Python,
@@ -83,8 +83,8 @@ pub fn run(options: &Options) -> Result<()> {
     let python = Python::find(options.python.as_deref(), &project)?;
     let runs = if options.quick { Runs::QUICK } else { Runs::FULL };
     let node = Node::find().map_err(|error| format!("no Node: {error:#}"));
-    let contest = Contest { project, codebox, python, node, runs };
-    contest.install()?;
+    let inputs = BenchInputs { project, codebox, python, node, runs };
+    inputs.install()?;
 
     let comparisons = [
         start::compare,
@@ -108,11 +108,11 @@ pub fn run(options: &Options) -> Result<()> {
     ];
     let mut rows = Vec::new();
     for compare in comparisons {
-        let row = compare(&contest)?;
+        let row = compare(&inputs)?;
         eprintln!("compared: {}", row.what);
         rows.push(row);
     }
-    print!("{}", table::render(&rows, &machine::facts(&contest)));
+    print!("{}", table::render(&rows, &machine::facts(&inputs)));
     let missed = rows.iter().filter(|row| row.verdict() == Verdict::Missed).count();
     if options.enforce && missed > 0 {
         bail!("{missed} of {} bars missed", rows.len());
@@ -120,7 +120,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-impl Contest {
+impl BenchInputs {
     /// Returns a `codebox run` command with the runtime that development shares.
     fn codebox(&self) -> Command {
         let mut command = Command::new(&self.codebox);

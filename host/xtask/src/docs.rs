@@ -25,24 +25,24 @@ pub struct Options {
 /// reference.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
-    let wanted = output_of(Command::new(project.binary()?).arg("help-markdown"))?;
+    let expected = output_of(Command::new(project.binary()?).arg("help-markdown"))?;
     let path = project.root.join(CLI);
     if !options.check {
-        fs::write(&path, wanted).with_context(|| format!("write {CLI}"))?;
+        fs::write(&path, expected).with_context(|| format!("write {CLI}"))?;
         println!("wrote {CLI}");
         return Ok(());
     }
     let found = fs::read_to_string(&path).with_context(|| format!("read {CLI}"))?;
-    if found == wanted {
+    if found == expected {
         println!("{CLI} is what the binary says");
         return Ok(());
     }
-    let same = found.lines().zip(wanted.lines()).take_while(|(found, wanted)| found == wanted).count();
+    let same = found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected).count();
     let line = |text: &str| text.lines().nth(same).unwrap_or("nothing").to_owned();
     bail!(
         "{CLI} is out of date: line {} is {:?}, the binary says {:?}; run `cargo xtask docs`",
         same + 1,
         line(&found),
-        line(&wanted)
+        line(&expected)
     )
 }

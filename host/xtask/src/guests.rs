@@ -5,18 +5,18 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+mod artifact;
+mod build_env;
 mod component;
 mod description;
 mod javascript;
 mod lua;
-mod made;
 mod prelude;
-mod workshop;
 mod ziglang;
 
 use crate::project::Project;
-use made::Made;
-use workshop::Workshop;
+use artifact::Artifact;
+use build_env::BuildEnv;
 
 /// Arguments of `guests`.
 #[derive(Args)]
@@ -46,10 +46,10 @@ impl Guest {
     }
 
     /// Builds every generated file from the current sources.
-    fn make(self, workshop: &Workshop) -> Result<Vec<Made>> {
+    fn make(self, build_env: &BuildEnv) -> Result<Vec<Artifact>> {
         match self {
-            Self::Javascript => javascript::make(workshop),
-            Self::Lua => lua::make(workshop),
+            Self::Javascript => javascript::make(build_env),
+            Self::Lua => lua::make(build_env),
         }
     }
 }
@@ -60,27 +60,27 @@ impl Guest {
 /// Fails if a guest cannot be built; without `--write`, also if a checked-in file differs from its build.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
-    let workshop = Workshop::open(&project)?;
+    let build_env = BuildEnv::open(&project)?;
     let (mut count, mut differing) = (0, 0);
     for guest in Guest::value_variants() {
         if !options.names.is_empty() && !options.names.contains(guest) {
             continue;
         }
         let (name, began) = (guest.name(), Instant::now());
-        let files = guest.make(&workshop).with_context(|| format!("make the guest {name}"))?;
+        let files = guest.make(&build_env).with_context(|| format!("make the guest {name}"))?;
         println!("{name}: made in {:.0?}", began.elapsed());
         count += files.len();
-        for made in &files {
-            let path = made.path.display();
-            match made.difference(&project.root)? {
-                None => println!("{name}: {path} is what its sources give ({})", made.told()),
+        for artifact in &files {
+            let path = artifact.path.display();
+            match artifact.difference(&project.root)? {
+                None => println!("{name}: {path} is what its sources give ({})", artifact.summary()),
                 Some(_) if options.write => {
-                    made.write(&project.root)?;
-                    let done = if made.bytes.is_some() { "wrote" } else { "removed" };
-                    println!("{name}: {done} {path} ({})", made.told());
+                    artifact.write(&project.root)?;
+                    let done = if artifact.bytes.is_some() { "wrote" } else { "removed" };
+                    println!("{name}: {done} {path} ({})", artifact.summary());
                 }
                 Some(difference) => {
-                    println!("{name}: {path} DIFFERS: {difference}; made: {}", made.told());
+                    println!("{name}: {path} DIFFERS: {difference}; made: {}", artifact.summary());
                     differing += 1;
                 }
             }

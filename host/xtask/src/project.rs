@@ -59,19 +59,19 @@ impl Project {
 /// # Errors
 /// Fails if the command cannot be started or fails; the message includes its standard error.
 pub fn output_of(command: &mut Command) -> Result<String> {
-    let shown = shown(command);
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {shown}"))?;
+    let command_line = command_line(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {command_line}"))?;
     ensure!(
         output.status.success(),
-        "{shown} failed ({}): {}",
+        "{command_line} failed ({}): {}",
         output.status,
         String::from_utf8_lossy(&output.stderr).trim_end()
     );
-    String::from_utf8(output.stdout).with_context(|| format!("{shown} wrote something that is not UTF-8"))
+    String::from_utf8(output.stdout).with_context(|| format!("{command_line} wrote something that is not UTF-8"))
 }
 
 /// Formats a command as a user would type it.
-pub fn shown(command: &Command) -> String {
+pub fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns a command for a Python without the variables that change its start.
-pub fn bare(path: &Path) -> Command {
+pub fn clean_command(path: &Path) -> Command {
     let mut command = Command::new(path);
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("PYTHON") {

@@ -1,7 +1,7 @@
 //! asyncio, promises, timers and coroutines, including in tiers without sockets and threads.
 
 use crate::case::{Case, code, file};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -27,20 +27,20 @@ pub fn cases() -> Vec<Case> {
             .scripts(ORDER),
         file("async::order_in_a_module")
             .prints("sync job tick\n")
-            .javascript(program("const said = ['sync']\nprocess.nextTick(() => said.push('tick'))\nPromise.resolve().then(() => said.push('job'))\nprocess.on('exit', () => console.log(said.join(' ')))").named("main.mjs"))
-            .typescript(program("const said: string[] = ['sync']\nprocess.nextTick(() => said.push('tick'))\nPromise.resolve().then(() => said.push('job'))\nprocess.on('exit', () => console.log(said.join(' ')))\nexport {}").named("main.mts")),
-        code("async::timers_by_their_time")
+            .javascript(program("const said = ['sync']\nprocess.nextTick(() => said.push('tick'))\nPromise.resolve().then(() => said.push('job'))\nprocess.on('exit', () => console.log(said.join(' ')))").with_name("main.mjs"))
+            .typescript(program("const said: string[] = ['sync']\nprocess.nextTick(() => said.push('tick'))\nPromise.resolve().then(() => said.push('job'))\nprocess.on('exit', () => console.log(said.join(' ')))\nexport {}").with_name("main.mts")),
+        code("async::timers_fire_in_time_order")
             .prints("1 2 3 4\n")
             .javascript("const said = []\nfor (const [ms, n] of [[40, 4], [5, 1], [30, 3], [20, 2]]) setTimeout(n => said.push(n), ms, n)\nprocess.on('exit', () => console.log(said.join(' ')))")
             .typescript("const said: number[] = []\nfor (const [ms, n] of [[40, 4], [5, 1], [30, 3], [20, 2]] as const) setTimeout((n: number): void => { said.push(n) }, ms, n)\nprocess.on('exit', () => console.log(said.join(' ')))"),
-        code("async::timers_taken_back")
+        code("async::cancelled_timers")
             .prints("1\n2\n3\nend\n")
             .javascript("let n = 0\nconst often = setInterval(() => { console.log(++n); if (n === 3) clearInterval(often) }, 2)\nclearTimeout(setTimeout(() => console.log('never'), 1))\nclearImmediate(setImmediate(() => console.log('never')))\nprocess.on('exit', () => console.log('end'))")
             .typescript("let n: number = 0\nconst often: NodeJS.Timeout = setInterval(() => { console.log(++n); if (n === 3) clearInterval(often) }, 2)\nclearTimeout(setTimeout(() => console.log('never'), 1))\nprocess.on('exit', () => console.log('end'))"),
-        code("async::timer_that_keeps_nothing_alive")
+        code("async::unref_timer")
             .prints("end\n")
             .scripts("setTimeout(() => console.log('never'), 50).unref()\nsetInterval(() => {}, 50).unref()\nconsole.log('end')"),
-        code("async::timer_within_a_timer")
+        code("async::nested_timers")
             .prints("0 1 2 3\n")
             .scripts("const said = []\nfunction again(n) { said.push(n); if (n < 3) setTimeout(again, 1, n + 1); else console.log(said.join(' ')) }\nagain(0)"),
         code("async::timeout")
@@ -75,7 +75,7 @@ pub fn cases() -> Vec<Case> {
         code("async::new_event_loop")
             .prints("1\n")
             .python("import asyncio\nloop = asyncio.new_event_loop()\nprint(loop.run_until_complete(asyncio.sleep(0, 1)))\nloop.close()"),
-        code("async::twice")
+        code("async::two_event_loops")
             .prints("0\n1\n")
             .python("import asyncio\nfor n in range(2): print(asyncio.run(asyncio.sleep(0, n)))")
             .scripts("(async () => { for (let n = 0; n < 2; n++) console.log(await new Promise(done => setTimeout(done, 1, n))) })()")
@@ -97,8 +97,8 @@ pub fn cases() -> Vec<Case> {
             .prints("7 undefined\n")
             .javascript("const { AsyncLocalStorage } = require('async_hooks')\nconst held = new AsyncLocalStorage()\nheld.run(7, () => setTimeout(() => console.log(held.getStore(), outer), 1))\nconst outer = held.getStore()")
             .typescript("import { AsyncLocalStorage } from 'async_hooks'\nconst held = new AsyncLocalStorage<number>()\nheld.run(7, () => setTimeout(() => console.log(held.getStore(), outer), 1))\nconst outer: number | undefined = held.getStore()"),
-        code("async::to_thread_says_why")
-            .wasm(expected().exits(1).complains("RuntimeError: can't start new thread").misses("thread"))
+        code("async::to_thread_reports_missing_threads")
+            .wasm(expected().exits(1).stderr_contains("RuntimeError: can't start new thread").misses("thread"))
             .containers(expected().prints("7\n"))
             .python("import asyncio\nasyncio.run(asyncio.to_thread(print, 7))"),
         code("async::subprocess_exec")
@@ -106,7 +106,7 @@ pub fn cases() -> Vec<Case> {
             .containers(expected().prints("ran\n0\n"))
             .python("import asyncio\nasync def main():\n    try:\n        print(await (await asyncio.create_subprocess_exec('echo', 'ran')).wait())\n    except OSError as e:\n        print(e.errno, e)\nasyncio.run(main())"),
         code("async::subprocess_shell")
-            .wasm(expected().exits(1).prints("").complains("processes are not available").misses("process"))
+            .wasm(expected().exits(1).prints("").stderr_contains("processes are not available").misses("process"))
             .containers(expected().prints("b'ran\\n' 3\n"))
             .python(program("import asyncio\nasyncio.run(asyncio.create_subprocess_shell('ls'))").in_containers(SHELL)),
     ]

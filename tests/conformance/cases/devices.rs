@@ -1,7 +1,7 @@
 //! Devices, and descriptors that are duplicated, redirected or connected to a pipe.
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
 use crate::tier::Tier;
 
@@ -33,16 +33,16 @@ fn devices() -> Vec<Case> {
         code("devices::streams")
             .input("Ann\nBob\n")
             .prints("AnnBob\n")
-            .complains("err\n")
+            .stderr_contains("err\n")
             .python("text = open('/dev/stdin').read().replace('\\n', '')\nwith open('/dev/stdout', 'w') as out: out.write(text + '\\n')\nwith open('/dev/stderr', 'w') as err: err.write('err\\n')")
             .javascript("const fs = require('fs')\nconst text = fs.readFileSync('/dev/stdin', 'utf8').replaceAll('\\n', '')\nfs.writeFileSync('/dev/stdout', text + '\\n')\nfs.writeFileSync('/dev/stderr', 'err\\n')")
             .typescript("import * as fs from 'fs'\nconst text: string = fs.readFileSync('/dev/stdin', 'utf8').replaceAll('\\n', '')\nfs.writeFileSync('/dev/stdout', text + '\\n')\nfs.writeFileSync('/dev/stderr', 'err\\n')")
             .lua("local text = assert(io.open('/dev/stdin')):read('a'):gsub('\\n', '')\nlocal out <close> = assert(io.open('/dev/stdout', 'w'))\nout:write(text, '\\n')\nlocal err <close> = assert(io.open('/dev/stderr', 'w'))\nerr:write('err\\n')"),
-        code("devices::facts")
+        code("devices::metadata")
             .prints("True True\nTrue True False\nTrue True\n")
             .python("import os, stat\nprint(stat.S_ISCHR(os.stat('/dev/null').st_mode), os.path.isdir('/dev/fd'))\nprint(os.path.exists('/dev/null'), os.path.exists('/dev/fd/1'), os.path.exists('/dev/fd/99'))\nprint({'null', 'zero', 'full', 'random', 'urandom', 'stdin', 'stdout', 'stderr', 'fd'} <= set(os.listdir('/dev')), {'0', '1', '2'} <= set(os.listdir('/dev/fd')))")
             .javascript(program("const fs = require('fs')\nconst say = b => b ? 'True' : 'False'\nconsole.log(say(fs.statSync('/dev/null').isCharacterDevice()), say(fs.statSync('/dev/fd').isDirectory()))\nconsole.log(say(fs.existsSync('/dev/null')), say(fs.existsSync('/dev/fd/1')), say(fs.existsSync('/dev/fd/99')))\nconsole.log(say(['null', 'zero', 'stdin', 'fd'].every(name => fs.readdirSync('/dev').includes(name))), say(['0', '1', '2'].every(name => fs.readdirSync('/dev/fd').includes(name))))")),
-        code("devices::nothing_else_can_be_made_there")
+        code("devices::dev_cannot_be_changed")
             .only_in(Tier::Wasm, "a container's root may change its own /dev")
             .prints("PermissionError\nPermissionError\nPermissionError\nPermissionError\nFileExistsError\nOSError\nIsADirectoryError\nNotADirectoryError\nFileNotFoundError\n")
             .python("import os\nopen('f', 'w').close()\ncalls = [lambda: open('/dev/new', 'w'), lambda: os.mkdir('/dev/new'), lambda: os.unlink('/dev/null'), lambda: os.rename('/dev/null', '/dev/zero'), lambda: os.mkdir('/dev/fd'), lambda: os.rename('f', '/dev/null'), lambda: open('/dev', 'w'), lambda: open('/dev/null/x'), lambda: open('/dev/fd/../../work/f')]\nfor call in calls:\n    try: print(call())\n    except OSError as e: print(type(e).__name__)"),
@@ -56,7 +56,7 @@ fn descriptors() -> Vec<Case> {
             .python("import os\nfd = os.dup(1)\nos.write(fd, b'one\\n')\nos.close(fd)\nprint('two')\nf = os.open('f', os.O_RDWR | os.O_CREAT)\ng = os.dup(f)\nos.write(f, b'abc')\nos.write(g, b'def')\nos.close(f)\nprint(os.lseek(g, 0, os.SEEK_CUR))"),
         code("descriptors::dup2_redirects")
             .prints("'print\\nwritten\\n'\nback\n")
-            .complains("to stderr\n")
+            .stderr_contains("to stderr\n")
             .python("import os, sys\nsaved = os.dup(1)\nwith open('f', 'w') as f:\n    os.dup2(f.fileno(), 1)\nprint('print', flush=True)\nos.write(1, b'written\\n')\nos.dup2(saved, 1)\nos.close(saved)\nprint(repr(open('f').read()))\nprint('back')\nos.dup2(2, 9)\nos.write(9, b'to stderr\\n')"),
         code("descriptors::closed")
             .prints("9 True\n9 True\n")
@@ -70,10 +70,10 @@ fn descriptors() -> Vec<Case> {
         code("descriptors::pipe_as_files")
             .prints("line\n[]\n[True]\n")
             .python("import os, selectors\nr, w = os.pipe()\nwith selectors.DefaultSelector() as s:\n    s.register(r, selectors.EVENT_READ)\n    empty = s.select(0)\n    with os.fdopen(w, 'w') as f: f.write('line\\n')\n    print(os.fdopen(os.dup(r)).read(), end='')\n    print(empty)\n    print([key.fd == r for key, _ in s.select(1)])"),
-        code("descriptors::pipe_that_nobody_writes")
+        code("descriptors::pipe_without_writer")
             .only_in(Tier::Wasm, "natively it waits for ever")
             .exits(1)
-            .complains("Resource deadlock would occur")
+            .stderr_contains("Resource deadlock would occur")
             .python("import os\nr, w = os.pipe()\nos.read(r, 1)"),
         code("descriptors::umask")
             .prints("0o22 0o77\n")

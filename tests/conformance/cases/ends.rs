@@ -3,60 +3,60 @@
 use codebox_testkit::Report;
 
 use crate::case::{Case, code, file};
-use crate::cases::look::{is_error, is_error_at};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::cases::verify::{check_error, check_error_at};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
-use crate::tier::{Tier, UNMAPPED};
+use crate::tier::{Tier, UNMAPPED_POSITIONS};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        code("ends::by_itself")
+        code("ends::normal")
             .prints("")
             .python("pass")
             .scripts(";")
             .lua("return"),
         code("ends::uncaught")
             .exits(1)
-            .python(program("1 / 0").complains("ZeroDivisionError: division by zero").look(|report| is_error(report, "ZeroDivisionError", "division by zero", 1)))
-            .scripts(program("throw new TypeError('not so')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 1)))
-            .lua(program("error('not so')").complains("lua: ").complains(":1: not so").look(is_lua_error)),
-        code("ends::uncaught_own_error")
+            .python(program("1 / 0").stderr_contains("ZeroDivisionError: division by zero").verify(|report| check_error(report, "ZeroDivisionError", "division by zero", 1)))
+            .scripts(program("throw new TypeError('not so')").stderr_contains("TypeError: not so").verify(|report| check_error(report, "TypeError", "not so", 1)))
+            .lua(program("error('not so')").stderr_contains("lua: ").stderr_contains(":1: not so").verify(check_lua_error)),
+        code("ends::uncaught_custom_error")
             .exits(1)
-            .python(program("class Own(Exception): pass\nraise Own('mine')").complains("Own: mine\n").look(|report| is_error(report, "Own", "mine", 2)))
-            .javascript(program("class Own extends Error { name = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)))
-            .typescript(program("class Own extends Error { override name: string = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)).only_in(Tier::Wasm, UNMAPPED))
-            .lua(program("error(setmetatable({}, { __tostring = function() return 'Own: mine' end }))").complains("lua: Own: mine\n")),
+            .python(program("class Own(Exception): pass\nraise Own('mine')").stderr_contains("Own: mine\n").verify(|report| check_error(report, "Own", "mine", 2)))
+            .javascript(program("class Own extends Error { name = 'Own' }\nthrow new Own('mine')").stderr_contains("Own: mine").verify(|report| check_error(report, "Own", "mine", 2)))
+            .typescript(program("class Own extends Error { override name: string = 'Own' }\nthrow new Own('mine')").stderr_contains("Own: mine").verify(|report| check_error(report, "Own", "mine", 2)).only_in(Tier::Wasm, UNMAPPED_POSITIONS))
+            .lua(program("error(setmetatable({}, { __tostring = function() return 'Own: mine' end }))").stderr_contains("lua: Own: mine\n")),
         code("ends::thrown_value")
             .exits(1)
-            .javascript(program("throw 7").complains("7\n"))
-            .typescript(program("throw 7 as unknown").complains("7\n"))
-            .lua(program("error(7)").complains("lua: 7\n")),
+            .javascript(program("throw 7").stderr_contains("7\n"))
+            .typescript(program("throw 7 as unknown").stderr_contains("7\n"))
+            .lua(program("error(7)").stderr_contains("lua: 7\n")),
         code("ends::thrown_object")
             .exits(1)
-            .scripts(program("throw { odd: [1, 'a'] }").complains("{ odd: [ 1, 'a' ] }"))
-            .lua(program("error({ odd = 1 })").complains("lua: (error object is a table value)\n")),
-        code("ends::thrown_nothing")
+            .scripts(program("throw { odd: [1, 'a'] }").stderr_contains("{ odd: [ 1, 'a' ] }"))
+            .lua(program("error({ odd = 1 })").stderr_contains("lua: (error object is a table value)\n")),
+        code("ends::thrown_null")
             .exits(1)
-            .python(program("raise None").complains("TypeError: exceptions must derive from BaseException"))
-            .scripts(program("throw undefined").complains("undefined\n"))
-            .lua(program("error()").complains("lua: (error object is a nil value)\n")),
+            .python(program("raise None").stderr_contains("TypeError: exceptions must derive from BaseException"))
+            .scripts(program("throw undefined").stderr_contains("undefined\n"))
+            .lua(program("error()").stderr_contains("lua: (error object is a nil value)\n")),
         code("ends::keyboard_interrupt")
             .exits(130)
-            .complains("KeyboardInterrupt")
+            .stderr_contains("KeyboardInterrupt")
             .python("raise KeyboardInterrupt"),
         file("ends::syntax_error")
             .exits(1)
-            .python(program("def f(:\n    pass\n").complains("SyntaxError: ").complains("main.py"))
-            .javascript(program("function f( {\n}\n").complains("SyntaxError: ").complains("main.js"))
-            .typescript(program("const x: number = 1\nfunction f(a: string {\n}\n").complains("SyntaxError").complains("main.ts:2:").complains("^"))
-            .lua(program("local x\nlocal function f(:\nend\n").complains("lua: ").complains("main.lua:2: ").complains("expected near ':'")),
+            .python(program("def f(:\n    pass\n").stderr_contains("SyntaxError: ").stderr_contains("main.py"))
+            .javascript(program("function f( {\n}\n").stderr_contains("SyntaxError: ").stderr_contains("main.js"))
+            .typescript(program("const x: number = 1\nfunction f(a: string {\n}\n").stderr_contains("SyntaxError").stderr_contains("main.ts:2:").stderr_contains("^"))
+            .lua(program("local x\nlocal function f(:\nend\n").stderr_contains("lua: ").stderr_contains("main.lua:2: ").stderr_contains("expected near ':'")),
         file("ends::null_byte")
             .exits(1)
-            .python(program("x = 1\0\n").complains("SyntaxError").only_in(Tier::Wasm, "CPython before 3.12 reads a line up to a null byte, and an image may have one"))
-            .javascript(program("x = 1\0\n").complains("SyntaxError"))
-            .typescript(program("let x: number = 1\0\n").complains("SyntaxError").complains("main.ts:1:"))
-            .lua(program("x = 1\0\n").complains("main.lua:1: unexpected symbol")),
-        file("ends::nothing_runs_before_a_syntax_error")
+            .python(program("x = 1\0\n").stderr_contains("SyntaxError").only_in(Tier::Wasm, "CPython before 3.12 reads a line up to a null byte, and an image may have one"))
+            .javascript(program("x = 1\0\n").stderr_contains("SyntaxError"))
+            .typescript(program("let x: number = 1\0\n").stderr_contains("SyntaxError").stderr_contains("main.ts:1:"))
+            .lua(program("x = 1\0\n").stderr_contains("main.lua:1: unexpected symbol")),
+        file("ends::syntax_error_prevents_execution")
             .exits(1)
             .prints("")
             .python("print('on')\nx = = 1")
@@ -80,7 +80,7 @@ pub fn cases() -> Vec<Case> {
             .python("import atexit, sys\natexit.register(print, 'bye')\nsys.exit(3)")
             .scripts("process.on('exit', () => console.log('bye'))\nprocess.exit(3)")
             .lua("setmetatable({}, { __gc = function() print('bye') end })\nos.exit(3, true)"),
-        code("ends::atexit_left_out")
+        code("ends::atexit_skipped")
             .exits(3)
             .prints("")
             .python("import atexit, os\natexit.register(print, 'bye')\nos._exit(3)")
@@ -94,26 +94,26 @@ pub fn cases() -> Vec<Case> {
         code("ends::atexit_raises")
             .exits(0)
             .prints("on\n")
-            .python(program("import atexit\natexit.register(lambda: 1/0)\nprint('on')").complains("ZeroDivisionError"))
-            .scripts(program("process.on('exit', () => { throw new Error('at the end') })\nconsole.log('on')").exits(1).complains("Error: at the end"))
-            .lua(program("warn('@on')\nsetmetatable({}, { __gc = function() error('at the end') end })\nprint('on')").complains("Lua warning: error in __gc")),
-        code("ends::atexit_may_go_on")
+            .python(program("import atexit\natexit.register(lambda: 1/0)\nprint('on')").stderr_contains("ZeroDivisionError"))
+            .scripts(program("process.on('exit', () => { throw new Error('at the end') })\nconsole.log('on')").exits(1).stderr_contains("Error: at the end"))
+            .lua(program("warn('@on')\nsetmetatable({}, { __gc = function() error('at the end') end })\nprint('on')").stderr_contains("Lua warning: error in __gc")),
+        code("ends::before_exit_continues")
             .prints("more 1\nmore 2\nend\n")
             .javascript("let n = 0\nprocess.on('beforeExit', () => { if (n < 2) setTimeout(() => console.log('more', ++n), 1) })\nprocess.on('exit', () => console.log('end'))")
             .typescript("let n: number = 0\nprocess.on('beforeExit', (): void => { if (n < 2) setTimeout(() => console.log('more', ++n), 1) })\nprocess.on('exit', () => console.log('end'))"),
         code("ends::excepthook")
-            .python(program(HOOK).exits(1).prints("hooked ValueError\n").never_says("Traceback"))
-            .javascript(program("process.on('uncaughtException', e => console.log('hooked', e.name))\nnull.x").exits(0).prints("hooked TypeError\n").never_says("TypeError"))
-            .typescript(program("process.on('uncaughtException', (e: Error): void => console.log('hooked', e.name))\n;(null as any).x").exits(0).prints("hooked TypeError\n").never_says("TypeError")),
+            .python(program(HOOK).exits(1).prints("hooked ValueError\n").stderr_omits("Traceback"))
+            .javascript(program("process.on('uncaughtException', e => console.log('hooked', e.name))\nnull.x").exits(0).prints("hooked TypeError\n").stderr_omits("TypeError"))
+            .typescript(program("process.on('uncaughtException', (e: Error): void => console.log('hooked', e.name))\n;(null as any).x").exits(0).prints("hooked TypeError\n").stderr_omits("TypeError")),
         code("ends::rejection")
             .exits(1)
             .prints("before\n")
-            .javascript(program("setTimeout(() => console.log('after'), 20)\nPromise.reject(new TypeError('not so'))\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2)))
-            .typescript(program("setTimeout(() => console.log('after'), 20)\nconst fail = async (): Promise<never> => { throw new TypeError('not so') }\nfail()\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2)).only_in(Tier::Wasm, UNMAPPED)),
+            .javascript(program("setTimeout(() => console.log('after'), 20)\nPromise.reject(new TypeError('not so'))\nconsole.log('before')").stderr_contains("TypeError: not so").verify(|report| check_error(report, "TypeError", "not so", 2)))
+            .typescript(program("setTimeout(() => console.log('after'), 20)\nconst fail = async (): Promise<never> => { throw new TypeError('not so') }\nfail()\nconsole.log('before')").stderr_contains("TypeError: not so").verify(|report| check_error(report, "TypeError", "not so", 2)).only_in(Tier::Wasm, UNMAPPED_POSITIONS)),
         code("ends::rejection_with_a_value")
             .exits(1)
             .scripts("Promise.reject(7)")
-            .complains("The promise rejected with the reason \"7\""),
+            .stderr_contains("The promise rejected with the reason \"7\""),
         code("ends::rejection_hook")
             .prints("hooked 7\n")
             .javascript("process.on('unhandledRejection', reason => console.log('hooked', reason))\nPromise.reject(7)")
@@ -123,8 +123,8 @@ pub fn cases() -> Vec<Case> {
             .scripts("const late = Promise.reject(7)\nprocess.nextTick(() => late.catch(console.log))"),
         code("ends::unraisable")
             .prints("on\n")
-            .python(program("class C:\n    def __del__(self): 1/0\nC()\nprint('on')").complains("ZeroDivisionError"))
-            .lua(program("warn('@on')\nsetmetatable({}, { __gc = function() error('v') end })\ncollectgarbage()\nprint('on')").complains("Lua warning: error in __gc")),
+            .python(program("class C:\n    def __del__(self): 1/0\nC()\nprint('on')").stderr_contains("ZeroDivisionError"))
+            .lua(program("warn('@on')\nsetmetatable({}, { __gc = function() error('v') end })\ncollectgarbage()\nprint('on')").stderr_contains("Lua warning: error in __gc")),
         code("ends::closed_stdout")
             .prints("kept\n")
             .python("import sys\nprint('kept')\nsys.stdout.close()")
@@ -133,15 +133,15 @@ pub fn cases() -> Vec<Case> {
             .lua("print('kept')\nio.stdout:close()"),
         code("ends::assertion")
             .exits(1)
-            .containers(expected().look(|report| is_error_at(report, "AssertionError", 1)))
-            .python(program("assert 1 == 2, 'not equal'").complains("AssertionError: not equal"))
-            .scripts(program("require('assert')(1 === 2, 'not equal')").complains("AssertionError [ERR_ASSERTION]: not equal"))
-            .lua(program("assert(1 == 2, 'not equal')").complains("not equal\n")),
+            .containers(expected().verify(|report| check_error_at(report, "AssertionError", 1)))
+            .python(program("assert 1 == 2, 'not equal'").stderr_contains("AssertionError: not equal"))
+            .scripts(program("require('assert')(1 === 2, 'not equal')").stderr_contains("AssertionError [ERR_ASSERTION]: not equal"))
+            .lua(program("assert(1 == 2, 'not equal')").stderr_contains("not equal\n")),
         code("ends::exception_group")
             .exits(1)
-            .python(program("raise ExceptionGroup('g', [ValueError(1), TypeError(2)])").complains("ExceptionGroup: g (2 sub-exceptions)"))
-            .javascript(program("throw new AggregateError([new RangeError('one'), new TypeError('two')], 'g')").complains("AggregateError: g").complains("RangeError: one").complains("TypeError: two"))
-            .typescript(program("const errors: Error[] = [new RangeError('one'), new TypeError('two')]\nthrow new AggregateError(errors, 'g')").complains("AggregateError: g").complains("RangeError: one").complains("TypeError: two")),
+            .python(program("raise ExceptionGroup('g', [ValueError(1), TypeError(2)])").stderr_contains("ExceptionGroup: g (2 sub-exceptions)"))
+            .javascript(program("throw new AggregateError([new RangeError('one'), new TypeError('two')], 'g')").stderr_contains("AggregateError: g").stderr_contains("RangeError: one").stderr_contains("TypeError: two"))
+            .typescript(program("const errors: Error[] = [new RangeError('one'), new TypeError('two')]\nthrow new AggregateError(errors, 'g')").stderr_contains("AggregateError: g").stderr_contains("RangeError: one").stderr_contains("TypeError: two")),
         code("ends::abort_is_a_trap")
             .ends("guest_error", 134)
             .prints("on\n")
@@ -154,8 +154,8 @@ pub fn cases() -> Vec<Case> {
             .javascript(program("process.on('uncaughtException', () => process.exit(7))\nthrow new Error('v')").prints(""))
             .typescript(program("process.on('uncaughtException', (): never => process.exit(7))\nthrow new Error('v')").prints("")),
         code("hook::raises")
-            .javascript(program("process.on('uncaughtException', () => { throw new RangeError('again') })\nthrow new Error('v')").exits(7).complains("RangeError: again"))
-            .typescript(program("process.on('uncaughtException', (e: Error): never => { throw new RangeError('again', { cause: e }) })\nthrow new Error('v')").exits(7).complains("RangeError: again")),
+            .javascript(program("process.on('uncaughtException', () => { throw new RangeError('again') })\nthrow new Error('v')").exits(7).stderr_contains("RangeError: again"))
+            .typescript(program("process.on('uncaughtException', (e: Error): never => { throw new RangeError('again', { cause: e }) })\nthrow new Error('v')").exits(7).stderr_contains("RangeError: again")),
     ]
 }
 
@@ -168,8 +168,8 @@ const HOOK: &str = "import sys
 sys.excepthook = lambda kind, value, tb: print('hooked', kind.__name__)
 raise ValueError";
 
-fn is_lua_error(report: &Report) -> Result<(), String> {
+fn check_lua_error(report: &Report) -> Result<(), String> {
     let error = report.at("/error");
-    let told = error["value"].as_str().is_some_and(|value| value.contains("not so"));
-    if told && error["line"] == 1 { Ok(()) } else { Err(format!("error is {error}")) }
+    let has_message = error["value"].as_str().is_some_and(|value| value.contains("not so"));
+    if has_message && error["line"] == 1 { Ok(()) } else { Err(format!("error is {error}")) }
 }

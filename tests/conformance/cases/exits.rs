@@ -1,7 +1,7 @@
 //! Explicit exits of programs, and the resulting status.
 
 use crate::case::{Case, code};
-use crate::expect::Expecting as _;
+use crate::expect::ExpectationBuilder as _;
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -32,21 +32,21 @@ pub fn cases() -> Vec<Case> {
         code("ends::exit_true")
             .exits(1)
             .python("raise SystemExit(True)")
-            .javascript(program("process.exit(true)").complains("ERR_INVALID_ARG_TYPE"))
-            .typescript(program("process.exit(true as any)").complains("ERR_INVALID_ARG_TYPE"))
+            .javascript(program("process.exit(true)").stderr_contains("ERR_INVALID_ARG_TYPE"))
+            .typescript(program("process.exit(true as any)").stderr_contains("ERR_INVALID_ARG_TYPE"))
             .lua(program("os.exit(true)").exits(0)),
         code("ends::exit_false")
             .exits(0)
             .python("raise SystemExit(False)")
-            .javascript(program("process.exit(false)").exits(1).complains("ERR_INVALID_ARG_TYPE"))
-            .typescript(program("process.exit(<any>false)").exits(1).complains("ERR_INVALID_ARG_TYPE"))
+            .javascript(program("process.exit(false)").exits(1).stderr_contains("ERR_INVALID_ARG_TYPE"))
+            .typescript(program("process.exit(<any>false)").exits(1).stderr_contains("ERR_INVALID_ARG_TYPE"))
             .lua(program("os.exit(false)").exits(1)),
         code("ends::exit_text")
             .exits(1)
-            .python(program("import sys\nsys.exit('no such thing')").complains("no such thing\n"))
-            .javascript(program("process.exit('no such thing')").complains("ERR_INVALID_ARG_TYPE").complains("'no such thing'"))
-            .typescript(program("process.exit('no such thing' as never)").complains("ERR_INVALID_ARG_TYPE").complains("'no such thing'"))
-            .lua(program("os.exit('no such thing')").complains("bad argument #1 to 'exit' (number expected, got string)")),
+            .python(program("import sys\nsys.exit('no such thing')").stderr_contains("no such thing\n"))
+            .javascript(program("process.exit('no such thing')").stderr_contains("ERR_INVALID_ARG_TYPE").stderr_contains("'no such thing'"))
+            .typescript(program("process.exit('no such thing' as never)").stderr_contains("ERR_INVALID_ARG_TYPE").stderr_contains("'no such thing'"))
+            .lua(program("os.exit('no such thing')").stderr_contains("bad argument #1 to 'exit' (number expected, got string)")),
         code("ends::exit_text_of_a_number")
             .exits(3)
             .javascript("process.exit('3')")
@@ -54,30 +54,30 @@ pub fn cases() -> Vec<Case> {
             .lua("os.exit('3')"),
         code("ends::exit_tuple")
             .exits(1)
-            .python(program("import sys\nsys.exit((1, 2))").complains("(1, 2)\n"))
-            .javascript(program("process.exit([1, 2])").complains("Received an instance of Array"))
-            .typescript(program("process.exit([1, 2] as any)").complains("Received an instance of Array"))
-            .lua(program("os.exit({1, 2})").complains("number expected, got table")),
+            .python(program("import sys\nsys.exit((1, 2))").stderr_contains("(1, 2)\n"))
+            .javascript(program("process.exit([1, 2])").stderr_contains("Received an instance of Array"))
+            .typescript(program("process.exit([1, 2] as any)").stderr_contains("Received an instance of Array"))
+            .lua(program("os.exit({1, 2})").stderr_contains("number expected, got table")),
         code("ends::exit_empty_tuple")
             .exits(1)
-            .python(program("raise SystemExit(())").complains("()\n"))
-            .scripts(program("process.exit({})").complains("Received an instance of Object"))
-            .lua(program("os.exit({})").complains("number expected, got table")),
+            .python(program("raise SystemExit(())").stderr_contains("()\n"))
+            .scripts(program("process.exit({})").stderr_contains("Received an instance of Object"))
+            .lua(program("os.exit({})").stderr_contains("number expected, got table")),
         code("ends::exit_two_arguments")
             .exits(1)
-            .python(program("raise SystemExit(1, 2)").complains("(1, 2)\n"))
+            .python(program("raise SystemExit(1, 2)").stderr_contains("(1, 2)\n"))
             .javascript("process.exit(1, 2)")
             .typescript("(process.exit as (...statuses: number[]) => never)(1, 2)")
             .lua("os.exit(1, 2)"),
         code("ends::exit_float")
-            .python(program("raise SystemExit(2.0)").exits(1).complains("2.0\n"))
+            .python(program("raise SystemExit(2.0)").exits(1).stderr_contains("2.0\n"))
             .scripts(program("process.exit(2.0)").exits(2))
             .lua(program("os.exit(2.0)").exits(2)),
         code("ends::exit_fraction")
             .exits(1)
-            .python(program("raise SystemExit(2.5)").complains("2.5\n"))
-            .scripts(program("process.exit(2.5)").complains("ERR_OUT_OF_RANGE"))
-            .lua(program("os.exit(2.5)").complains("number has no integer representation")),
+            .python(program("raise SystemExit(2.5)").stderr_contains("2.5\n"))
+            .scripts(program("process.exit(2.5)").stderr_contains("ERR_OUT_OF_RANGE"))
+            .lua(program("os.exit(2.5)").stderr_contains("number has no integer representation")),
         code("ends::exit_wraps")
             .exits(3)
             .python("raise SystemExit(256 + 3)")
@@ -88,16 +88,16 @@ pub fn cases() -> Vec<Case> {
             .python("raise SystemExit(-1)")
             .scripts("process.exit(-1)")
             .lua("os.exit(-1)"),
-        code("ends::exit_is_no_error")
+        code("ends::exit_is_not_an_error")
             .exits(3)
-            .never_says("Traceback")
-            .look(|report| {
+            .stderr_omits("Traceback")
+            .verify(|report| {
                 if report.at("/error").is_null() { Ok(()) } else { Err(format!("error {}", report.at("/error"))) }
             })
             .python("import sys\nsys.exit(3)")
             .javascript("process.exit(3)")
             .typescript("const leave = (status: number): never => process.exit(status)\nleave(3)")
-            .lua(program("os.exit(3)").never_says("stack traceback")),
+            .lua(program("os.exit(3)").stderr_omits("stack traceback")),
         code("ends::exit_property")
             .exits(4)
             .prints("on\n")

@@ -5,7 +5,7 @@ mod operations;
 use codebox_testkit::Report;
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
 use operations::{JS_MANY, JS_OPERATIONS, LUA_OPERATIONS, OPERATIONS, PROMISES, TS_MANY, TS_OPERATIONS};
 
@@ -15,17 +15,17 @@ pub fn cases() -> Vec<Case> {
             .python(program("import os\nfor n in range(6000):\n    open(f'{n:05}', 'w').close()\nnames = [sorted(os.listdir('.')) for _ in range(3)]\nprint(len(names[0]), names[0] == names[1] == names[2], names[0][5999])\nwith os.scandir('.') as found:\n    first = next(found)\n    os.remove('03000')\n    print(len({first.name, *(e.name for e in found if e.is_file())}) in (5999, 6000))\nprint(len(os.listdir('.')))").prints("6000 True 05999\nTrue\n5999\n"))
             .javascript(program(JS_MANY).prints("6000 true 05999\n5999\n"))
             .typescript(program(TS_MANY).prints("6000 05999\n")),
-        code("files::what_is_not_made_does_not_count")
+        code("files::failed_creations_do_not_count")
             .with(&["--max-files", "100"])
             .prints("made\n")
             .python("import os\nfor _ in range(300):\n    os.makedirs('d', exist_ok=True)\n    try: open('/usr/nope', 'x')\n    except OSError: pass\nopen('f', 'w').close()\nprint('made')")
             .javascript("const fs = require('fs')\nfor (let n = 0; n < 300; n++) {\n  fs.mkdirSync('d', { recursive: true })\n  try { fs.openSync('/usr/nope', 'wx') } catch {}\n}\nfs.writeFileSync('f', '')\nconsole.log('made')")
             .typescript("import { mkdirSync, openSync, writeFileSync } from 'fs'\nfor (let n: number = 0; n < 300; n++) {\n  const first: string | undefined = mkdirSync('d', { recursive: true })\n  try { openSync('/usr/nope', 'wx') } catch (e: unknown) {}\n}\nwriteFileSync('f', '')\nconsole.log('made')")
             .lua("for n = 1, 300 do\n  assert(not io.open('/usr/nope', 'w'))\n  io.open('g', 'w'):close()\nend\nio.open('f', 'w'):close()\nprint('made')"),
-        code("files::standard_streams_close")
+        code("files::standard_streams_can_be_closed")
             .prints("")
-            .python(program("import os, sys\nos.close(1)\nfd = os.open('log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'to file')\nos.close(fd)\nprint(open('log').read(), fd, file=sys.stderr)\nfor _ in range(600):\n    os.close(os.open('log', os.O_RDONLY))\nos._exit(0)").complains("to file 1"))
-            .scripts(program("const fs = require('fs')\nfs.closeSync(1)\nconst fd = fs.openSync('log', 'w')\nfs.writeSync(fd, 'to file')\nfs.closeSync(fd)\nconsole.error(fs.readFileSync('log', 'utf8'))\nfor (let n = 0; n < 600; n++) fs.closeSync(fs.openSync('log', 'r'))\nprocess.reallyExit(0)").complains("to file\n")),
+            .python(program("import os, sys\nos.close(1)\nfd = os.open('log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'to file')\nos.close(fd)\nprint(open('log').read(), fd, file=sys.stderr)\nfor _ in range(600):\n    os.close(os.open('log', os.O_RDONLY))\nos._exit(0)").stderr_contains("to file 1"))
+            .scripts(program("const fs = require('fs')\nfs.closeSync(1)\nconst fd = fs.openSync('log', 'w')\nfs.writeSync(fd, 'to file')\nfs.closeSync(fd)\nconsole.error(fs.readFileSync('log', 'utf8'))\nfor (let n = 0; n < 600; n++) fs.closeSync(fs.openSync('log', 'r'))\nprocess.reallyExit(0)").stderr_contains("to file\n")),
         code("files::opened_and_closed_often")
             .prints("600\n")
             .python("open('f', 'w').close()\nfor n in range(600): open('f').close()\nprint(n + 1)")
@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
             .lua("local count = 0\nfor n = 1, 600 do\n  local f <close> = io.open('f', 'w')\n  count = count + 1\nend\nprint(count)"),
         code("files::listed_with_size_and_digest")
             .creates(&["/work/a.txt"])
-            .look(|report| {
+            .verify(|report| {
                 let file = report.file("/work/a.txt").cloned().unwrap_or_default();
                 let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
                 if file["size"] == 5 && file["sha256"] == digest && file["kind"] == "regular" { Ok(()) } else { Err(file.to_string()) }
@@ -52,7 +52,7 @@ pub fn cases() -> Vec<Case> {
             .python("import os\nopen('x', 'w')\nos.remove('x')")
             .scripts("const fs = require('fs')\nfs.writeFileSync('x', '')\nfs.unlinkSync('x')")
             .lua("io.open('x', 'w'):close()\nassert(os.remove('x'))"),
-        code("files::renamed_is_listed_as_it_ends")
+        code("files::renamed_is_listed_by_final_name")
             .creates(&["/work/y"])
             .python("import os\nopen('x', 'w').close()\nos.rename('x', 'y')")
             .scripts("const fs = require('fs')\nfs.writeFileSync('x', '')\nfs.renameSync('x', 'y')")
@@ -82,7 +82,7 @@ pub fn cases() -> Vec<Case> {
             .typescript("import * as fs from 'fs'\nfs.writeFileSync('x', '' as string)\nwhile (true as boolean) {}")
             .lua("io.open('x', 'w'):close()\nwhile true do end"),
         code("files::link_is_listed_as_a_link")
-            .look(|report| {
+            .verify(|report| {
                 let listed = listed(report, "/work/l");
                 if listed["kind"] == "symlink" && listed["sha256"].is_null() { Ok(()) } else { Err(listed.to_string()) }
             })
@@ -91,9 +91,9 @@ pub fn cases() -> Vec<Case> {
             .typescript("import * as fs from 'fs'\nfs.writeFileSync('a', '')\nfs.symlinkSync('a', 'l', 'file' satisfies fs.symlink.Type)"),
         code("files::out")
             .out()
-            .leaves(("out", "d/a.txt", "hello"))
-            .leaves(("out", "ü b", "x"))
-            .look(|report| {
+            .leaves_file(("out", "d/a.txt", "hello"))
+            .leaves_file(("out", "ü b", "x"))
+            .verify(|report| {
                 let host = listed(report, "/work/d/a.txt")["host_path"].as_str().unwrap_or_default().to_owned();
                 if host.ends_with("/out/d/a.txt") { Ok(()) } else { Err(format!("host path {host:?}")) }
             })
@@ -103,30 +103,30 @@ pub fn cases() -> Vec<Case> {
         code("files::out_of_one_directory")
             .out()
             .creates(&["/work/a.txt", "/work/ü b"])
-            .leaves(("out", "a.txt", "hello"))
-            .leaves(("out", "ü b", "x"))
+            .leaves_file(("out", "a.txt", "hello"))
+            .leaves_file(("out", "ü b", "x"))
             .python("open('a.txt', 'w').write('hello')\nopen('ü b', 'w').write('x')")
             .scripts("const fs = require('fs')\nfs.writeFileSync('a.txt', 'hello')\nfs.writeFileSync('ü b', 'x')")
             .lua("io.open('a.txt', 'w'):write('hello')\nio.open('ü b', 'w'):write('x')"),
-        code("files::out_leaves_links_inside")
+        code("files::out_skips_links")
             .out()
-            .leaves(("out", "a", "b"))
-            .look(|report| if report.json().to_string().contains("links") { Ok(()) } else { Err("the link is not named as skipped".into()) })
+            .leaves_file(("out", "a", "b"))
+            .verify(|report| if report.json().to_string().contains("links") { Ok(()) } else { Err("the link is not named as skipped".into()) })
             .python("import os\nos.symlink('nothing', 'l')\nopen('a', 'w').write('b')")
             .scripts("const fs = require('fs')\nfs.symlinkSync('nothing', 'l')\nfs.writeFileSync('a', 'b')"),
         code("files::out_after_an_error")
             .out()
             .exits(2)
-            .leaves(("out", "a", "kept"))
+            .leaves_file(("out", "a", "kept"))
             .python("open('a', 'w').write('kept')\nraise SystemExit(2)")
             .scripts("require('fs').writeFileSync('a', 'kept')\nprocess.exit(2)")
             .lua("local f <close> = io.open('a', 'w')\nf:write('kept')\nos.exit(2, true)"),
-        code("files::granted_work")
+        code("files::granted_working_directory")
             .grant(("w", "/work", "rw"), &[("old", "o"), ("same", "s")])
             .prints("s\n")
-            .leaves(("w", "new", "n"))
-            .leaves(("w", "old", "o+"))
-            .look(|report| {
+            .leaves_file(("w", "new", "n"))
+            .leaves_file(("w", "old", "o+"))
+            .verify(|report| {
                 let listed: Vec<&str> = [report.files("created"), report.files("modified")].concat();
                 let right = listed.contains(&"/work/new") && listed.contains(&"/work/old") && !listed.contains(&"/work/same");
                 if right { Ok(()) } else { Err(format!("listed are {listed:?}")) }
@@ -162,10 +162,10 @@ pub fn cases() -> Vec<Case> {
             .lua("local f = io.open('f', 'w')\nf:write('a\\n\\nc')\nf:close()\nlocal n = 0\nfor line in io.lines('f') do\n  n = n + 1\n  print(n .. ' ' .. line)\nend"),
         code("files::errors_name_the_file")
             .exits(1)
-            .python(program("open('nothing')").complains("FileNotFoundError: ").complains(" No such file or directory: 'nothing'").wasm(expected().complains("[Errno 44]")).containers(expected().complains("[Errno 2]")))
-            .scripts(program("require('fs').readFileSync('nothing')").complains("Error: ENOENT: no such file or directory, open 'nothing'").complains("errno: -2").complains("path: 'nothing'"))
-            .lua(program("assert(io.open('nothing'))").complains("nothing: No such file or directory")),
-        code("files::odd_names")
+            .python(program("open('nothing')").stderr_contains("FileNotFoundError: ").stderr_contains(" No such file or directory: 'nothing'").wasm(expected().stderr_contains("[Errno 44]")).containers(expected().stderr_contains("[Errno 2]")))
+            .scripts(program("require('fs').readFileSync('nothing')").stderr_contains("Error: ENOENT: no such file or directory, open 'nothing'").stderr_contains("errno: -2").stderr_contains("path: 'nothing'"))
+            .lua(program("assert(io.open('nothing'))").stderr_contains("nothing: No such file or directory")),
+        code("files::unusual_names")
             .python(program("for n in ['a b', 'ü', '🎉', '-x', 'a\\nb', '$V', '~', 'CON']:\n    open(n, 'w').write('1')\nimport os\nprint(len(os.listdir()))").prints("8\n"))
             .scripts(program("const fs = require('fs')\nfor (const name of ['a b', 'ü', '🎉', '-x', 'a\\nb', '$V', '~', 'CON']) fs.writeFileSync(name, '1')\nconsole.log(fs.readdirSync('.').length)").prints("8\n"))
             .lua(program("local names = { 'a b', 'ü', '🎉', '-x', 'a\\nb', '$V', '~', 'CON' }\nfor _, name in ipairs(names) do io.open(name, 'w'):write('1') end\ncollectgarbage()\nlocal sum = 0\nfor _, name in ipairs(names) do sum = sum + io.open(name):read('n') end\nprint(sum)").prints("8\n")),

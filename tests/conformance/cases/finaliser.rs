@@ -1,7 +1,7 @@
 //! Clean-up code at the end of an object, a block or a program.
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -10,7 +10,7 @@ pub fn cases() -> Vec<Case> {
             .prints("end\nhelper\n")
             .python("def helper(): print('helper')\nclass A:\n    def __del__(self): helper()\na = A()\nprint('end')")
             .lua("local function near() print('helper') end\na = setmetatable({}, { __gc = near })\nprint('end')"),
-        code("finaliser::of_a_global_that_a_library_keeps")
+        code("finaliser::of_a_global_referenced_by_a_library")
             .prints("gone\n")
             .python("import typing\ndef helper(): print('helper')\nclass A:\n    def __del__(self): print('gone')\na = A()\ntyping.Optional[A]"),
         code("finaliser::order")
@@ -35,15 +35,15 @@ pub fn cases() -> Vec<Case> {
             .javascript("function* g() { try { yield 1; yield 2 } finally { console.log('tidied') } }\nfor (const n of g()) { console.log(n); break }")
             .typescript("function* g(): Generator<number> { try { yield 1; yield 2 } finally { console.log('tidied') } }\nfor (const n of g()) { console.log(n as number); break }")
             .lua("local function g()\n  return function(_, n) return n < 2 and n + 1 or nil end, nil, 0, setmetatable({}, { __close = function() print('tidied') end })\nend\nfor n in g() do\n  print(n)\n  break\nend"),
-        code("finaliser::local_generator_of_a_raiser")
+        code("finaliser::generator_of_a_raising_function")
             .grant(("d", "/work", "rw"), &[])
             .exits(1)
             .prints("")
-            .leaves(("d", "o.txt", "hello"))
+            .leaves_file(("d", "o.txt", "hello"))
             .python("def g():\n    with open('o.txt', 'w') as f:\n        f.write('hello')\n        yield 1\ndef f():\n    it = g()\n    next(it)\n    1/0\nf()"),
         code("finaliser::raises")
             .prints("")
-            .python(program("class A:\n    def __del__(self): raise ValueError('no')\na = A()").complains("Exception ignored"))
+            .python(program("class A:\n    def __del__(self): raise ValueError('no')\na = A()").stderr_contains("Exception ignored"))
             .lua("a = setmetatable({}, { __gc = function() error('no') end })"),
         code("finaliser::exits")
             .python(program("class A:\n    def __del__(self): raise SystemExit(9)\na = A()").prints(""))
@@ -74,14 +74,14 @@ pub fn cases() -> Vec<Case> {
             .python("class A:\n    def __del__(self): print('gone')\nx = [A()]\ndef f(): x")
             .lua("x = { setmetatable({}, { __gc = function() print('gone') end }) }"),
         code("finaliser::hook_exits")
-            .prints_with("end\n")
+            .stdout_contains("end\n")
             .wasm(expected().prints("end\ngone\nhook\n"))
             .python("import sys\nclass A:\n    def __del__(self): print('gone')\nx = [A()]\nsys.unraisablehook = lambda u: print('hook')\nclass B:\n    def __del__(self): 1/0\ny = B()\nprint('end')"),
-        code("finaliser::endless_makers")
+        code("finaliser::endless_creation")
             .prints("")
             .python("class A:\n    def __del__(self): A()\n")
             .lua("local function make() setmetatable({}, { __gc = make }) end\nmake()"),
-        code("finaliser::maker")
+        code("finaliser::creates_objects")
             .prints("")
             .python("class A:\n    def __del__(self):\n        global n\n        n += 1\n        globals()['k%d' % n] = A() if n < 1000 else None\nn = 0\na = A()"),
     ]

@@ -1,30 +1,30 @@
 //! Parts of the libraries that need more than arithmetic.
 
 use crate::case::{Case, code, file};
-use crate::expect::{Expecting as _, Tiered as _};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _};
 use crate::program::program;
 use crate::tier::Tier;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        code("library::the_user_owns_its_files")
+        code("library::user_owns_its_files")
             .python(program("import os\nprint(os.getuid() == os.geteuid() == os.stat('/work').st_uid, os.getgid() in os.getgroups())").prints("True True\n"))
             .scripts(program("console.log(process.getuid() === require('fs').statSync('/work').uid)").prints("true\n")),
-        code("library::files_stay_their_owners")
+        code("library::chown_to_others_is_refused")
             .python(program("import os\nopen('/work/f', 'w').close()\nos.chown('/work/f', os.getuid(), -1)\nos.lchown('/work/f', -1, os.getgid())\nfor owner in (7, 12345):\n    try:\n        os.chown('/work/f', owner, -1)\n    except PermissionError:\n        print('refused')\ntry:\n    os.chown('/work/none', -1, -1)\nexcept FileNotFoundError:\n    print('not there')").prints("refused\nrefused\nnot there\n")),
-        code("library::extracted_directories_keep_their_times")
+        code("library::extracted_directories_keep_timestamps")
             .only_in(Tier::Wasm, "in a container Python is root that may change no owner, and gives up on the times as well")
             .prints("tar 1000000000.0 1000000000.0\nfully_trusted 1000000000.0 1000000000.0\ndata 1000000000.0 1000000000.0\n")
             .python("import io, os, tarfile\nwith tarfile.open('a.tar', 'w') as tar:\n    for name in ('top', 'top/sub'):\n        entry = tarfile.TarInfo(name)\n        entry.type, entry.mode, entry.mtime, entry.uid = tarfile.DIRTYPE, 0o755, 10**9, 1000\n        tar.addfile(entry)\nfor kind in ('tar', 'fully_trusted', 'data'):\n    with tarfile.open('a.tar') as tar: tar.extractall(kind, filter=kind)\n    print(kind, os.stat(kind + '/top').st_mtime, os.stat(kind + '/top/sub').st_mtime)"),
         code("library::tqdm_does_not_warn")
             .only_in(Tier::Wasm, "our runtime has tqdm; what an image has is its own affair")
             .prints("3\n")
-            .never_says("Warning")
+            .stderr_omits("Warning")
             .python("from tqdm import tqdm\nprint(sum(tqdm(range(3))))"),
         file("library::matplotlib")
             .only_in(Tier::Wasm, "our runtime has matplotlib; what an image has is its own affair")
             .creates(&["/work/plot.png", "/work/plot.svg"])
-            .look(|report| {
+            .verify(|report| {
                 let size = report.file("/work/plot.png").and_then(|file| file["size"].as_u64()).unwrap_or(0);
                 if size > 1000 { Ok(()) } else { Err(format!("plot.png has {size} bytes")) }
             })

@@ -3,7 +3,7 @@
 use codebox_testkit::Report;
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
 use crate::tier::Tier;
 
@@ -13,7 +13,7 @@ pub fn cases() -> Vec<Case> {
             .with(&["--timeout", "400ms"])
             .ends("timeout_wall", 124)
             .prints("on\n")
-            .look(|report| took(report, 0.4, 3.0))
+            .verify(|report| check_duration(report, 0.4, 3.0))
             .python("print('on', flush=True)\nwhile True: pass")
             .javascript("console.log('on')\nfor (;;);")
             .typescript("const on: string = 'on'\nconsole.log(on)\nwhile (true as boolean) {}")
@@ -21,7 +21,7 @@ pub fn cases() -> Vec<Case> {
         code("limits::wall_while_sleeping")
             .with(&["--timeout", "300ms"])
             .ends("timeout_wall", 124)
-            .look(|report| took(report, 0.3, 2.0))
+            .verify(|report| check_duration(report, 0.3, 2.0))
             .python("import time\ntime.sleep(1e9)")
             .javascript("setTimeout(() => {}, 1e9)")
             .typescript("import { setTimeout as sleep } from 'timers/promises'\nawait sleep<void>(1e9)"),
@@ -53,7 +53,7 @@ pub fn cases() -> Vec<Case> {
             .javascript("for (;;) try { for (;;); } catch {} finally { for (;;); }")
             .typescript("while (true as boolean) { try { while (true as boolean) {} } catch (e: unknown) {} finally { while (true as boolean) {} } }")
             .lua("while true do pcall(function() while true do end end) end"),
-        code("limits::wall_of_endless_work")
+        code("limits::wall_of_endless_callbacks")
             .with(&["--timeout", "300ms"])
             .ends("timeout_wall", 124)
             .python("import asyncio\nasync def f():\n    while True: await asyncio.sleep(0)\nasyncio.run(f())")
@@ -66,7 +66,7 @@ pub fn cases() -> Vec<Case> {
             .python("import re\nre.match('(a+)+$', 'a' * 40 + 'b')")
             .scripts("/(a+)+$/.test('a'.repeat(40) + 'b')")
             .lua("local s = ('a'):rep(10000)\ns:find(('.-'):rep(100) .. 'b')"),
-        code("limits::wall_at_the_end")
+        code("limits::wall_in_exit_handlers")
             .with(&["--timeout", "300ms"])
             .ends("timeout_wall", 124)
             .prints("on\n")
@@ -93,18 +93,18 @@ pub fn cases() -> Vec<Case> {
             .javascript("const x = []\nfor (;;) x.push(new Uint8Array(1 << 20).fill(1))")
             .typescript("const x: Uint8Array[] = []\nwhile (true as boolean) x.push(new Uint8Array(1 << 20).fill(1))")
             .lua("local x = {}\nwhile true do x[#x + 1] = ('x'):rep(1 << 20) .. #x end"),
-        code("limits::memory_of_small_things")
+        code("limits::memory_of_small_objects")
             .with(&["--memory", "128M"])
             .ends("memory_limit", 137)
             .python("x = []\nwhile True: x.append([x])")
             .scripts("const x = []\nfor (;;) x.push({ x })")
             .lua("local x = {}\nwhile true do x[#x + 1] = { x } end"),
-        code("limits::memory_at_once")
+        code("limits::memory_in_one_allocation")
             .with(&["--memory", "128M"])
             .ends("memory_limit", 137)
             .python("bytearray(1 << 30)")
             .scripts("new Uint8Array(1 << 30).fill(1)")
-            .lua(program("local x = ('x'):rep(1 << 30)").complains("lua: ").complains("not enough memory")),
+            .lua(program("local x = ('x'):rep(1 << 30)").stderr_contains("lua: ").stderr_contains("not enough memory")),
         code("limits::memory_error_can_be_handled")
             .only_in(Tier::Wasm, "a kernel refuses no memory; it kills who uses too much")
             .with(&["--memory", "256M"])
@@ -120,7 +120,7 @@ pub fn cases() -> Vec<Case> {
             .javascript("const x = new Uint8Array(100 << 20).fill(1)\nconsole.log(x.length)")
             .typescript("const x: Buffer = Buffer.alloc(100 << 20, 1)\nconsole.log(x.length as number)")
             .lua("local x = ('x'):rep(100 << 20)\nprint(#x)"),
-        code("limits::memory_is_given_back")
+        code("limits::memory_is_released")
             .with(&["--memory", "256M"])
             .prints("on\n")
             .python("for n in range(40): x = bytearray(50 << 20)\nprint('on')")
@@ -129,7 +129,7 @@ pub fn cases() -> Vec<Case> {
         code("limits::output")
             .with(&["--max-output", "64K"])
             .ends("output_limit", 122)
-            .look(|report| {
+            .verify(|report| {
                 let kept = report.stdout().len();
                 let dropped = report.at("/stdout_truncated/dropped_bytes").as_u64().unwrap_or(0);
                 if kept <= 66 << 10 && dropped > 0 { Ok(()) } else { Err(format!("kept {kept}, dropped {dropped}")) }
@@ -147,7 +147,7 @@ pub fn cases() -> Vec<Case> {
         code("limits::disk")
             .with(&["--max-disk", "8M"])
             .ends("disk_limit", 122)
-            .look(|report| {
+            .verify(|report| {
                 let size = report.file("/work/x").and_then(|file| file["size"].as_u64()).unwrap_or(0);
                 if size <= 8 << 20 { Ok(()) } else { Err(format!("{size} bytes were written")) }
             })
@@ -164,9 +164,9 @@ pub fn cases() -> Vec<Case> {
         code("limits::files")
             .with(&["--max-files", "50"])
             .ends("disk_limit", 122)
-            .wasm(expected().look(|report| {
-                let made = report.files("created").len();
-                if made <= 50 { Ok(()) } else { Err(format!("{made} files")) }
+            .wasm(expected().verify(|report| {
+                let created = report.files("created").len();
+                if created <= 50 { Ok(()) } else { Err(format!("{created} files")) }
             }))
             .python("n = 0\nwhile True:\n    open(str(n), 'w').close()\n    n += 1")
             .scripts("const fs = require('fs')\nfor (let n = 0; ; n++) fs.writeFileSync(String(n), '')")
@@ -180,9 +180,9 @@ pub fn cases() -> Vec<Case> {
             .with(&["--max-open-files", "40"])
             .wasm(expected().ends("fd_limit", 122))
             .containers(expected().exits(1))
-            .python(program("held = []\nwhile True: held.append(open('/work/x', 'w'))").containers(expected().complains("OSError: [Errno 24] Too many open files: '/work/x'")))
-            .javascript(program("const fs = require('fs'), held = []\nfor (;;) held.push(fs.openSync('/work/x', 'w'))").containers(expected().complains("Error: EMFILE: too many open files, open '/work/x'")))
-            .typescript(program("import { open, type FileHandle } from 'fs/promises'\nconst held: FileHandle[] = []\nwhile (true as boolean) held.push(await open('/work/x', 'w'))").containers(expected().complains("Error: EMFILE: too many open files, open '/work/x'")))
+            .python(program("held = []\nwhile True: held.append(open('/work/x', 'w'))").containers(expected().stderr_contains("OSError: [Errno 24] Too many open files: '/work/x'")))
+            .javascript(program("const fs = require('fs'), held = []\nfor (;;) held.push(fs.openSync('/work/x', 'w'))").containers(expected().stderr_contains("Error: EMFILE: too many open files, open '/work/x'")))
+            .typescript(program("import { open, type FileHandle } from 'fs/promises'\nconst held: FileHandle[] = []\nwhile (true as boolean) held.push(await open('/work/x', 'w'))").containers(expected().stderr_contains("Error: EMFILE: too many open files, open '/work/x'")))
             .lua("local held = {}\nwhile true do held[#held + 1] = assert(io.open('/work/x', 'w')) end"),
         code("limits::open_files_can_be_handled")
             .with(&["--max-open-files", "40"])
@@ -190,7 +190,7 @@ pub fn cases() -> Vec<Case> {
             .javascript(program("const fs = require('fs'), held = []\ntry { for (;;) held.push(fs.openSync('/work/x', 'w')) } catch (e) { console.log(e.code) }\nfor (const f of held) fs.closeSync(f)\nconsole.log(held.length <= 40, fs.readFileSync('/work/x').length)").prints("EMFILE\ntrue 0\n"))
             .typescript(program("import * as fs from 'fs'\nconst held: number[] = []\ntry { while (true as boolean) held.push(fs.openSync('/work/x', 'w')) } catch (e: unknown) { console.log((e as NodeJS.ErrnoException).code) }\nheld.forEach((f: number): void => fs.closeSync(f))\nconsole.log(held.length <= 40, fs.readFileSync('/work/x').length)").prints("EMFILE\ntrue 0\n"))
             .lua(program("local held = {}\nrepeat\n  local f, message, number = io.open('/work/x', 'w')\n  held[#held + 1] = f\nuntil not f\nfor _, f in ipairs(held) do f:close() end\nprint(#held <= 40, io.open('/work/x'):read('a') == '')").prints("true\ttrue\n")),
-        code("limits::what_was_said_is_kept")
+        code("limits::output_before_the_limit_is_kept")
             .with(&["--memory", "128M"])
             .ends("memory_limit", 137)
             .prints("on\n")
@@ -198,10 +198,10 @@ pub fn cases() -> Vec<Case> {
             .python("print('on')\nopen('f', 'w').close()\nx = bytearray(1 << 30)")
             .scripts("console.log('on')\nrequire('fs').writeFileSync('f', '')\nnew Uint8Array(1 << 30).fill(1)")
             .lua("print('on')\nio.open('f', 'w'):close()\nlocal x = ('x'):rep(1 << 30)"),
-        code("limits::output_too_much_and_then_an_end")
+        code("limits::output_truncated_before_exit")
             .with(&["--max-output", "64K"])
             .exits(3)
-            .look(|report| {
+            .verify(|report| {
                 let kept = report.stdout().len();
                 if kept == 64 << 10 && report.at("/stdout_truncated/dropped_bytes") == 136 << 10 { Ok(()) } else { Err(format!("kept {kept}")) }
             })
@@ -211,7 +211,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-fn took(report: &Report, least: f64, most: f64) -> Result<(), String> {
+fn check_duration(report: &Report, min: f64, max: f64) -> Result<(), String> {
     let seconds = report.at("/duration_ms").as_f64().unwrap_or(f64::MAX) / 1000.0;
-    if (least..most).contains(&seconds) { Ok(()) } else { Err(format!("it took {seconds} s")) }
+    if (min..max).contains(&seconds) { Ok(()) } else { Err(format!("it took {seconds} s")) }
 }

@@ -3,59 +3,59 @@
 use codebox_testkit::Report;
 
 use crate::case::{Case, code};
-use crate::expect::Expecting as _;
+use crate::expect::ExpectationBuilder as _;
 
 pub fn cases() -> Vec<Case> {
     vec![
         code("network::granted_host_is_reached")
-            .served()
+            .needs_server()
             .with(&["--net", "127.0.0.1:PORT"])
             .prints("hello\n")
-            .look(|report| attempted(report, &[("127.0.0.1", "allowed")]))
+            .verify(|report| check_attempts(report, &[("127.0.0.1", "allowed")]))
             .python("import urllib.request\nprint(urllib.request.urlopen('http://127.0.0.1:PORT/').read().decode())")
             .scripts("fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))"),
         code("network::other_hosts_are_refused")
             .with(&["--net", "*.granted.example"])
             .prints("refused\n")
-            .look(|report| attempted(report, &[("other.example", "refused")]))
+            .verify(|report| check_attempts(report, &[("other.example", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://other.example/')\nexcept OSError:\n    print('refused')")
             .scripts("fetch('http://other.example/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
-        code("network::the_whole_internet_is_not_this_machines_network")
+        code("network::internet_range_excludes_local_network")
             .with(&["--net", "0.0.0.0/0"])
             .prints("refused\n")
-            .look(|report| attempted(report, &[("169.254.7.7", "refused")]))
+            .verify(|report| check_attempts(report, &[("169.254.7.7", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://169.254.7.7/')\nexcept OSError:\n    print('refused')")
             .scripts("fetch('http://169.254.7.7/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
-        code("network::a_redirect_is_judged_again")
-            .served()
+        code("network::redirect_target_is_checked")
+            .needs_server()
             .with(&["--net", "127.0.0.1:PORT", "--net", "*.granted.example"])
             .prints("refused\n")
-            .look(|report| attempted(report, &[("127.0.0.1", "allowed"), ("other.example", "refused")]))
+            .verify(|report| check_attempts(report, &[("127.0.0.1", "allowed"), ("other.example", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:PORT/away')\nexcept OSError:\n    print('refused')")
             .scripts("fetch('http://127.0.0.1:PORT/away').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
         code("network::bytes_are_limited")
-            .served()
+            .needs_server()
             .with(&["--net", "127.0.0.1:PORT", "--max-net-bytes", "100k"])
             .ends("net_limit", 122)
-            .look(|report| {
-                let moved = ["sent", "received"].map(|way| report.at(&format!("/network/{way}")).as_u64().unwrap_or(0));
-                let moved = moved[0] + moved[1];
-                if moved <= 102_400 { Ok(()) } else { Err(format!("{moved} bytes went over")) }
+            .verify(|report| {
+                let transferred = ["sent", "received"].map(|direction| report.at(&format!("/network/{direction}")).as_u64().unwrap_or(0));
+                let transferred = transferred[0] + transferred[1];
+                if transferred <= 102_400 { Ok(()) } else { Err(format!("{transferred} bytes went over")) }
             })
             .python("import urllib.request\nprint(len(urllib.request.urlopen('http://127.0.0.1:PORT/large').read()))")
             .scripts("fetch('http://127.0.0.1:PORT/large').then(answer => answer.text()).then(text => console.log(text.length))"),
         code("network::connections_are_limited")
-            .served()
+            .needs_server()
             .with(&["--net", "127.0.0.1:PORT", "--max-net-connections", "2"])
             .ends("net_limit", 122)
-            .prints_with("hello\nhello\n")
+            .stdout_contains("hello\nhello\n")
             .python("import urllib.request\nfor _ in range(3):\n    print(urllib.request.urlopen('http://127.0.0.1:PORT/').read().decode(), flush=True)")
             .scripts("const ask = () => fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))\nask().then(ask).then(ask)"),
     ]
 }
 
 /// Checks that the report lists exactly these attempts: the host as the program wrote it, and the verdict.
-fn attempted(report: &Report, expected: &[(&str, &str)]) -> Result<(), String> {
+fn check_attempts(report: &Report, expected: &[(&str, &str)]) -> Result<(), String> {
     let attempts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     let found: Vec<(&str, &str)> = attempts
         .iter()

@@ -1,7 +1,7 @@
 //! Standard streams: order, buffering, encoding and input.
 
 use crate::case::{Case, code, file};
-use crate::expect::Expecting as _;
+use crate::expect::ExpectationBuilder as _;
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -21,7 +21,7 @@ pub fn cases() -> Vec<Case> {
             .typescript(program("import * as fs from 'fs'\nfs.writeFileSync('f', 'é')\nconst bytes: Buffer = fs.readFileSync('f')\nconsole.log(bytes)").prints("<Buffer c3 a9>\n"))
             .lua(program("local f <close> = io.open('f', 'w+')\nf:write('é')\nf:seek('set')\nprint(f:read('a'):byte(1, -1))").prints("195\t169\n")),
         code("streams::raw_bytes")
-            .look(|report| {
+            .verify(|report| {
                 let encoded = report.at("/stdout_base64").as_str().unwrap_or_default();
                 if encoded == "/wBvaw==" { Ok(()) } else { Err(format!("base64 is {encoded:?}")) }
             })
@@ -47,22 +47,22 @@ pub fn cases() -> Vec<Case> {
             .javascript("console.log('one')\nrequire('fs').writeSync(1, Buffer.from('two\\n'))\nprocess.stdout.write('three\\n')")
             .typescript("import { writeSync } from 'fs'\nconsole.log('one')\nwriteSync(1, Buffer.from('two\\n') as Uint8Array)\nprocess.stdout.write('three\\n')")
             .lua("print('one')\nio.write('two\\n')\nio.stdout:write('three', '\\n')"),
-        code("streams::both_keep_their_order")
+        code("streams::both_streams_keep_their_order")
             .prints("1\n3\n")
-            .complains("2\n4\n")
+            .stderr_contains("2\n4\n")
             .python("import sys\nfor n in range(1, 5): print(n, file=sys.stdout if n % 2 else sys.stderr)")
             .scripts("for (let n = 1; n < 5; n++) (n % 2 ? console.log : console.error)(n)")
             .lua("for n = 1, 4 do (n % 2 == 1 and io.stdout or io.stderr):write(n, '\\n') end"),
         code("streams::stderr")
             .prints("out\n")
-            .complains("err\n")
+            .stderr_contains("err\n")
             .python("import sys\nprint('out')\nprint('err', file=sys.stderr)")
             .javascript("console.log('out')\nconsole.error('err')")
             .typescript("const say: (text: string) => void = console.error\nconsole.log('out')\nsay('err')")
             .lua("print('out')\nio.stderr:write('err\\n')"),
         code("streams::console_methods")
             .prints("info\ndebug\n")
-            .complains("warn\ntrace")
+            .stderr_contains("warn\ntrace")
             .javascript("console.info('info')\nconsole.warn('warn')\nconsole.debug('debug')\nconsole.error('trace')")
             .typescript("type Method = 'info' | 'warn' | 'debug' | 'error'\nfor (const [name, text] of [['info', 'info'], ['warn', 'warn'], ['debug', 'debug'], ['error', 'trace']] as [Method, string][]) console[name](text)"),
         code("streams::input")
@@ -72,7 +72,7 @@ pub fn cases() -> Vec<Case> {
             .javascript("const lines = require('fs').readFileSync(0, 'utf8').split('\\n')\nprocess.stdout.write('name? ')\nconsole.log(lines[0], lines[1])")
             .typescript("import { readFileSync } from 'fs'\nconst [first, second]: string[] = readFileSync(0, 'utf8').split('\\n')\nprocess.stdout.write('name? ')\nconsole.log(first, second)")
             .lua("io.write('name? ')\nprint(io.read() .. ' ' .. io.read())"),
-        code("streams::input_by_question")
+        code("streams::input_with_prompts")
             .input("Ann\nBob\n")
             .prints("name? and? Ann Bob\n")
             .python("a, b = input('name? '), input('and? ')\nprint(a, b)")
@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
         code("streams::input_is_no_terminal")
             .python(program("import sys\nprint(sys.stdin.isatty(), sys.stdout.isatty())").prints("False False\n"))
             .scripts(program("console.log(Boolean(process.stdin.isTTY), Boolean(process.stdout.isTTY), require('tty').isatty(2))").prints("false false false\n")),
-        code("streams::input_left_unread")
+        code("streams::unread_input")
             .input("nobody reads this\n")
             .prints("on\n")
             .python("print('on')")
@@ -124,7 +124,7 @@ pub fn cases() -> Vec<Case> {
             .typescript("import { readFileSync } from 'fs'\nconst text: string = readFileSync(0, 'utf8')\nconsole.log(text.length)")
             .lua("local length = 0\nfor part in io.stdin:lines(4096) do length = length + #part end\nprint(length)"),
         code("streams::large_output")
-            .look(|report| {
+            .verify(|report| {
                 let length = report.stdout().len();
                 if length == (1 << 20) + 1 { Ok(()) } else { Err(format!("{length} bytes")) }
             })
@@ -136,7 +136,7 @@ pub fn cases() -> Vec<Case> {
             .python("import sys\nfor n in range(20000): sys.stdout.write('ab')")
             .scripts("for (let n = 0; n < 20000; n++) process.stdout.write('ab')")
             .lua("for n = 1, 20000 do io.write('ab') end")
-            .look(|report| if report.stdout() == "ab".repeat(20000) { Ok(()) } else { Err(format!("{} bytes", report.stdout().len())) }),
+            .verify(|report| if report.stdout() == "ab".repeat(20000) { Ok(()) } else { Err(format!("{} bytes", report.stdout().len())) }),
         code("streams::flushed_before_a_trap")
             .python(program("import os\nprint('before')\nos.abort()").ends("guest_error", 134).prints("before\n"))
             .ends("guest_error", 134)
@@ -148,15 +148,15 @@ pub fn cases() -> Vec<Case> {
             .python("import os, sys\nsys.stdout.write('one')\nsys.stdout.flush()\nos.write(1, b'two')\nos._exit(5)")
             .scripts("process.stdout.write('one')\nrequire('fs').writeSync(1, 'two')\nprocess.reallyExit(5)")
             .lua("io.stdout:setvbuf('no')\nio.write('one')\nio.write('two')\nos.exit(5)"),
-        code("streams::escaped_bytes_come_out_as_they_were")
-            .look(|report| {
+        code("streams::escaped_bytes_round_trip")
+            .verify(|report| {
                 let encoded = report.at("/stdout_base64").as_str().unwrap_or_default();
                 if encoded == "gAo=" { Ok(()) } else { Err(format!("base64 is {encoded:?}")) }
             })
             .python("print('\\udc80')"),
         code("streams::lone_surrogates_are_an_error")
             .exits(1)
-            .complains("UnicodeEncodeError")
+            .stderr_contains("UnicodeEncodeError")
             .python("print('\\ud800')"),
         code("streams::lone_surrogates_are_replaced")
             .prints("a\u{fffd}b\n")
@@ -175,8 +175,8 @@ pub fn cases() -> Vec<Case> {
             .prints("a 1 { b: [ 2, { c: [Object] } ] } 3% \"x\" over\n")
             .scripts("console.log('%s %d %O %i%% %j', 'a', 1, { b: [2, { c: { d: { e: 1 } } }] }, 3.7, 'x', 'over')"),
         code("streams::stderr_escapes_surrogates")
-            .python(program("import sys\nprint('\\udc80', file=sys.stderr)").complains("\\udc80"))
-            .scripts(program("console.error('a\\udc80b')").complains("a\u{fffd}b\n")),
+            .python(program("import sys\nprint('\\udc80', file=sys.stderr)").stderr_contains("\\udc80"))
+            .scripts(program("console.error('a\\udc80b')").stderr_contains("a\u{fffd}b\n")),
         code("streams::deleted_stdout")
             .prints("")
             .python("import sys\ndel sys.stdout")

@@ -1,7 +1,7 @@
 //! TypeScript's additions to JavaScript: types, which are stripped, and the few features that are more than types.
 
 use crate::case::{Case, code, file};
-use crate::expect::Expecting as _;
+use crate::expect::ExpectationBuilder as _;
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Case> {
         code("types::const_enums")
             .prints("2 c\n")
             .typescript("const enum N { A = 1, B }\nconst enum S { C = 'c' }\nconsole.log(N.B, S.C)"),
-        code("types::enums_grow")
+        code("types::enums_merge")
             .prints("{ '0': 'A', '1': 'B', A: 0, B: 1 }\n")
             .typescript("enum E { A }\nenum E { B = 1 }\nconsole.log(E)"),
         code("types::namespaces")
@@ -57,13 +57,13 @@ pub fn cases() -> Vec<Case> {
         file("types::commonjs_imports")
             .grant((".", "/work", "ro"), &[("near.cts", "const held: { n: number } = { n: 7 }\nexport = held")])
             .prints("7 /\n")
-            .typescript(program("import near = require('./near.cts')\nimport path = require('path')\nconst { sep }: { sep: string } = path\nconsole.log(near.n, sep)").named("main.cts")),
-        file("types::javascript_beside")
+            .typescript(program("import near = require('./near.cts')\nimport path = require('path')\nconst { sep }: { sep: string } = path\nconsole.log(near.n, sep)").with_name("main.cts")),
+        file("types::imports_javascript")
             .grant((".", "/work", "ro"), &[("near.mjs", "export const n = 7"), ("back.ts", "export const back: string = 'back'")])
             .prints("7 back\n")
-            .javascript(program("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n, back)").named("main.mjs"))
+            .javascript(program("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n, back)").with_name("main.mjs"))
             .typescript("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n as number, back)"),
-        code("types::looks_like_types")
+        code("types::code_resembling_types")
             .prints("true 3 true\n")
             .typescript("const a = 1, b = 2, c = 3\nconst type = a < b, as = c, declare = 4\nlet label = (a < (b > c as any)) as boolean\nvar interface_: any = type ? as : declare\nconsole.log(type, interface_, !label)"),
         code("types::templates_and_regexes")
@@ -75,16 +75,16 @@ pub fn cases() -> Vec<Case> {
         code("types::top_level_await")
             .prints("1\n2\n")
             .typescript("async function* g(): AsyncGenerator<number> { yield 2 }\nconsole.log(await Promise.resolve<number>(1))\nfor await (const n of g()) console.log(n as number)"),
-        file("types::endings")
+        file("types::tsx_extension")
             .prints("1\n")
-            .typescript(program("const one = <T,>(x: T): T => x\nconsole.log(one<number>(1))").named("main.tsx")),
+            .typescript(program("const one = <T,>(x: T): T => x\nconsole.log(one<number>(1))").with_name("main.tsx")),
         code("types::erased_statements")
             .prints("on\n")
             .typescript("declare global { interface Window { x: number } }\ndeclare module 'nowhere' { export const y: number }\ndeclare namespace N { const z: number }\ndeclare enum E { A }\nexport {}\nconsole.log('on')"),
         code("types::no_semicolons")
             .prints("1\n2\n3\n")
             .typescript("type A = number\n;[1].forEach((n: A) => console.log(n))\nlet x = 2 as A\n;(console.log)(x)\ninterface B {}\n`${console.log(3)}`"),
-        code("types::decides_nothing")
+        code("types::types_are_not_checked")
             .prints("text\n")
             .typescript("const n: number = 'text' as any\nconst wrong: number = 'no checker runs'\nconsole.log(n)"),
     ]

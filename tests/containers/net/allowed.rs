@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use codebox_testkit::{Codebox, Report};
 use serde_json::Value;
 
-use super::names::with_names;
+use super::names::with_host_names;
 use super::server::{OK, Server};
-use crate::ground::Ground;
+use crate::test_env::TestEnvironment;
 
 const FETCH: &str = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[1]).read().decode())";
 
@@ -27,11 +27,11 @@ fn all_allowed(report: &Report, count: usize) -> Result<()> {
 }
 
 /// Through the proxy, which is the only route to an address range.
-pub fn plain(ground: &Ground) -> Result<()> {
-    let server = Server::answering(OK, b"well done".to_vec())?;
+pub fn plain(test_env: &TestEnvironment) -> Result<()> {
+    let server = Server::with_response(OK, b"well done".to_vec())?;
     let grant = format!("127.0.0.0/8:{}", server.port);
     let url = format!("http://127.0.0.1:{}/a?b=c", server.port);
-    let report = ground.ends("ok", 0, python(ground.run().args(["--net", &grant]), FETCH, &[&url]))?;
+    let report = test_env.run_expecting("ok", 0, python(test_env.run().args(["--net", &grant]), FETCH, &[&url]))?;
     ensure!(report.stdout() == "well done\n", "{}", report.stdout());
     all_allowed(&report, 1)?;
     let attempt = &attempts(&report)[0];
@@ -43,28 +43,28 @@ pub fn plain(ground: &Ground) -> Result<()> {
 
 /// The machine's certificate authorities are trusted in the container too; a granted port of this machine is at the
 /// job's own localhost.
-pub fn tls(ground: &Ground) -> Result<()> {
-    let (server, authority) = Server::vouched(&["localhost"], "well said")?;
+pub fn tls(test_env: &TestEnvironment) -> Result<()> {
+    let (server, authority) = Server::with_tls(&["localhost"], "well said")?;
     let (grant, url) = (format!("localhost:{}", server.port), format!("https://localhost:{}/", server.port));
-    let job = ground.run().args(["--net", &grant]).env("SSL_CERT_FILE", authority.path());
-    let report = ground.ends("ok", 0, python(job, FETCH, &[&url]))?;
+    let job = test_env.run().args(["--net", &grant]).env("SSL_CERT_FILE", authority.path());
+    let report = test_env.run_expecting("ok", 0, python(job, FETCH, &[&url]))?;
     ensure!(report.stdout() == "well said\n", "{}", report.stdout());
     all_allowed(&report, 1)?;
-    let strange = ground.run().args(["--net", &grant]);
-    let report = ground.ends("guest_error", 1, python(strange, FETCH, &[&url]))?;
+    let untrusting_job = test_env.run().args(["--net", &grant]);
+    let report = test_env.run_expecting("guest_error", 1, python(untrusting_job, FETCH, &[&url]))?;
     ensure!(report.stderr().contains("CERTIFICATE_VERIFY_FAILED"), "{}", report.stderr());
     Ok(())
 }
 
 /// Node's `fetch` ignores proxies: a granted name leads to a port forward.
-pub fn node(ground: &Ground) -> Result<()> {
-    let (server, authority) = Server::vouched(&["api.example.test"], "well said")?;
+pub fn node(test_env: &TestEnvironment) -> Result<()> {
+    let (server, authority) = Server::with_tls(&["api.example.test"], "well said")?;
     let (name, address) = (format!("api.example.test:{}", server.port), format!("127.0.0.1:{}", server.port));
     let fetch = "const got = await fetch(process.argv.at(-1)); console.log(got.status, await got.text())";
-    let job = ground.run().args(["--net", &name, "--net", &address]).env("SSL_CERT_FILE", authority.path());
+    let job = test_env.run().args(["--net", &name, "--net", &address]).env("SSL_CERT_FILE", authority.path());
     let job = job.args(["--lang", "javascript", "-c", fetch, &format!("https://{name}/")]);
-    let job = with_names(ground, &[("api.example.test", "127.0.0.1")], &job)?;
-    let report = ground.ends("ok", 0, job)?;
+    let job = with_host_names(test_env, &[("api.example.test", "127.0.0.1")], &job)?;
+    let report = test_env.run_expecting("ok", 0, job)?;
     ensure!(report.stdout() == "200 well said\n", "{}", report.stdout());
     all_allowed(&report, 1)?;
     ensure!(attempts(&report)[0]["host"] == "api.example.test", "{}", report.at("/network"));
@@ -72,7 +72,7 @@ pub fn node(ground: &Ground) -> Result<()> {
 }
 
 /// Any protocol works, in both directions at once, with more data than any window holds.
-pub fn raw(ground: &Ground) -> Result<()> {
+pub fn raw(test_env: &TestEnvironment) -> Result<()> {
     let server = Server::echo()?;
     let text = "import socket, sys, threading\n\
         one = socket.create_connection(('db.example.test', int(sys.argv[1])))\n\
@@ -83,8 +83,9 @@ pub fn raw(ground: &Ground) -> Result<()> {
         print(got == sent, len(got))";
     let port = server.port.to_string();
     let (name, address) = (format!("db.example.test:{port}"), format!("127.0.0.1:{port}"));
-    let job = python(ground.run().args(["--net", &name, "--net", &address]), text, &[&port]);
-    let report = ground.ends("ok", 0, with_names(ground, &[("db.example.test", "127.0.0.1")], &job)?)?;
+    let job = python(test_env.run().args(["--net", &name, "--net", &address]), text, &[&port]);
+    let report =
+        test_env.run_expecting("ok", 0, with_host_names(test_env, &[("db.example.test", "127.0.0.1")], &job)?)?;
     ensure!(report.stdout() == "True 5120000\n", "{}", report.stdout());
     all_allowed(&report, 1)?;
     ensure!(report.at("/network/sent") == 5_120_000 && report.at("/network/received") == 5_120_000);
@@ -92,28 +93,28 @@ pub fn raw(ground: &Ground) -> Result<()> {
 }
 
 /// Consecutive and concurrent requests work, with more of them at once than are forwarded at a time.
-pub fn many(ground: &Ground) -> Result<()> {
-    let server = Server::answering(OK, vec![b'x'; 1000])?;
+pub fn many_requests(test_env: &TestEnvironment) -> Result<()> {
+    let server = Server::with_response(OK, vec![b'x'; 1000])?;
     let text = "import concurrent.futures as f, sys, urllib.request\n\
         get = lambda _: len(urllib.request.urlopen(sys.argv[1]).read())\n\
         print(sum(map(get, range(100))), end=' ')\n\
         with f.ThreadPoolExecutor(40) as pool:\n    print(sum(pool.map(get, range(300))))";
     let (grant, url) = (format!("localhost:{}", server.port), format!("http://localhost:{}/", server.port));
-    let report = ground.ends("ok", 0, python(ground.run().args(["--net", &grant]), text, &[&url]))?;
+    let report = test_env.run_expecting("ok", 0, python(test_env.run().args(["--net", &grant]), text, &[&url]))?;
     ensure!(report.stdout() == "100000 300000\n", "{}", report.stdout());
     let attempts = attempts(&report);
     ensure!(attempts.len() == 1 && attempts[0]["times"] == 400, "{attempts:?}");
-    ensure!(server.calls() == 400, "{} came", server.calls());
+    ensure!(server.connection_count() == 400, "{} came", server.connection_count());
     Ok(())
 }
 
 /// A warm container has the same granted hosts.
-pub fn warm(ground: &Ground) -> Result<()> {
-    let server = Server::answering(OK, b"warm".to_vec())?;
+pub fn warm(test_env: &TestEnvironment) -> Result<()> {
+    let server = Server::with_response(OK, b"warm".to_vec())?;
     let (grant, url) = (format!("localhost:{}", server.port), format!("http://localhost:{}/", server.port));
     let run = || {
-        let job = ground.run().args(["--warm", "1", "--net", &grant]);
-        let report = ground.ends("ok", 0, python(job, FETCH, &[&url]))?;
+        let job = test_env.run().args(["--warm", "1", "--net", &grant]);
+        let report = test_env.run_expecting("ok", 0, python(job, FETCH, &[&url]))?;
         ensure!(report.stdout() == "warm\n", "{}", report.stdout());
         all_allowed(&report, 1)
     };
@@ -122,14 +123,14 @@ pub fn warm(ground: &Ground) -> Result<()> {
         // run.
         (0..4).try_for_each(|_| run())
     });
-    let ended = ground.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
+    let ended = test_env.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
     ensure!(ended.code == Some(0), "the run that ends it: {}", ended.stderr_text());
     done
 }
 
 /// Wildcards match names by label, through the proxy.
-pub fn wildcard(ground: &Ground) -> Result<()> {
-    let server = Server::answering(OK, b"below".to_vec())?;
+pub fn wildcard(test_env: &TestEnvironment) -> Result<()> {
+    let server = Server::with_response(OK, b"below".to_vec())?;
     let text = "import sys, urllib.error, urllib.request\n\
         for url in sys.argv[1:]:\n    try:\n        print(urllib.request.urlopen(url).read().decode())\n    \
         except urllib.error.HTTPError as error:\n        print(error.code, error.reason)";
@@ -138,11 +139,12 @@ pub fn wildcard(ground: &Ground) -> Result<()> {
     let hosts = ["a.example.test", "b.a.example.test", "example.test", "evilexample.test"];
     let urls: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{port}/")).collect();
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-    let job = python(ground.run().args(["--net", &names, "--net", &address]), text, &urls);
-    let report = ground.ends("ok", 0, with_names(ground, &hosts.map(|host| (host, "127.0.0.1")), &job)?)?;
+    let job = python(test_env.run().args(["--net", &names, "--net", &address]), text, &urls);
+    let report =
+        test_env.run_expecting("ok", 0, with_host_names(test_env, &hosts.map(|host| (host, "127.0.0.1")), &job)?)?;
     let refused = |host| format!("403 codebox: {host}:{port}: it is not granted\n");
-    let want = format!("below\nbelow\n{}{}", refused("example.test"), refused("evilexample.test"));
-    ensure!(report.stdout() == want, "{}", report.stdout());
-    ensure!(server.calls() == 2, "{} came", server.calls());
+    let expected = format!("below\nbelow\n{}{}", refused("example.test"), refused("evilexample.test"));
+    ensure!(report.stdout() == expected, "{}", report.stdout());
+    ensure!(server.connection_count() == 2, "{} came", server.connection_count());
     Ok(())
 }

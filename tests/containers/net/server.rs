@@ -17,33 +17,33 @@ use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 /// Server that lives as long as this process.
 pub struct Server {
     pub port: u16,
-    calls: Arc<AtomicUsize>,
+    connection_count: Arc<AtomicUsize>,
 }
 
 impl Server {
     /// Serves every connection with this function, each on a separate thread.
     pub fn start(serve: impl Fn(TcpStream) -> Result<()> + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let (port, calls) = (listener.local_addr()?.port(), Arc::new(AtomicUsize::new(0)));
-        let (serve, counted) = (Arc::new(serve), Arc::clone(&calls));
+        let (port, connection_count) = (listener.local_addr()?.port(), Arc::new(AtomicUsize::new(0)));
+        let (serve, counter) = (Arc::new(serve), Arc::clone(&connection_count));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                counted.fetch_add(1, Ordering::Relaxed);
+                counter.fetch_add(1, Ordering::Relaxed);
                 let serve = Arc::clone(&serve);
                 // A broken connection is the guest's matter.
                 thread::spawn(move || serve(stream));
             }
         });
-        Ok(Self { port, calls })
+        Ok(Self { port, connection_count })
     }
 
     /// Returns the number of connections.
-    pub fn calls(&self) -> usize {
-        self.calls.load(Ordering::Relaxed)
+    pub fn connection_count(&self) -> usize {
+        self.connection_count.load(Ordering::Relaxed)
     }
 
     /// Answers every request with this status line and headers, without a length header, and this body.
-    pub fn answering(head: &'static str, body: Vec<u8>) -> Result<Self> {
+    pub fn with_response(head: &'static str, body: Vec<u8>) -> Result<Self> {
         Self::start(move |mut stream| answer(&mut stream, head, &body))
     }
 
@@ -57,7 +57,7 @@ impl Server {
     }
 
     /// Answers over TLS with a certificate for these names; the file holds the certificate authority.
-    pub fn vouched(names: &[&str], body: &'static str) -> Result<(Self, NamedTempFile)> {
+    pub fn with_tls(names: &[&str], body: &'static str) -> Result<(Self, NamedTempFile)> {
         let mut authority = CertificateParams::new(Vec::new())?;
         // A certificate whose subject equals its issuer would count as self-signed.
         authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
@@ -90,10 +90,10 @@ impl Server {
 pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain";
 
 fn answer(stream: &mut (impl Read + Write), head: &str, body: &[u8]) -> Result<()> {
-    let (mut heard, mut byte) = (Vec::new(), [0]);
-    while !heard.ends_with(b"\r\n\r\n") {
+    let (mut request, mut byte) = (Vec::new(), [0]);
+    while !request.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte)?;
-        heard.push(byte[0]);
+        request.push(byte[0]);
     }
     write!(stream, "{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len())?;
     stream.write_all(body)?;

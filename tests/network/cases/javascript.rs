@@ -6,35 +6,35 @@ use std::thread;
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::JavaScript;
 
-use crate::{Case, Ground};
+use crate::{Case, TestEnvironment};
 
 pub fn cases() -> Vec<Case> {
     vec![
         ("get_and_post", JavaScript, get_and_post),
-        ("bodies_are_streams", JavaScript, streams),
-        ("bodies_are_unpacked_and_parted", JavaScript, parted),
-        ("headers_are_lists", JavaScript, headers),
-        ("forms_are_sent_with_their_files", JavaScript, forms),
-        ("lengths_that_lie_are_refused", JavaScript, lengths),
-        ("odd_statuses_are_told", JavaScript, statuses),
-        ("bodies_that_break_off_are_terminated", JavaScript, cut),
-        ("resets_are_not_lost_connecting", JavaScript, reset),
-        ("bodies_go_through_streams", JavaScript, through),
-        ("more_than_there_are_places_for_wait", JavaScript, places),
-        ("bodies_are_sent_as_streams", JavaScript, sent),
-        ("a_connection_serves_many_requests", JavaScript, kept),
-        ("redirects_are_followed_and_judged_again", JavaScript, redirects),
-        ("tls_is_the_hosts", JavaScript, tls),
-        ("requests_are_aborted", JavaScript, aborted),
-        ("timers_go_on_beside_requests", JavaScript, timers),
-        ("what_is_not_granted_is_refused", JavaScript, refused),
-        ("errors_are_nodes", JavaScript, errors),
-        ("what_nobody_reads_keeps_nobody_waiting", JavaScript, unread),
-        ("without_a_grant_nothing_has_changed", JavaScript, ungranted),
+        ("streams_bodies", JavaScript, streams_bodies),
+        ("decompresses_and_tees_bodies", JavaScript, decompresses_and_tees_bodies),
+        ("handles_header_lists", JavaScript, handles_header_lists),
+        ("sends_multipart_forms", JavaScript, sends_multipart_forms),
+        ("rejects_wrong_content_length", JavaScript, rejects_wrong_content_length),
+        ("reports_unusual_statuses", JavaScript, reports_unusual_statuses),
+        ("reports_truncated_bodies", JavaScript, reports_truncated_bodies),
+        ("reports_connection_resets", JavaScript, reports_connection_resets),
+        ("pipes_bodies_through_streams", JavaScript, pipes_bodies_through_streams),
+        ("queues_requests_above_limit", JavaScript, queues_requests_above_limit),
+        ("sends_streamed_bodies", JavaScript, sends_streamed_bodies),
+        ("reuses_connections", JavaScript, reuses_connections),
+        ("checks_redirect_targets", JavaScript, checks_redirect_targets),
+        ("uses_host_tls", JavaScript, uses_host_tls),
+        ("aborts_requests", JavaScript, aborts_requests),
+        ("runs_timers_during_requests", JavaScript, runs_timers_during_requests),
+        ("rejects_ungranted_hosts", JavaScript, rejects_ungranted_hosts),
+        ("matches_node_errors", JavaScript, matches_node_errors),
+        ("exits_with_unread_body", JavaScript, exits_with_unread_body),
+        ("reports_missing_network_without_grant", JavaScript, reports_missing_network_without_grant),
     ]
 }
 
-fn get_and_post(ground: &Ground) -> Result<()> {
+fn get_and_post(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const first = await fetch(base + '/hello');
@@ -48,14 +48,14 @@ const large = new Uint8Array(3 << 20).map((_, i) => i);
 const back = await (await fetch(base + '/echo', { method: 'POST', body: large })).bytes();
 console.log(back.length === large.length && back.every((each, i) => each === large[i]));
 "#;
-    let wanted =
+    let expected =
         "200 true OK hello true hello\nPUT { a: [ 1, 'é' ] }\n1048576 true\n[ true, true ]\n200 false 5\ntrue\n";
-    let report = ground.prints(JavaScript, text, &ground.all(), wanted)?;
+    let report = test_env.check_prints(JavaScript, text, &test_env.all(), expected)?;
     ensure!(report.at("/network/attempts/0/verdict") == "allowed", "{}", report.at("/network"));
     Ok(())
 }
 
-fn streams(ground: &Ground) -> Result<()> {
+fn streams_bodies(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const decoder = new TextDecoder();
@@ -71,11 +71,11 @@ console.log(await response.text() === await copy.text(), response.bodyUsed);
 try { await response.text(); } catch (error) { console.log(error.name); }
 console.log(response.body instanceof ReadableStream, await new Response(ReadableStream.from([new Uint8Array([104, 105])])).text());
 "#;
-    let wanted = "true one two three\ntrue\ntrue true\nTypeError\ntrue hi\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "true one two three\ntrue\ntrue true\nTypeError\ntrue hi\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn parted(ground: &Ground) -> Result<()> {
+fn decompresses_and_tees_bodies(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'https://localhost:TLS';
 const packed = await fetch(base + '/gzip');
@@ -83,11 +83,11 @@ console.log(packed.headers.get('content-encoding'), await packed.text() === 'hel
 const [one, other] = (await fetch(base + '/pieces')).body.tee();
 console.log(await new Response(one).text(), await new Response(other).text());
 "#;
-    let wanted = "gzip true\none two three one two three\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "gzip true\none two three one two three\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn through(ground: &Ground) -> Result<()> {
+fn pipes_bodies_through_streams(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const upper = () => new TransformStream({ transform: (chunk, controller) => controller.enqueue(chunk.toUpperCase()) });
@@ -111,12 +111,12 @@ const { Readable } = await import('node:stream');
 const { text: whole } = await import('node:stream/consumers');
 console.log(await whole(Readable.fromWeb((await fetch(base + '/pieces')).body)));
 "#;
-    let wanted = "ONE TWO THREE\n1048576\ntrue\nenough 3\nUint8Array(4) [ 104, 101, 108, 108 ] Uint8Array(1) [ 111 ] true\none two three\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "ONE TWO THREE\n1048576\ntrue\nenough 3\nUint8Array(4) [ 104, 101, 108, 108 ] Uint8Array(1) [ 111 ] true\none two three\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
 /// The host limits concurrent exchanges to 64.
-fn places(ground: &Ground) -> Result<()> {
+fn queues_requests_above_limit(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const all = await Promise.all(Array.from({ length: 150 }, (_, i) => fetch(base + '/echo', { method: 'POST', body: `${i}` }).then((answer) => answer.text())));
@@ -147,11 +147,11 @@ for (let i = 1; i < 64; i++) large.push(await fetch(base + '/large'));
 await fetch(base + '/hello').catch((error) => console.log(error.message, error.cause.code));
 console.log((await large[9].bytes()).length, await (await fetch(base + '/hello')).text());
 "#;
-    let wanted = "true\n150 hello hello\ngiven up\nhello\nfetch failed EMFILE\n1048576 hello\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "true\n150 hello hello\ngiven up\nhello\nfetch failed EMFILE\n1048576 hello\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn headers(ground: &Ground) -> Result<()> {
+fn handles_header_lists(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const given = new Headers([['A', '1'], ['a', '2'], ['Set-Cookie', 'q=1']]);
 given.append('set-cookie', 'r=2');
@@ -165,11 +165,11 @@ given.delete('set-cookie');
 const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { headers: given })).text();
 console.log(/^a: 1, 2$/m.test(lines), /cookie/.test(lines), /^accept-encoding: gzip, deflate$/m.test(lines));
 "#;
-    let wanted = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nv many\nTypeError\nTypeError\ntrue false true\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nv many\nTypeError\nTypeError\ntrue false true\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn forms(ground: &Ground) -> Result<()> {
+fn sends_multipart_forms(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const form = new FormData();
 form.append('name', 'v');
@@ -184,23 +184,23 @@ console.log(request.bodyUsed, back.get('name'), doc.name, doc.type, (await doc.b
 const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { method: 'POST', body: form })).text();
 console.log(/^content-type: multipart\/form-data; boundary=\S+$/m.test(lines), /^content-length: 300\d{3}$/m.test(lines));
 "#;
-    let wanted = "true\ntrue v a.pdf application/pdf true 300000\ntrue true\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "true\ntrue v a.pdf application/pdf true 300000\ntrue true\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn lengths(ground: &Ground) -> Result<()> {
+fn rejects_wrong_content_length(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 for (const length of ['3', '2', '5', 'x']) {
   await fetch('http://127.0.0.1:PLAIN/echo', { method: 'POST', body: 'abc', headers: { 'content-length': length } })
     .then((answer) => answer.text()).then(console.log, ({ name, cause }) => console.log(name, cause.name, cause.code));
 }
 "#;
-    let lie = "TypeError RequestContentLengthMismatchError UND_ERR_REQ_CONTENT_LENGTH_MISMATCH\n";
-    let wanted = format!("abc\n{lie}{lie}TypeError InvalidArgumentError UND_ERR_INVALID_ARG\n");
-    ground.prints(JavaScript, text, &ground.all(), &wanted).map(drop)
+    let mismatch = "TypeError RequestContentLengthMismatchError UND_ERR_REQ_CONTENT_LENGTH_MISMATCH\n";
+    let expected = format!("abc\n{mismatch}{mismatch}TypeError InvalidArgumentError UND_ERR_INVALID_ARG\n");
+    test_env.check_prints(JavaScript, text, &test_env.all(), &expected).map(drop)
 }
 
-fn statuses(ground: &Ground) -> Result<()> {
+fn reports_unusual_statuses(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 for (const status of [299, 600, 999, '099', 'abc']) {
   await fetch('http://127.0.0.1:PLAIN/status?' + status)
@@ -208,37 +208,37 @@ for (const status of [299, 600, 999, '099', 'abc']) {
 }
 "#;
     let failed = "TypeError fetch failed\n";
-    let wanted = format!("299 true 299 own\n600 false 600 own\n999 false 999 own\n{failed}{failed}");
-    ground.prints(JavaScript, text, &ground.all(), &wanted).map(drop)
+    let expected = format!("299 true 299 own\n600 false 600 own\n999 false 999 own\n{failed}{failed}");
+    test_env.check_prints(JavaScript, text, &test_env.all(), &expected).map(drop)
 }
 
-fn cut(ground: &Ground) -> Result<()> {
+fn reports_truncated_bodies(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 for (const path of ['/cut', '/unchunked']) {
   const answer = await fetch('http://127.0.0.1:PLAIN' + path);
   await answer.text().catch(({ name, message, cause }) => console.log(name, message, cause.name, cause.code, cause.message === 'other side closed'));
 }
 "#;
-    let wanted = "TypeError terminated SocketError UND_ERR_SOCKET true\nTypeError terminated Error EPROTO false\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "TypeError terminated SocketError UND_ERR_SOCKET true\nTypeError terminated Error EPROTO false\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn reset(ground: &Ground) -> Result<()> {
+fn reports_connection_resets(test_env: &TestEnvironment) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let at = listener.local_addr()?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // Closing a socket with unread data resets the connection.
-            let _came = stream.peek(&mut [0; 16]);
+            let _peeked = stream.peek(&mut [0; 16]);
         }
     });
     let text = format!(
         "await fetch('http://{at}/').catch(({{ cause }}) => console.log(cause.message, cause.code, cause.syscall, cause.errno));"
     );
-    ground.prints(JavaScript, &text, &[at.to_string()], "read ECONNRESET ECONNRESET read -104\n").map(drop)
+    test_env.check_prints(JavaScript, &text, &[at.to_string()], "read ECONNRESET ECONNRESET read -104\n").map(drop)
 }
 
-fn sent(ground: &Ground) -> Result<()> {
+fn sends_streamed_bodies(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 async function* parts() {
   for (let i = 0; i < 40; i++) {
@@ -250,10 +250,10 @@ const answer = await fetch('http://127.0.0.1:PLAIN/echo', { method: 'POST', body
 const bytes = await answer.bytes();
 console.log(bytes.length, bytes[0], bytes[1999999]);
 "#;
-    ground.prints(JavaScript, text, &ground.all(), "2000000 0 39\n").map(drop)
+    test_env.check_prints(JavaScript, text, &test_env.all(), "2000000 0 39\n").map(drop)
 }
 
-fn kept(ground: &Ground) -> Result<()> {
+fn reuses_connections(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const numbers = new Set();
 for (let i = 0; i < 5; i++) numbers.add(await (await fetch('http://127.0.0.1:PLAIN/connection')).text());
@@ -261,10 +261,10 @@ console.log(numbers.size);
 const beside = await Promise.all(Array.from({ length: 8 }, () => fetch('http://127.0.0.1:PLAIN/pieces').then((r) => r.text())));
 console.log(new Set(beside).size, beside.length);
 "#;
-    ground.prints(JavaScript, text, &ground.all(), "1\n1 8\n").map(drop)
+    test_env.check_prints(JavaScript, text, &test_env.all(), "1\n1 8\n").map(drop)
 }
 
-fn redirects(ground: &Ground) -> Result<()> {
+fn checks_redirect_targets(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const led = await fetch(base + '/redirect?/hello', { method: 'POST', body: 'x' });
@@ -274,25 +274,25 @@ for (const [to, init] of [['/hello', { redirect: 'error' }], ['http://127.0.0.1:
   await fetch(base + '/redirect?' + to, init).then((r) => r.text()).then(console.log, (error) => console.log(error.message, error.cause.code));
 }
 "#;
-    let wanted = "true true hello\n302\nfetch failed undefined\nfetch failed EACCES\nhello\n";
-    let (other, text) = ground.other(text)?;
-    let report = ground.prints(JavaScript, &text, &ground.all(), wanted)?;
+    let expected = "true true hello\n302\nfetch failed undefined\nfetch failed EACCES\nhello\n";
+    let (other, text) = test_env.other(text)?;
+    let report = test_env.check_prints(JavaScript, &text, &test_env.all(), expected)?;
     ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
     let hint = report.at("/denials/0/hint");
     ensure!(hint.as_str() == Some(&format!("add --net 127.0.0.1:{}", other.address.port())), "{hint}");
     Ok(())
 }
 
-fn tls(ground: &Ground) -> Result<()> {
+fn uses_host_tls(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 console.log(await (await fetch('https://localhost:TLS/hello')).text());
 console.log((await (await fetch('https://localhost:TLS/large')).text()).length);
 await fetch('https://localhost:MISNAMED/hello').catch((error) => console.log(error.cause.code));
 "#;
-    ground.prints(JavaScript, text, &ground.all(), "hello\n1048576\nERR_TLS_CERT_ALTNAME_INVALID\n").map(drop)
+    test_env.check_prints(JavaScript, text, &test_env.all(), "hello\n1048576\nERR_TLS_CERT_ALTNAME_INVALID\n").map(drop)
 }
 
-fn aborted(ground: &Ground) -> Result<()> {
+fn aborts_requests(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const control = new AbortController();
@@ -306,11 +306,11 @@ setTimeout(() => second.abort(new Error('enough')), 20);
 await response.text().catch((error) => console.log(error.message));
 console.log(await (await fetch(base + '/hello')).text());
 "#;
-    let wanted = "AbortError\nTimeoutError\nAbortError\nenough\nhello\n";
-    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+    let expected = "AbortError\nTimeoutError\nAbortError\nenough\nhello\n";
+    test_env.check_prints(JavaScript, text, &test_env.all(), expected).map(drop)
 }
 
-fn timers(ground: &Ground) -> Result<()> {
+fn runs_timers_during_requests(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 let ticks = 0;
 const timer = setInterval(() => { ticks++; if (ticks === 3) control.abort(); }, 5);
@@ -321,10 +321,10 @@ clearInterval(timer);
 const late = setTimeout(() => {}, 3600000);
 await fetch('http://127.0.0.1:PLAIN/hello').then(() => clearTimeout(late));
 "#;
-    ground.prints(JavaScript, text, &ground.all(), "AbortError 3\n").map(drop)
+    test_env.check_prints(JavaScript, text, &test_env.all(), "AbortError 3\n").map(drop)
 }
 
-fn refused(ground: &Ground) -> Result<()> {
+fn rejects_ungranted_hosts(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 for (const url of ['http://example.org/', 'http://127.0.0.1:OTHER/', 'http://[::1]:PLAIN/', 'http://169.254.169.254/']) {
   await fetch(url).catch((error) => console.log(error.message, error.cause.code, error.cause.message.includes('--net')));
@@ -332,37 +332,37 @@ for (const url of ['http://example.org/', 'http://127.0.0.1:OTHER/', 'http://[::
 await fetch('ftp://127.0.0.1/').catch((error) => console.log(error.message));
 await fetch('http://user:word@127.0.0.1:PLAIN/').catch((error) => console.log(error.name));
 "#;
-    let wanted = "fetch failed EACCES true\n".repeat(4) + "fetch failed\nTypeError\n";
-    let (other, text) = ground.other(text)?;
-    let report = ground.prints(JavaScript, &text, &ground.all(), &wanted)?;
+    let expected = "fetch failed EACCES true\n".repeat(4) + "fetch failed\nTypeError\n";
+    let (other, text) = test_env.other(text)?;
+    let report = test_env.check_prints(JavaScript, &text, &test_env.all(), &expected)?;
     ensure!(other.count()? == 0, "a port that was not granted was connected to");
     ensure!(report.at("/network/attempts").as_array().map(Vec::len) == Some(4), "{}", report.at("/network"));
     Ok(())
 }
 
-fn errors(ground: &Ground) -> Result<()> {
+fn matches_node_errors(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 await fetch('http://127.0.0.1:1/').catch(({ cause }) => console.log(cause.code, cause.syscall, cause.port, cause.message));
 await fetch('http://no-such-host.invalid/').catch(({ cause }) => console.log(cause.code, cause.syscall));
 await fetch('https://localhost:PLAIN/').catch(({ message }) => console.log(message));
 "#;
-    let mut grants = ground.all();
+    let mut grants = test_env.all();
     grants.extend(["127.0.0.1:1", "no-such-host.invalid"].map(str::to_owned));
-    grants.push(format!("localhost:{}", ground.plain.address.port()));
-    let wanted = "ECONNREFUSED connect 1 connect ECONNREFUSED 127.0.0.1:1\nENOTFOUND getaddrinfo\nfetch failed\n";
-    ground.prints(JavaScript, text, &grants, wanted).map(drop)
+    grants.push(format!("localhost:{}", test_env.plain.address.port()));
+    let expected = "ECONNREFUSED connect 1 connect ECONNREFUSED 127.0.0.1:1\nENOTFOUND getaddrinfo\nfetch failed\n";
+    test_env.check_prints(JavaScript, text, &grants, expected).map(drop)
 }
 
-fn unread(ground: &Ground) -> Result<()> {
+fn exits_with_unread_body(test_env: &TestEnvironment) -> Result<()> {
     let text = "const { status } = await fetch('http://127.0.0.1:PLAIN/endless'); console.log(status);";
-    ground.prints(JavaScript, text, &ground.all(), "200\n").map(drop)
+    test_env.check_prints(JavaScript, text, &test_env.all(), "200\n").map(drop)
 }
 
-fn ungranted(ground: &Ground) -> Result<()> {
+fn reports_missing_network_without_grant(test_env: &TestEnvironment) -> Result<()> {
     let text =
         "await fetch('http://127.0.0.1:OTHER/hello').catch((error) => console.log(error.message, error.cause.code));";
-    let (other, text) = ground.other(text)?;
-    let report = ground.prints(JavaScript, &text, &[], "fetch failed EACCES\n")?;
+    let (other, text) = test_env.other(text)?;
+    let report = test_env.check_prints(JavaScript, &text, &[], "fetch failed EACCES\n")?;
     ensure!(other.count()? == 0, "it was connected to");
     ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
     Ok(())

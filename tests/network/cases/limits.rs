@@ -4,21 +4,29 @@ use anyhow::{Result, ensure};
 use codebox_testkit::Guest::{self, JavaScript, Python};
 
 use crate::server::Server;
-use crate::{Case, Ground};
+use crate::{Case, TestEnvironment};
 
-type Tried = fn(&Ground) -> Result<()>;
+type CaseBody = fn(&TestEnvironment) -> Result<()>;
 
 pub fn cases() -> Vec<Case> {
-    let both: [(&str, Tried, Tried); 4] = [
-        ("memory_is_limited", |ground| memory(ground, Python), |ground| memory(ground, JavaScript)),
-        ("bytes_are_limited", |ground| bytes(ground, Python), |ground| bytes(ground, JavaScript)),
-        ("connections_are_limited", |ground| connections(ground, Python), |ground| connections(ground, JavaScript)),
-        ("the_deadline_holds_while_it_waits", |ground| deadline(ground, Python), |ground| deadline(ground, JavaScript)),
+    let both: [(&str, CaseBody, CaseBody); 4] = [
+        ("limits_memory", |test_env| limits_memory(test_env, Python), |test_env| limits_memory(test_env, JavaScript)),
+        ("limits_bytes", |test_env| limits_bytes(test_env, Python), |test_env| limits_bytes(test_env, JavaScript)),
+        (
+            "limits_connections",
+            |test_env| limits_connections(test_env, Python),
+            |test_env| limits_connections(test_env, JavaScript),
+        ),
+        (
+            "enforces_deadline_during_requests",
+            |test_env| enforces_deadline_during_requests(test_env, Python),
+            |test_env| enforces_deadline_during_requests(test_env, JavaScript),
+        ),
     ];
     let mut cases: Vec<Case> = vec![
-        ("requests_of_any_form_are_survived", Python, hostile),
-        ("bodies_that_nobody_takes_are_not_held", Python, held),
-        ("connections_between_requests_are_bounded", Python, idle),
+        ("survives_malformed_requests", Python, survives_malformed_requests),
+        ("bounds_unsent_data", Python, bounds_unsent_data),
+        ("bounds_idle_connections", Python, bounds_idle_connections),
     ];
     for (name, python, javascript) in both {
         cases.push((name, Python, python));
@@ -27,53 +35,54 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-fn bytes(ground: &Ground, guest: Guest) -> Result<()> {
+fn limits_bytes(test_env: &TestEnvironment, guest: Guest) -> Result<()> {
     let text = guest.choose(
         "import urllib.request\nprint(len(urllib.request.urlopen('http://127.0.0.1:PLAIN/large').read()))",
         "console.log((await (await fetch('http://127.0.0.1:PLAIN/large')).text()).length)",
     );
-    let (report, _) = ground.run(guest, text, &ground.all(), &["--max-net-bytes", "100k"])?;
+    let (report, _) = test_env.run(guest, text, &test_env.all(), &["--max-net-bytes", "100k"])?;
     ensure!(report.outcome() == "limit net_bytes", "{} {}", report.outcome(), report.stderr());
-    let moved = report.at("/network/sent").as_u64().unwrap_or(0) + report.at("/network/received").as_u64().unwrap_or(0);
-    ensure!(moved > 50_000 && moved <= 102_400, "{moved} bytes went over");
+    let transferred =
+        report.at("/network/sent").as_u64().unwrap_or(0) + report.at("/network/received").as_u64().unwrap_or(0);
+    ensure!(transferred > 50_000 && transferred <= 102_400, "{transferred} bytes went over");
     Ok(())
 }
 
 /// A body that does not fit into the guest's memory hits the memory limit and is not an error of the request.
-fn memory(ground: &Ground, guest: Guest) -> Result<()> {
+fn limits_memory(test_env: &TestEnvironment, guest: Guest) -> Result<()> {
     let text = guest.choose(
         "import urllib.request\nkept = []\nwhile True:\n    kept.append(urllib.request.urlopen('http://127.0.0.1:PLAIN/large').read())",
         "const get = () => fetch('http://127.0.0.1:PLAIN/large').then((answer) => answer.bytes());\n\
          const kept = []; for (;;) kept.push(await Promise.all(Array.from({ length: 100 }, get)));",
     );
-    let (report, _) = ground.run(guest, text, &ground.all(), &["--memory", "128M"])?;
+    let (report, _) = test_env.run(guest, text, &test_env.all(), &["--memory", "128M"])?;
     ensure!(report.outcome() == "limit memory", "{} {}", report.outcome(), report.stderr());
     Ok(())
 }
 
-fn connections(ground: &Ground, guest: Guest) -> Result<()> {
+fn limits_connections(test_env: &TestEnvironment, guest: Guest) -> Result<()> {
     let text = guest.choose(
         "import socket\nfor n in range(5):\n    socket.create_connection(('127.0.0.1', PLAIN)).close()\n    print(n, flush=True)",
         "for (let n = 0; n < 5; n++) { await (await fetch('http://127.0.0.1:PLAIN/endless')).body.cancel(); console.log(n); }",
     );
-    let (report, _) = ground.run(guest, text, &ground.all(), &["--max-net-connections", "3"])?;
+    let (report, _) = test_env.run(guest, text, &test_env.all(), &["--max-net-connections", "3"])?;
     ensure!(report.outcome() == "limit net_connections", "{} {}", report.outcome(), report.stderr());
     ensure!(report.stdout() == "0\n1\n2\n", "{:?}", report.stdout());
     Ok(())
 }
 
-fn deadline(ground: &Ground, guest: Guest) -> Result<()> {
+fn enforces_deadline_during_requests(test_env: &TestEnvironment, guest: Guest) -> Result<()> {
     let text = guest.choose(
         "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:PLAIN/never')",
         "await fetch('http://127.0.0.1:PLAIN/never')",
     );
-    let (report, _) = ground.run(guest, text, &ground.all(), &["--timeout", "500ms"])?;
+    let (report, _) = test_env.run(guest, text, &test_env.all(), &["--timeout", "500ms"])?;
     ensure!(report.outcome() == "limit wall", "{} {}", report.outcome(), report.stderr());
     Ok(())
 }
 
 /// A program makes malformed host calls directly.
-fn hostile(ground: &Ground) -> Result<()> {
+fn survives_malformed_requests(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import _host, os, struct
 def ask(request):
@@ -113,7 +122,7 @@ except OSError as error:
     print(len(held), error.errno != 2)
 print("alive")
 "#;
-    let (report, _) = ground.run(Python, text, &ground.all(), &[])?;
+    let (report, _) = test_env.run(Python, text, &test_env.all(), &[])?;
     ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
     ensure!(report.stdout().ends_with("256 True\nalive\n"), "{:?}", report.stdout());
     ensure!(!report.stdout().contains("b'\\x00'"), "a malformed request was made: {:?}", report.stdout());
@@ -134,7 +143,7 @@ def number(answer):
 "#;
 
 /// With a server that never reads, the host holds only a limited amount of unsent data.
-fn held(ground: &Ground) -> Result<()> {
+fn bounds_unsent_data(test_env: &TestEnvironment) -> Result<()> {
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
     let address = silent.local_addr()?.to_string();
     let text = r#"
@@ -149,10 +158,11 @@ for _ in range(6):
 print(taken)
 "#;
     let text = format!("{EXCHANGES}{text}").replace("SILENT", &address);
-    let (report, _) = ground.run(Python, &text, std::slice::from_ref(&address), &[])?;
+    let (report, _) = test_env.run(Python, &text, std::slice::from_ref(&address), &[])?;
     ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
-    let (taken, sent): (u64, _) = (report.stdout().trim().parse()?, report.at("/network/sent").as_u64().unwrap_or(0));
-    ensure!(taken > 1 << 20 && taken.saturating_sub(sent) < 3 << 20, "of {taken} bytes, {sent} were sent");
+    let (accepted, sent): (u64, _) =
+        (report.stdout().trim().parse()?, report.at("/network/sent").as_u64().unwrap_or(0));
+    ensure!(accepted > 1 << 20 && accepted.saturating_sub(sent) < 3 << 20, "of {accepted} bytes, {sent} were sent");
 
     // Complete bodies for a server that accepts no connection because its queue is full.
     let full = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -164,14 +174,14 @@ body = bytes(3 << 19)
 print(sum(start("http://SILENT/", body)[:1] == b"\0" for _ in range(20)) * len(body))
 "#;
     let text = format!("{EXCHANGES}{text}").replace("SILENT", &address);
-    let report = ground.run(Python, &text, &[address], &[])?.0;
+    let report = test_env.run(Python, &text, &[address], &[])?.0;
     ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
-    let taken: u64 = report.stdout().trim().parse()?;
-    ensure!((8 << 20..=16 << 20).contains(&taken), "{taken} bytes are held");
+    let accepted: u64 = report.stdout().trim().parse()?;
+    ensure!((8 << 20..=16 << 20).contains(&accepted), "{accepted} bytes are held");
     Ok(())
 }
 
-fn idle(ground: &Ground) -> Result<()> {
+fn bounds_idle_connections(test_env: &TestEnvironment) -> Result<()> {
     let server = Server::everywhere()?;
     let text = r#"
 def finish(handle):
@@ -189,11 +199,11 @@ print(len({finish(number(start(f"http://{host}:PORT/connection"))) for host in (
     let port = server.address.port();
     let text = format!("{EXCHANGES}{text}").replace("PORT", &port.to_string());
     let grants = [format!("127.0.0.0/8:{port}"), format!("localhost:{port}")];
-    let report = ground.prints(Python, &text, &grants, "1\n")?;
-    let made = report.at("/network/attempts").as_array().into_iter().flatten();
-    let made: u64 = made.filter_map(|attempt| attempt["times"].as_u64()).sum();
-    ensure!(made > 300, "{made} connections were made");
+    let report = test_env.check_prints(Python, &text, &grants, "1\n")?;
+    let connection_total = report.at("/network/attempts").as_array().into_iter().flatten();
+    let connection_total: u64 = connection_total.filter_map(|attempt| attempt["times"].as_u64()).sum();
+    ensure!(connection_total > 300, "{connection_total} connections were made");
     // Connections of ongoing exchanges, and as many idle ones.
-    ensure!(server.most_open() < 250, "{} connections were open at one time", server.most_open());
+    ensure!(server.max_open() < 250, "{} connections were open at one time", server.max_open());
     Ok(())
 }

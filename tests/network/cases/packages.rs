@@ -2,19 +2,19 @@
 
 use anyhow::{Result, ensure};
 
-use crate::Ground;
+use crate::TestEnvironment;
 
 /// Case: name, package and body.
-pub type Case = (&'static str, &'static str, fn(&Ground) -> Result<()>);
+pub type Case = (&'static str, &'static str, fn(&TestEnvironment) -> Result<()>);
 
 pub const CASES: &[Case] = &[
     ("requests", "requests", requests),
     ("requests_errors", "requests", requests_errors),
     ("httpx", "httpx", httpx),
-    ("httpx_without_waiting", "httpx", httpx_without_waiting),
+    ("httpx_async", "httpx", httpx_async),
 ];
 
-fn requests(ground: &Ground) -> Result<()> {
+fn requests(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import requests
 base = "https://localhost:TLS"
@@ -31,11 +31,11 @@ with requests.Session() as session:
     answer = session.get(base + "/redirect?/hello")
     print(len(answer.history), answer.text)
 "#;
-    let wanted = "200 hello hello\nTrue 1048576\n1\n{'a': 1} b'abc'\nb'one two three'\nb'tick'\n1 hello\n";
-    ground.prints_with("requests", text, wanted).map(drop)
+    let expected = "200 hello hello\nTrue 1048576\n1\n{'a': 1} b'abc'\nb'one two three'\nb'tick'\n1 hello\n";
+    test_env.check_prints_with("requests", text, expected).map(drop)
 }
 
-fn requests_errors(ground: &Ground) -> Result<()> {
+fn requests_errors(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import requests
 base = "https://localhost:TLS"
@@ -51,17 +51,17 @@ import warnings
 warnings.simplefilter("ignore")
 print(kind("https://localhost:MISNAMED/hello"), kind("https://localhost:MISNAMED/hello", verify=False))
 "#;
-    let (other, text) = ground.other(text)?;
-    let wanted = "('ConnectionError', True)\n('ReadTimeout', False)\n('HTTPError', False)\n\
+    let (other, text) = test_env.other(text)?;
+    let expected = "('ConnectionError', True)\n('ReadTimeout', False)\n('HTTPError', False)\n\
         ('SSLError', False) ('SSLError', False)\n";
-    let report = ground.prints_with("requests", &text, wanted)?;
+    let report = test_env.check_prints_with("requests", &text, expected)?;
     ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
     let hint = report.at("/denials/0/hint");
     ensure!(hint.as_str() == Some(&format!("add --net 127.0.0.1:{}", other.address.port())), "{hint}");
     Ok(())
 }
 
-fn httpx(ground: &Ground) -> Result<()> {
+fn httpx(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import httpx
 base = "https://localhost:TLS"
@@ -77,15 +77,15 @@ with httpx.Client(base_url=base, follow_redirects=True) as client:
         except httpx.TransportError as error:
             print(type(error).__name__, "--net 127.0.0.1:OTHER" in str(error))
 "#;
-    let (other, text) = ground.other(text)?;
-    let wanted = "hello True\n1 b'abc'\nb'one two three'\nhello\nConnectError True\nReadTimeout False\n";
-    ground.prints_with("httpx", &text, wanted)?;
+    let (other, text) = test_env.other(text)?;
+    let expected = "hello True\n1 b'abc'\nb'one two three'\nhello\nConnectError True\nReadTimeout False\n";
+    test_env.check_prints_with("httpx", &text, expected)?;
     ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
     Ok(())
 }
 
 /// Uses httpx in an event loop, with TLS data transferred by anyio.
-fn httpx_without_waiting(ground: &Ground) -> Result<()> {
+fn httpx_async(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import asyncio, httpx
 base = "https://localhost:TLS"
@@ -108,9 +108,9 @@ async def main():
                 print(type(error).__name__, "CERTIFICATE_VERIFY_FAILED" in str(error))
 asyncio.run(main())
 "#;
-    let (other, text) = ground.other(text)?;
-    let wanted = "100\n{'one two three'} 1048576\nTrue\nTrue hello\ntick\nReadTimeout False\nConnectError True\nConnectError False\n";
-    ground.prints_with("httpx", &text, wanted)?;
+    let (other, text) = test_env.other(text)?;
+    let expected = "100\n{'one two three'} 1048576\nTrue\nTrue hello\ntick\nReadTimeout False\nConnectError True\nConnectError False\n";
+    test_env.check_prints_with("httpx", &text, expected)?;
     ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
     Ok(())
 }

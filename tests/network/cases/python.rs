@@ -3,32 +3,32 @@
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::Python;
 
-use crate::{Case, Ground};
+use crate::{Case, TestEnvironment};
 
 pub fn cases() -> Vec<Case> {
     vec![
         ("get_and_post", Python, get_and_post),
-        ("bodies_of_all_kinds", Python, bodies),
-        ("a_connection_serves_many_requests", Python, kept),
-        ("redirects_are_followed_and_judged_again", Python, redirects),
-        ("tls_is_the_hosts", Python, tls),
-        ("a_context_says_which_versions_of_tls", Python, versions),
-        ("a_certificate_that_does_not_hold", Python, certificates),
-        ("an_authority_that_the_host_does_not_trust", Python, untrusted),
-        ("verification_cannot_be_switched_off", Python, unverified),
-        ("what_is_not_granted_is_refused_by_name", Python, refused),
-        ("headers_are_what_the_parser_of_mail_makes_of_them", Python, headers),
-        ("errors_are_the_interpreters_own", Python, errors),
-        ("sockets_and_select", Python, sockets),
-        ("asyncio", Python, asynchronous),
-        ("asyncio_begins_tls_later", Python, begins_later),
-        ("tls_apart_from_a_connection", Python, apart),
-        ("tls_in_an_event_loop_verifies", Python, asynchronous_errors),
-        ("without_a_grant_nothing_has_changed", Python, ungranted),
+        ("reads_all_kinds_of_bodies", Python, reads_all_kinds_of_bodies),
+        ("reuses_connections", Python, reuses_connections),
+        ("checks_redirect_targets", Python, checks_redirect_targets),
+        ("uses_host_tls", Python, uses_host_tls),
+        ("honours_tls_versions_of_context", Python, honours_tls_versions_of_context),
+        ("rejects_misnamed_certificate", Python, rejects_misnamed_certificate),
+        ("rejects_untrusted_authority", Python, rejects_untrusted_authority),
+        ("verification_cannot_be_disabled", Python, verification_cannot_be_disabled),
+        ("rejects_ungranted_hosts_by_name", Python, rejects_ungranted_hosts_by_name),
+        ("parses_headers_like_email_parser", Python, parses_headers_like_email_parser),
+        ("raises_standard_errors", Python, raises_standard_errors),
+        ("sockets_and_select", Python, sockets_and_select),
+        ("asyncio", Python, asyncio),
+        ("asyncio_start_tls", Python, asyncio_start_tls),
+        ("tls_memory_bio", Python, tls_memory_bio),
+        ("asyncio_verifies_certificates", Python, asyncio_verifies_certificates),
+        ("reports_missing_network_without_grant", Python, reports_missing_network_without_grant),
     ]
 }
 
-fn get_and_post(ground: &Ground) -> Result<()> {
+fn get_and_post(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import urllib.request, http.client
 with urllib.request.urlopen("http://127.0.0.1:PLAIN/hello") as answer:
@@ -40,7 +40,8 @@ connection = http.client.HTTPConnection("127.0.0.1", PLAIN, timeout=5)
 connection.request("POST", "/echo", body=iter([b"a", b"bc"]), headers={"Transfer-Encoding": "chunked"}, encode_chunked=True)
 print(connection.getresponse().read())
 "#;
-    let report = ground.prints(Python, text, &ground.all(), "200 hello b'hello'\nPUT b'some bytes'\nb'abc'\n")?;
+    let report =
+        test_env.check_prints(Python, text, &test_env.all(), "200 hello b'hello'\nPUT b'some bytes'\nb'abc'\n")?;
     let attempts = report.at("/network/attempts").as_array().map_or(0, Vec::len);
     let times = report.at("/network/attempts/0/times");
     ensure!(attempts == 1 && times == 3, "{attempts} kinds of attempts are listed, {times} of the first");
@@ -50,7 +51,7 @@ print(connection.getresponse().read())
     Ok(())
 }
 
-fn bodies(ground: &Ground) -> Result<()> {
+fn reads_all_kinds_of_bodies(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import urllib.request
 base = "http://127.0.0.1:PLAIN"
@@ -62,11 +63,11 @@ answer = urllib.request.urlopen(base + "/endless")
 print([answer.readline() for _ in range(3)])
 answer.close()
 "#;
-    let wanted = "b'one two three'\n1048576\nTrue\n[b'tick\\n', b'tick\\n', b'tick\\n']\n";
-    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+    let expected = "b'one two three'\n1048576\nTrue\n[b'tick\\n', b'tick\\n', b'tick\\n']\n";
+    test_env.check_prints(Python, text, &test_env.all(), expected).map(drop)
 }
 
-fn kept(ground: &Ground) -> Result<()> {
+fn reuses_connections(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import http.client
 connection = http.client.HTTPConnection("127.0.0.1", PLAIN)
@@ -76,10 +77,10 @@ for _ in range(5):
     numbers.add(connection.getresponse().read())
 print(len(numbers))
 "#;
-    ground.prints(Python, text, &ground.all(), "1\n").map(drop)
+    test_env.check_prints(Python, text, &test_env.all(), "1\n").map(drop)
 }
 
-fn redirects(ground: &Ground) -> Result<()> {
+fn checks_redirect_targets(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import urllib.request
 base = "http://127.0.0.1:PLAIN"
@@ -89,8 +90,8 @@ try:
 except OSError as error:
     print(type(error.reason).__name__, "--net 127.0.0.1:OTHER" in str(error.reason))
 "#;
-    let (other, text) = ground.other(text)?;
-    let report = ground.prints(Python, &text, &ground.all(), "b'hello'\nPermissionError True\n")?;
+    let (other, text) = test_env.other(text)?;
+    let report = test_env.check_prints(Python, &text, &test_env.all(), "b'hello'\nPermissionError True\n")?;
     ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
     ensure!(report.at("/network/attempts/1/verdict") == "refused", "{}", report.at("/network"));
     ensure!(
@@ -101,7 +102,7 @@ except OSError as error:
     Ok(())
 }
 
-fn tls(ground: &Ground) -> Result<()> {
+fn uses_host_tls(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import http.client, ssl, urllib.request
 print(urllib.request.urlopen("https://localhost:TLS/hello").read())
@@ -110,10 +111,10 @@ connection.request("GET", "/large")
 print(connection.sock.version(), connection.sock.cipher()[0][:4], len(connection.sock.getpeercert(True)) > 100)
 print(len(connection.getresponse().read()))
 "#;
-    ground.prints(Python, text, &ground.all(), "b'hello'\nTLSv1.3 TLS1 True\n1048576\n").map(drop)
+    test_env.check_prints(Python, text, &test_env.all(), "b'hello'\nTLSv1.3 TLS1 True\n1048576\n").map(drop)
 }
 
-fn versions(ground: &Ground) -> Result<()> {
+fn honours_tls_versions_of_context(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import asyncio, socket, ssl
 # Versions 1.2 and 1.3, and the option that takes the second away.
@@ -138,11 +139,11 @@ except ssl.SSLError as error:
     print(error.reason)
 "#;
     let [two, three] = [2, 3].map(|minor| format!("('TLSv1.{minor}', 'TLSv1.{minor}')"));
-    let wanted = format!("{two} {three} {three} {two}\nNO_PROTOCOLS_AVAILABLE\n");
-    ground.prints(Python, text, &ground.all(), &wanted).map(drop)
+    let expected = format!("{two} {three} {three} {two}\nNO_PROTOCOLS_AVAILABLE\n");
+    test_env.check_prints(Python, text, &test_env.all(), &expected).map(drop)
 }
 
-fn certificates(ground: &Ground) -> Result<()> {
+fn rejects_misnamed_certificate(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import ssl, urllib.error, urllib.request
 try:
@@ -150,10 +151,10 @@ try:
 except urllib.error.URLError as error:
     print(type(error.reason) is ssl.SSLCertVerificationError, "CERTIFICATE_VERIFY_FAILED" in str(error.reason))
 "#;
-    ground.prints(Python, text, &ground.all(), "True True\n").map(drop)
+    test_env.check_prints(Python, text, &test_env.all(), "True True\n").map(drop)
 }
 
-fn untrusted(ground: &Ground) -> Result<()> {
+fn rejects_untrusted_authority(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import urllib.error, urllib.request
 try:
@@ -161,15 +162,15 @@ try:
 except urllib.error.URLError as error:
     print(type(error.reason).__name__)
 "#;
-    let trusted = ground.kit.folder()?;
+    let trusted = test_env.kit.folder()?;
     let roots = trusted.path().join("roots.pem");
-    std::fs::write(&roots, ground.misnamed.certificate.as_deref().unwrap_or_default())?;
-    let (report, _) = ground.run_trusting(&roots, Python, text, (&ground.all(), &[]))?;
+    std::fs::write(&roots, test_env.misnamed.certificate.as_deref().unwrap_or_default())?;
+    let (report, _) = test_env.run_trusting(&roots, Python, text, (&test_env.all(), &[]))?;
     ensure!(report.stdout() == "SSLCertVerificationError\n", "{:?} {}", report.stdout(), report.stderr());
     Ok(())
 }
 
-fn unverified(ground: &Ground) -> Result<()> {
+fn verification_cannot_be_disabled(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import ssl, socket, urllib.request
 context = ssl.create_default_context()
@@ -187,11 +188,11 @@ try:
 except OSError as error:
     print(type(error).__name__)
 "#;
-    let wanted = "SSLCertVerificationError\nSSLCertVerificationError\nPermissionError\n";
-    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+    let expected = "SSLCertVerificationError\nSSLCertVerificationError\nPermissionError\n";
+    test_env.check_prints(Python, text, &test_env.all(), expected).map(drop)
 }
 
-fn refused(ground: &Ground) -> Result<()> {
+fn rejects_ungranted_hosts_by_name(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import socket, urllib.request
 for url in ("http://example.org/", "http://127.0.0.1:OTHER/", "http://[::1]:PLAIN/", "http://2130706433:PLAIN/", "http://169.254.169.254/"):
@@ -204,15 +205,16 @@ try:
 except OSError as error:
     print("--net example.org:81" in str(error))
 "#;
-    let (other, text) = ground.other(text)?;
-    let report = ground.prints(Python, &text, &ground.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
+    let (other, text) = test_env.other(text)?;
+    let report =
+        test_env.check_prints(Python, &text, &test_env.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
     ensure!(other.count()? == 0, "a port that was not granted was connected to");
     let verdicts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     ensure!(verdicts.len() == 6 && verdicts.iter().all(|one| one["verdict"] == "refused"), "{verdicts:?}");
     Ok(())
 }
 
-fn headers(ground: &Ground) -> Result<()> {
+fn parses_headers_like_email_parser(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import email.parser, http.client, random
 def told(message):
@@ -235,11 +237,11 @@ message = http.client._parse_header_lines([b"A: 1\r\n", b"a:2 \r\n", b"B:\r\n"])
 print(message.items(), message.get_all("A"), message["b"] == "")
 print(http.client._parse_header_lines.__module__)
 "#;
-    let wanted = "[('A', '1'), ('a', '2 '), ('B', '')] ['1', '2 '] True\n_codebox.headers\n";
-    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+    let expected = "[('A', '1'), ('a', '2 '), ('B', '')] ['1', '2 '] True\n_codebox.headers\n";
+    test_env.check_prints(Python, text, &test_env.all(), expected).map(drop)
 }
 
-fn errors(ground: &Ground) -> Result<()> {
+fn raises_standard_errors(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import socket, urllib.error, urllib.request
 def reason(url, **more):
@@ -261,13 +263,13 @@ try:
 except ConnectionRefusedError as error:
     print(error.strerror)
 "#;
-    let mut grants = ground.all();
+    let mut grants = test_env.all();
     grants.extend(["127.0.0.1:1".to_owned(), "no-such-host.invalid".to_owned()]);
-    let wanted = "ConnectionRefusedError\ngaierror\nTimeoutError\n(404, b'nothing')\nConnection refused\n";
-    ground.prints(Python, text, &grants, wanted).map(drop)
+    let expected = "ConnectionRefusedError\ngaierror\nTimeoutError\n(404, b'nothing')\nConnection refused\n";
+    test_env.check_prints(Python, text, &grants, expected).map(drop)
 }
 
-fn sockets(ground: &Ground) -> Result<()> {
+fn sockets_and_select(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import select, selectors, socket
 with socket.socket() as sock:
@@ -300,15 +302,15 @@ for use in (lambda: socket.socket().bind(("", 80)), lambda: socket.socket(type=s
     except OSError as error:
         print(type(error).__name__)
 "#;
-    let address = ground.plain.address;
-    let wanted = format!(
+    let address = test_env.plain.address;
+    let expected = format!(
         "0 ('127.0.0.1', {})\n([], [], []) True\nTrue\nTrue\nb'HTTP' b'HTTP/1.1'\nb' 200 OK\\r\\n' b'hello'\nb''\nb'' 0 1 2\n('localhost', [], ['127.0.0.1'])\nTrue\nTrue\nTrue\nPermissionError\nPermissionError\nOSError\n",
         address.port()
     );
-    ground.prints(Python, text, &ground.all(), &wanted).map(drop)
+    test_env.check_prints(Python, text, &test_env.all(), &expected).map(drop)
 }
 
-fn asynchronous(ground: &Ground) -> Result<()> {
+fn asyncio(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import asyncio
 async def get(port, path, **more):
@@ -332,13 +334,13 @@ async def main():
     print(ticks > 2)
 asyncio.run(main())
 "#;
-    ground
-        .prints(Python, text, &ground.all(), "33\n[b'hello', b'hello']\nTrue\n".replacen('\n', " ", 1).as_str())
+    test_env
+        .check_prints(Python, text, &test_env.all(), "33\n[b'hello', b'hello']\nTrue\n".replacen('\n', " ", 1).as_str())
         .map(drop)
 }
 
 /// Upgrades a plain connection to TLS and checks the reported TLS properties.
-fn begins_later(ground: &Ground) -> Result<()> {
+fn asyncio_start_tls(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import asyncio, ssl
 async def main():
@@ -358,12 +360,12 @@ async def main():
     writer.close()
 asyncio.run(main())
 "#;
-    let wanted = "TLSv1.3 TLS1 True {'subjectAltName': (('DNS', 'localhost'),)}\n5\n1048576\nTrue\n";
-    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+    let expected = "TLSv1.3 TLS1 True {'subjectAltName': (('DNS', 'localhost'),)}\n5\n1048576\nTrue\n";
+    test_env.check_prints(Python, text, &test_env.all(), expected).map(drop)
 }
 
 /// Transfers the TLS bytes in the program itself.
-fn apart(ground: &Ground) -> Result<()> {
+fn tls_memory_bio(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import socket, ssl
 context = ssl.create_default_context()
@@ -420,17 +422,17 @@ except OSError as error:
 held.clear()
 print(type(context.wrap_bio(incoming, outgoing, server_hostname="localhost")).__name__)
 "#;
-    let wanted = "('SSLWantReadError', None) True None ('ValueError', 'handshake not done yet') SSLError\n\
+    let expected = "('SSLWantReadError', None) True None ('ValueError', 'handshake not done yet') SSLError\n\
         TLSv1.3 None localhost False\n23 True\nb'HTTP/' True b'' ('ValueError', 'size should not be negative')\n\
         57 bytearray(b'hello') ('SSLWantReadError', None)\n\
         ('SSLWantReadError', None) True ('SSLError', 'PROTOCOL_IS_SHUTDOWN')\n\
         None ('SSLZeroReturnError', None) ('SSLError', None)\n\
         ('SSLWantReadError', None)\nSSLError SSLEOFError\n\
         ('ValueError', 'check_hostname requires server_hostname') ValueError\nTrue\nTrue\nTrue\n253 True\nSSLObject\n";
-    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+    test_env.check_prints(Python, text, &test_env.all(), expected).map(drop)
 }
 
-fn asynchronous_errors(ground: &Ground) -> Result<()> {
+fn asyncio_verifies_certificates(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import asyncio, ssl
 lax = ssl.create_default_context()
@@ -454,14 +456,14 @@ asyncio.run(main())
 "#;
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
     let port = silent.local_addr()?.port();
-    let mut grants = ground.all();
+    let mut grants = test_env.all();
     grants.push(format!("localhost:{port}"));
-    let wanted = "['SSLCertVerificationError', 'SSLCertVerificationError', 'PermissionError']\n\
+    let expected = "['SSLCertVerificationError', 'SSLCertVerificationError', 'PermissionError']\n\
         ConnectionAbortedError True\n";
-    ground.prints(Python, &text.replace("OTHER", &port.to_string()), &grants, wanted).map(drop)
+    test_env.check_prints(Python, &text.replace("OTHER", &port.to_string()), &grants, expected).map(drop)
 }
 
-fn ungranted(ground: &Ground) -> Result<()> {
+fn reports_missing_network_without_grant(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import http.client, socket, sys, urllib.request
 print("ssl" in sys.modules)
@@ -482,8 +484,8 @@ import _host, struct
 for op in (1, 8, 16):
     print(_host.call(struct.pack("<BBIII", 1, op, 0, OTHER, 0) + b"127.0.0.1").decode())
 "#;
-    let (other, text) = ground.other(text)?;
-    let (report, _) = ground.run(Python, &text, &[], &[])?;
+    let (other, text) = test_env.other(text)?;
+    let (report, _) = test_env.run(Python, &text, &[], &[])?;
     let refusal = "network access is not granted";
     ensure!(report.outcome() == "exited 0" && report.stdout().matches(refusal).count() == 5, "{:?}", report.json());
     ensure!(

@@ -3,15 +3,15 @@
 use anyhow::Result;
 use codebox_testkit::Guest::Python;
 
-use crate::{Case, Ground, slow};
+use crate::{Case, TestEnvironment, slow};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        ("what_an_event_loop_sends_arrives", Python, in_a_loop),
-        ("what_is_sent_without_waiting_arrives", Python, without_waiting),
-        ("what_is_sent_after_a_timeout_arrives", Python, after_a_timeout),
-        ("what_is_sent_over_tls_without_waiting_arrives", Python, over_tls),
-        ("whoever_waits_to_send_waits", Python, waits),
+        ("event_loop_sends_all_data", Python, event_loop_sends_all_data),
+        ("nonblocking_send_delivers_all_data", Python, nonblocking_send_delivers_all_data),
+        ("send_after_timeout_delivers_all_data", Python, send_after_timeout_delivers_all_data),
+        ("nonblocking_tls_send_delivers_all_data", Python, nonblocking_tls_send_delivers_all_data),
+        ("select_waits_until_writable", Python, select_waits_until_writable),
     ]
 }
 
@@ -24,14 +24,15 @@ wanted = hashlib.sha256(data).hexdigest().encode() + b"\n"
 "#;
 
 /// Runs a program with the ports of slow servers: `SLOW` of a plain one, `SEALED` of one with TLS.
-fn prints(ground: &Ground, text: &str, wanted: &str) -> Result<()> {
-    let (plain, sealed) = (slow::start(None)?, slow::start(ground.tls.tls.clone())?);
-    let text = format!("{DATA}{text}").replace("SLOW", &plain.to_string()).replace("SEALED", &sealed.to_string());
-    let grants = [plain, sealed].map(|port| format!("localhost:{port}"));
-    ground.prints(Python, &text, &grants, wanted).map(drop)
+fn check_prints(test_env: &TestEnvironment, text: &str, expected: &str) -> Result<()> {
+    let (plain_port, tls_port) = (slow::start(None)?, slow::start(test_env.tls.tls.clone())?);
+    let text =
+        format!("{DATA}{text}").replace("SLOW", &plain_port.to_string()).replace("SEALED", &tls_port.to_string());
+    let grants = [plain_port, tls_port].map(|port| format!("localhost:{port}"));
+    test_env.check_prints(Python, &text, &grants, expected).map(drop)
 }
 
-fn in_a_loop(ground: &Ground) -> Result<()> {
+fn event_loop_sends_all_data(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import asyncio
 async def main():
@@ -44,10 +45,10 @@ async def main():
         writer.close()
 asyncio.run(main())
 "#;
-    prints(ground, text, "True\nTrue\n")
+    check_prints(test_env, text, "True\nTrue\n")
 }
 
-fn without_waiting(ground: &Ground) -> Result<()> {
+fn nonblocking_send_delivers_all_data(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 sock = socket.create_connection(("localhost", SLOW))
 sock.sendall(head)
@@ -62,10 +63,10 @@ while at < len(data):
 sock.setblocking(True)
 print(sock.recv(100) == wanted, late > 0)
 "#;
-    prints(ground, text, "True True\n")
+    check_prints(test_env, text, "True True\n")
 }
 
-fn after_a_timeout(ground: &Ground) -> Result<()> {
+fn send_after_timeout_delivers_all_data(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 sealed = ssl.create_default_context().wrap_socket(socket.create_connection(("localhost", SEALED)), server_hostname="localhost")
 for sock in socket.create_connection(("localhost", SLOW)), sealed:
@@ -89,10 +90,10 @@ with socket.create_connection(("localhost", SLOW), 10) as sock:
     sock.sendall(head + data)
     print(sock.recv(100) == wanted)
 "#;
-    prints(ground, text, "True True\nTrue True\ntimed out\nTrue\n")
+    check_prints(test_env, text, "True True\nTrue True\ntimed out\nTrue\n")
 }
 
-fn over_tls(ground: &Ground) -> Result<()> {
+fn nonblocking_tls_send_delivers_all_data(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 sock = ssl.create_default_context().wrap_socket(socket.create_connection(("localhost", SEALED)), server_hostname="localhost")
 sock.sendall(head)
@@ -107,10 +108,10 @@ while at < len(data):
 sock.settimeout(10)
 print(sock.recv(100) == wanted, late > 0)
 "#;
-    prints(ground, text, "True True\n")
+    check_prints(test_env, text, "True True\n")
 }
 
-fn waits(ground: &Ground) -> Result<()> {
+fn select_waits_until_writable(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 sock = socket.create_connection(("localhost", SLOW))
 sock.sendall(head)
@@ -126,5 +127,5 @@ poll = select.poll()
 poll.register(sock, select.POLLIN | select.POLLOUT)
 print(poll.poll(1), poll.poll(10000) == [(sock.fileno(), select.POLLOUT)])
 "#;
-    prints(ground, text, "True\n[] True\n")
+    check_prints(test_env, text, "True\n[] True\n")
 }

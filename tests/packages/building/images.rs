@@ -1,21 +1,21 @@
 //! Images that differ: the resolution for one image does not apply to runs in another.
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{BASE_IMAGE, engine_says};
+use codebox_testkit::{BASE_IMAGE, engine_output};
 
-use super::{Case, Ground};
-use crate::built::Source;
+use super::{Case, TestEnvironment};
 use crate::index::{Index, pure, unique, wheel};
-use crate::{printed, refused};
+use crate::sdist_source::Source;
+use crate::{run_expecting_failure, run_successfully};
 
 pub(super) const CASES: &[Case] = &[
-    ("what_was_chosen_for_one_c_library_is_not_another_s", c_library),
-    ("what_one_image_s_build_needs_is_not_another_s", needs),
-    ("a_lock_for_a_named_image_has_what_is_built_in_it", locked),
+    ("resolves_per_c_library", resolves_per_c_library),
+    ("resolves_build_requirements_per_image", resolves_build_requirements_per_image),
+    ("locks_builds_for_named_image", locks_builds_for_named_image),
 ];
 
 /// File that makes Python report an old C library.
-const OLD: (&str, &str) =
+const OLD_C_LIBRARY: (&str, &str) =
     ("/usr/local/lib/python3.11/dist-packages/old.pth", "import os; os.confstr = lambda name: 'glibc 2.17'\n");
 
 /// File that only makes an image different from others.
@@ -23,107 +23,112 @@ const MARKER: (&str, &str) = ("/marker", "");
 
 /// Test image with one more file; removed when dropped.
 struct Image<'g> {
-    ground: &'g Ground,
+    test_env: &'g TestEnvironment,
     name: String,
 }
 
 impl<'g> Image<'g> {
-    fn with(ground: &'g Ground, (place, text): (&str, &str)) -> Result<Self> {
-        let folder = ground.kit.folder()?;
+    fn with_file(test_env: &'g TestEnvironment, (image_path, text): (&str, &str)) -> Result<Self> {
+        let folder = test_env.kit.folder()?;
         let file = folder.path().join("file");
         std::fs::write(&file, text)?;
-        let says = |args: &[&str]| engine_says(ground.engine, args);
-        let made = Self { ground, name: format!("localhost/{}:1", unique("image")) };
-        let container = says(&["create", BASE_IMAGE, "true"])?;
-        let copied = says(&["cp", &file.display().to_string(), &format!("{container}:{place}")]);
-        let committed = copied.and_then(|_| says(&["commit", &container, &made.name]));
-        says(&["rm", "--force", &container])?;
-        committed.map(|_| made)
+        let run_engine = |args: &[&str]| engine_output(test_env.engine, args);
+        let created = Self { test_env, name: format!("localhost/{}:1", unique("image")) };
+        let container = run_engine(&["create", BASE_IMAGE, "true"])?;
+        let copied = run_engine(&["cp", &file.display().to_string(), &format!("{container}:{image_path}")]);
+        let committed = copied.and_then(|_| run_engine(&["commit", &container, &created.name]));
+        run_engine(&["rm", "--force", &container])?;
+        committed.map(|_| created)
     }
 }
 
 impl Drop for Image<'_> {
     fn drop(&mut self) {
-        let _ = engine_says(self.ground.engine, &["rmi", "--force", &self.name]);
+        let _ = engine_output(self.test_env.engine, &["rmi", "--force", &self.name]);
     }
 }
 
-fn c_library(ground: &Ground) -> Result<()> {
+fn resolves_per_c_library(test_env: &TestEnvironment) -> Result<()> {
     let name = unique("libc");
     let module = name.replace('-', "_");
-    let made = |version: &str, libc: &str| {
+    let created = |version: &str, libc: &str| {
         let text = format!("VALUE = {version}\n");
         let tag = format!("py3-none-manylinux_{libc}_{}", std::env::consts::ARCH);
         wheel(&name, version, &tag, &[], &[(&format!("{module}.py"), &text)])
     };
-    let index = Index::of([made("1", "2_17"), made("2", "2_34")])?;
-    let old = Image::with(ground, OLD)?;
-    let folder = ground.kit.folder()?;
+    let index = Index::of([created("1", "2_17"), created("2", "2_34")])?;
+    let old = Image::with_file(test_env, OLD_C_LIBRARY)?;
+    let folder = test_env.kit.folder()?;
     let text = format!("import {module}\nprint({module}.VALUE)\n");
     std::fs::write(folder.path().join("main.py"), format!("# /// script\n# dependencies = ['{name}']\n# ///\n{text}"))?;
     let job = || {
-        let job = ground.codebox(&index).args(["run", "--json", "--engine", ground.engine]);
+        let job = test_env.codebox(&index).args(["run", "--json", "--engine", test_env.engine]);
         job.args(["--isolation", "container"]).folder(folder.path())
     };
-    let in_old = || job().args(["--image", &old.name]);
-    ensure!(printed(job().arg("main.py"))? == "2\n");
-    ensure!(printed(in_old().arg("main.py"))? == "1\n");
-    ensure!(printed(job().arg("main.py"))? == "2\n");
+    let in_old_image = || job().args(["--image", &old.name]);
+    ensure!(run_successfully(job().arg("main.py"))? == "2\n");
+    ensure!(run_successfully(in_old_image().arg("main.py"))? == "1\n");
+    ensure!(run_successfully(job().arg("main.py"))? == "2\n");
     // Both images have the same target name in the lock file, so the same lock applies to both.
-    let lock = |words: &[&str]| -> Result<()> {
-        let made = ground.codebox(&index).folder(folder.path()).arg("lock").args(words.iter().copied()).run()?;
-        ensure!(made.code == Some(0), "{}", made.stderr_text());
+    let lock = |arguments: &[&str]| -> Result<()> {
+        let created =
+            test_env.codebox(&index).folder(folder.path()).arg("lock").args(arguments.iter().copied()).run()?;
+        ensure!(created.code == Some(0), "{}", created.stderr_text());
         Ok(())
     };
     lock(&["main.py"])?;
-    ensure!(printed(job().arg("main.py"))? == "2\n");
-    let said = refused(in_old().arg("main.py"), "invalid_request")?;
-    for told in [&format!("{module}-2-"), &old.name, "glibc 2.17", &format!("codebox lock --image {}", old.name)] {
-        ensure!(said.contains(told), "{told}: {said}");
+    ensure!(run_successfully(job().arg("main.py"))? == "2\n");
+    let output = run_expecting_failure(in_old_image().arg("main.py"), "invalid_request")?;
+    for expected in [&format!("{module}-2-"), &old.name, "glibc 2.17", &format!("codebox lock --image {}", old.name)] {
+        ensure!(output.contains(expected), "{expected}: {output}");
     }
     lock(&["--image", &old.name, "main.py"])?;
-    ensure!(printed(in_old().arg("main.py"))? == "1\n");
-    ensure!(printed(job().arg("main.py"))? == "1\n");
+    ensure!(run_successfully(in_old_image().arg("main.py"))? == "1\n");
+    ensure!(run_successfully(job().arg("main.py"))? == "1\n");
     Ok(())
 }
 
-fn needs(ground: &Ground) -> Result<()> {
+fn resolves_build_requirements_per_image(test_env: &TestEnvironment) -> Result<()> {
     let (name, need) = (unique("needs"), unique("need"));
     let [module, inner] = [&name, &need].map(|name| name.replace('-', "_"));
-    let runs = format!(
+    let build_code = format!(
         "if os.path.exists('/marker'):\n    SAID['members']['{module}-1.dist-info/METADATA'] += 'Requires-Dist: {need}\\n'"
     );
     let index = Index::of([
-        Source { runs: &runs, ..Source::of(&name, "") }.unstated(),
+        Source { build_code: &build_code, ..Source::of(&name, "") }.with_dynamic_metadata(),
         pure(&need, "1", &[], &[(&format!("{inner}.py"), "")]),
     ])?;
-    let marked = Image::with(ground, MARKER)?;
+    let marked = Image::with_file(test_env, MARKER)?;
     let program = format!("import importlib.util\nprint(importlib.util.find_spec('{inner}') is not None)");
-    let job = || ground.building(&index).args(["--isolation", "container", "--with", &name, "-c", &program]);
-    let in_marked = || ground.building(&index).args(["--image", &marked.name, "--with", &name, "-c", &program]);
-    ensure!(printed(in_marked())? == "True\n");
-    ensure!(printed(job())? == "False\n");
-    ensure!(printed(in_marked())? == "True\n");
+    let job = || test_env.building(&index).args(["--isolation", "container", "--with", &name, "-c", &program]);
+    let in_marked_image = || test_env.building(&index).args(["--image", &marked.name, "--with", &name, "-c", &program]);
+    ensure!(run_successfully(in_marked_image())? == "True\n");
+    ensure!(run_successfully(job())? == "False\n");
+    ensure!(run_successfully(in_marked_image())? == "True\n");
     Ok(())
 }
 
-fn locked(ground: &Ground) -> Result<()> {
+fn locks_builds_for_named_image(test_env: &TestEnvironment) -> Result<()> {
     let name = unique("locked");
     let module = name.replace('-', "_");
-    let index = Index::of([Source::of(&name, "VALUE = 7\n").unstated()])?;
-    let marked = Image::with(ground, MARKER)?;
-    let folder = ground.kit.folder()?;
+    let index = Index::of([Source::of(&name, "VALUE = 7\n").with_dynamic_metadata()])?;
+    let marked = Image::with_file(test_env, MARKER)?;
+    let folder = test_env.kit.folder()?;
     std::fs::write(
         folder.path().join("main.py"),
         format!("# /// script\n# dependencies = ['{name}']\n# ///\nimport {module}\nprint({module}.VALUE)\n"),
     )?;
-    let lock = ground.codebox(&index).folder(folder.path()).args(["lock", "--build", "--image", &marked.name]);
-    let made = lock.arg("main.py").run()?;
-    ensure!(made.code == Some(0) && !made.stderr_text().contains("cannot lock packages"), "{}", made.stderr_text());
+    let lock = test_env.codebox(&index).folder(folder.path()).args(["lock", "--build", "--image", &marked.name]);
+    let created = lock.arg("main.py").run()?;
+    ensure!(
+        created.code == Some(0) && !created.stderr_text().contains("cannot lock packages"),
+        "{}",
+        created.stderr_text()
+    );
     let written = std::fs::read_to_string(folder.path().join("main.py.lock"))?;
     ensure!(written.contains("wasm-") && written.contains("linux-"), "{written}");
-    let job = || ground.building(&index).folder(folder.path());
-    ensure!(printed(job().arg("main.py"))? == "7\n");
-    ensure!(printed(job().args(["--image", &marked.name, "main.py"]))? == "7\n");
+    let job = || test_env.building(&index).folder(folder.path());
+    ensure!(run_successfully(job().arg("main.py"))? == "7\n");
+    ensure!(run_successfully(job().args(["--image", &marked.name, "main.py"]))? == "7\n");
     Ok(())
 }

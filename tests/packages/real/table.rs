@@ -25,14 +25,14 @@ pub struct Row {
     /// Tier and Python version: "wasm, Python 3.15".
     pub tier: String,
     /// Reason for the tier.
-    pub why: String,
+    pub tier_reason: String,
     /// Reason why the program failed, if it did.
-    pub why_not: Option<String>,
+    pub failure: Option<String>,
 }
 
 impl Row {
     fn runs(&self) -> &str {
-        self.why_not.as_deref().unwrap_or("yes")
+        self.failure.as_deref().unwrap_or("yes")
     }
 
     /// Returns the tier without the Python version.
@@ -49,14 +49,14 @@ impl Table {
     /// Compares the page with a row, or writes the row if `CODEBOX_WRITE` is `packages`.
     ///
     /// Dependencies and their versions change with upstream releases and are not compared.
-    pub fn settle(&self, name: &str, row: &Row) -> Result<()> {
-        let _alone = self.0.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
+    pub fn compare_or_write(&self, name: &str, row: &Row) -> Result<()> {
+        let _guard = self.0.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/packages.md");
         let text = fs::read_to_string(&page)?;
         let (before, table) = text.split_once(BEGIN).context("docs/packages.md has no table")?;
         let mut rows: BTreeMap<&str, &str> = table.lines().filter_map(|line| Some((name_of(line)?, line))).collect();
         if std::env::var_os("CODEBOX_WRITE").is_some_and(|what| what == "packages") {
-            let line = format!("| {name} | {} | {} | {} |", row.tier, row.why, row.runs());
+            let line = format!("| {name} | {} | {} | {} |", row.tier, row.tier_reason, row.runs());
             rows.insert(name, &line);
             let mut text = format!("{before}{BEGIN}{HEAD}");
             for line in rows.values() {
@@ -64,10 +64,14 @@ impl Table {
             }
             return Ok(fs::write(&page, text)?);
         }
-        let told = rows.get(name).with_context(|| format!("docs/packages.md does not tell of {name}: {row:?}"))?;
-        let cells: Vec<&str> = told.split('|').map(str::trim).collect();
+        let line_of_page =
+            rows.get(name).with_context(|| format!("docs/packages.md does not tell of {name}: {row:?}"))?;
+        let cells: Vec<&str> = line_of_page.split('|').map(str::trim).collect();
         let isolation = cells.get(2).and_then(|cell| cell.split(',').next()).unwrap_or_default();
-        ensure!(isolation == row.isolation() && cells.get(4) == Some(&row.runs()), "{told:?} where {row:?} is so");
+        ensure!(
+            isolation == row.isolation() && cells.get(4) == Some(&row.runs()),
+            "{line_of_page:?} where {row:?} is so"
+        );
         Ok(())
     }
 }

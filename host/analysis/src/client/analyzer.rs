@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use super::cache::Cache;
 use super::error::AnalysisError;
-use super::pool::{Pool, Source};
-use crate::needs::{LONGEST_PYTHON, LONGEST_SCRIPT, Needs, can_need, script_can_need};
-use crate::protocol::{End, Header, MAX_ANSWER, MAX_TEXT, Task};
+use super::pool::{Pool, ProgramSource};
+use crate::needs::{MAX_PYTHON_LEN, MAX_SCRIPT_LEN, Needs, may_have_needs, script_may_have_needs};
+use crate::protocol::{Header, MAX_ANSWER, MAX_TEXT, ReportStatus, Task};
 use crate::strip::{StripFault, StripRequest, encode_fault};
 
 /// The timeout for an answer, including the wait for a free analyzer. The limits of a text end its analysis long
 /// before.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The bounds of the memory limit of a text in bytes: the least that is always allowed, and the most.
-const MEMORY: [u64; 2] = [16 << 20, 256 << 20];
+const MEMORY_LIMITS: [u64; 2] = [16 << 20, 256 << 20];
 
 /// The fixed part of the memory limit of a text, and the part for each byte of the text. Programs take about 30 bytes
 /// for each byte. Some constructs are parsed again at every level, which takes exponential time. Each attempt
 /// allocates, so this limit ends their analysis long before the time limit.
-const MEMORY_OF_ANY: u64 = 48 << 20;
+const BASE_MEMORY: u64 = 48 << 20;
 const MEMORY_PER_BYTE: u64 = 320;
 
 /// The largest limit on the processor time of a text.
-const CPU: Duration = Duration::from_secs(2);
+const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
 /// The longest answer with needs, in bytes.
-const MAX_NEEDS: usize = 1 << 20;
+const MAX_NEEDS_LEN: usize = 1 << 20;
 
 /// The longest file name that is passed on, in bytes. Only its end is relevant.
-const MAX_NAME: usize = 256;
+const MAX_FILE_NAME_LEN: usize = 256;
 
 /// The limits on the analysis of one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,17 +50,17 @@ impl Budget {
     /// Returns the limits for a text of a job with these limits on memory, in bytes, and on processor time.
     #[must_use]
     pub fn within(memory: Option<u64>, cpu: Option<Duration>) -> Self {
-        let [least, most] = MEMORY;
+        let [least, limit] = MEMORY_LIMITS;
         Self {
-            memory: memory.map_or(most, |memory| memory.clamp(least, most)),
-            cpu: cpu.map_or(CPU, |cpu| cpu.min(CPU)),
+            memory: memory.map_or(limit, |memory| memory.clamp(least, limit)),
+            cpu: cpu.map_or(MAX_CPU_TIME, |cpu| cpu.min(MAX_CPU_TIME)),
         }
     }
 }
 
 /// The resource usage of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Used {
+pub struct ResourceUsage {
     /// The processor time.
     pub cpu: Duration,
     /// The peak resident memory, in bytes.
@@ -69,12 +69,12 @@ pub struct Used {
 
 /// The answer to a program that loads TypeScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stripped {
+pub struct StripResponse {
     /// The converted program or the error, in the form that guests read. [`split_answer`](crate::split_answer) parses
     /// it.
     pub answer: Vec<u8>,
     /// The resource usage.
-    pub used: Used,
+    pub used: ResourceUsage,
 }
 
 /// Parser of program text in separate processes.
@@ -98,23 +98,23 @@ impl Analyzer {
     /// Creates an analyzer whose program file is kept below `folder`, a private directory that is created on demand.
     #[must_use]
     pub fn below(folder: &Path) -> Self {
-        Self::of(Pool::new(Source::BuiltIn(folder.to_owned()), TIMEOUT))
+        Self::from_pool(Pool::new(ProgramSource::BuiltIn(folder.to_owned()), ANSWER_TIMEOUT))
     }
 
     /// Creates an analyzer that starts another program with another timeout, for tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn of_program(path: PathBuf, timeout: Duration) -> Self {
-        Self::of(Pool::new(Source::At(path), timeout))
+    pub fn with_program(path: PathBuf, timeout: Duration) -> Self {
+        Self::from_pool(Pool::new(ProgramSource::At(path), timeout))
     }
 
-    fn of(pool: Pool) -> Self {
+    fn from_pool(pool: Pool) -> Self {
         Self { pool: Arc::new(pool), cache: Arc::default() }
     }
 
     /// Starts the first process on a background thread.
-    pub fn start_ahead(&self) {
-        self.pool.start_ahead();
+    pub fn prestart(&self) {
+        self.pool.prestart();
     }
 
     /// Prevents the start of further processes, for a process that is about to confine itself. Started processes stay
@@ -128,10 +128,10 @@ impl Analyzer {
     /// # Errors
     /// An error if the text is too long or exceeds `budget`, or if no analyzer is available.
     pub fn python_needs(&self, text: &str, budget: Budget) -> Result<Needs, AnalysisError> {
-        if !can_need(text) {
+        if !may_have_needs(text) {
             return Ok(Needs::default());
         }
-        check_length(text, LONGEST_PYTHON)?;
+        check_length(text, MAX_PYTHON_LEN)?;
         self.needs(Task::PythonNeeds, text, budget)
     }
 
@@ -140,15 +140,15 @@ impl Analyzer {
     /// # Errors
     /// As for [`python_needs`](Self::python_needs).
     pub fn script_needs(&self, file: &str, text: &str, budget: Budget) -> Result<Needs, AnalysisError> {
-        if !script_can_need(text) {
+        if !script_may_have_needs(text) {
             return Ok(Needs::default());
         }
-        check_length(text, LONGEST_SCRIPT)?;
-        self.needs(Task::ScriptNeeds { file: ending(file) }, text, budget)
+        check_length(text, MAX_SCRIPT_LEN)?;
+        self.needs(Task::ScriptNeeds { file: file_name_end(file) }, text, budget)
     }
 
     fn needs(&self, task: Task, text: &str, budget: Budget) -> Result<Needs, AnalysisError> {
-        let (answer, _) = self.ask(task, text, budget, MAX_NEEDS);
+        let (answer, _) = self.run_task(task, text, budget, MAX_NEEDS_LEN);
         let needs: Needs = serde_json::from_slice(&answer?).map_err(|_| malformed())?;
         if needs.is_well_formed() { Ok(needs) } else { Err(malformed()) }
     }
@@ -158,69 +158,71 @@ impl Analyzer {
     /// # Errors
     /// As for [`python_needs`](Self::python_needs).
     pub fn is_python(&self, text: &str, budget: Budget) -> Result<bool, AnalysisError> {
-        if text.len() > LONGEST_PYTHON {
+        if text.len() > MAX_PYTHON_LEN {
             return Ok(true);
         }
-        if can_need(text) {
+        if may_have_needs(text) {
             // The answer to this task is cached and is also needed later.
             return Ok(self.needs(Task::PythonNeeds, text, budget)?.syntax_error.is_none());
         }
-        let (answer, _) = self.ask(Task::IsPython, text, budget, 16);
+        let (answer, _) = self.run_task(Task::IsPython, text, budget, 16);
         serde_json::from_slice(&answer?).map_err(|_| malformed())
     }
 
     /// Removes the types from TypeScript. If that fails, the answer contains the error.
     #[must_use]
-    pub fn strip(&self, request: &StripRequest, budget: Budget) -> Stripped {
-        let task = Task::Strip { file: ending(&request.file) };
-        let (answer, used) = self.ask(task, &request.text, budget, MAX_ANSWER);
+    pub fn strip(&self, request: &StripRequest, budget: Budget) -> StripResponse {
+        let task = Task::Strip { file: file_name_end(&request.file) };
+        let (answer, used) = self.run_task(task, &request.text, budget, MAX_ANSWER);
         let answer = answer.unwrap_or_else(|error| {
             let message = format!("cannot strip types from this TypeScript program: {error}");
             encode_fault(StripFault { message, line: None, column: None })
         });
-        Stripped { answer, used }
+        StripResponse { answer, used }
     }
 
-    fn ask(
+    fn run_task(
         &self,
         task: Task,
         text: &str,
         budget: Budget,
-        most_answer: usize,
-    ) -> (Result<Vec<u8>, AnalysisError>, Used) {
+        max_answer_len: usize,
+    ) -> (Result<Vec<u8>, AnalysisError>, ResourceUsage) {
         let Budget { memory, cpu } = budget;
-        let memory = memory.min(MEMORY_OF_ANY + MEMORY_PER_BYTE * text.len() as u64);
+        let memory = memory.min(BASE_MEMORY + MEMORY_PER_BYTE * text.len() as u64);
         if let Some(answer) = self.cache.get(&task, text) {
-            return (Ok(answer.to_vec()), Used::default());
+            return (Ok(answer.to_vec()), ResourceUsage::default());
         }
         let cpu_ms = u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX).max(1);
         let header = Header { task, memory, cpu_ms };
         let Some(request) = header.request(text) else {
-            return (Err(AnalysisError::Long { length: text.len(), most: MAX_TEXT }), Used::default());
+            return (Err(AnalysisError::Long { length: text.len(), limit: MAX_TEXT }), ResourceUsage::default());
         };
-        let (report, answer) = match self.pool.exchange(&request, most_answer) {
-            Ok(reported) => reported,
-            Err(error) => return (Err(error), Used::default()),
+        let (report, answer) = match self.pool.exchange(&request, max_answer_len) {
+            Ok(exchanged) => exchanged,
+            Err(error) => return (Err(error), ResourceUsage::default()),
         };
-        let used =
-            Used { cpu: Duration::from_micros(report.cpu_us), peak_memory: report.peak_kib.saturating_mul(1024) };
+        let used = ResourceUsage {
+            cpu: Duration::from_micros(report.cpu_us),
+            peak_memory: report.peak_kib.saturating_mul(1024),
+        };
         let answer = match report.end {
-            End::Done => {
+            ReportStatus::Done => {
                 self.cache.put(header.task, text, &answer);
                 Ok(answer)
             }
-            End::Memory => Err(AnalysisError::Memory { most: memory }),
-            End::Cpu => Err(AnalysisError::Cpu { most: cpu }),
-            End::Stack => Err(AnalysisError::Stack),
-            End::Crashed => Err(AnalysisError::Crashed),
+            ReportStatus::Memory => Err(AnalysisError::Memory { limit: memory }),
+            ReportStatus::Cpu => Err(AnalysisError::Cpu { limit: cpu }),
+            ReportStatus::Stack => Err(AnalysisError::Stack),
+            ReportStatus::Crashed => Err(AnalysisError::Crashed),
         };
         (answer, used)
     }
 }
 
-fn check_length(text: &str, most: usize) -> Result<(), AnalysisError> {
+fn check_length(text: &str, limit: usize) -> Result<(), AnalysisError> {
     let length = text.len();
-    if length > most { Err(AnalysisError::Long { length, most }) } else { Ok(()) }
+    if length > limit { Err(AnalysisError::Long { length, limit }) } else { Ok(()) }
 }
 
 fn malformed() -> AnalysisError {
@@ -228,6 +230,6 @@ fn malformed() -> AnalysisError {
 }
 
 /// Returns the end of a file name.
-fn ending(file: &str) -> String {
-    file[file.ceil_char_boundary(file.len().saturating_sub(MAX_NAME))..].to_owned()
+fn file_name_end(file: &str) -> String {
+    file[file.ceil_char_boundary(file.len().saturating_sub(MAX_FILE_NAME_LEN))..].to_owned()
 }

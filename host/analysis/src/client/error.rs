@@ -7,16 +7,16 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum AnalysisError {
     /// The analysis exceeds the memory limit.
-    #[error("parsing exceeded {} MiB of memory", .most >> 20)]
+    #[error("parsing exceeded {} MiB of memory", .limit >> 20)]
     Memory {
         /// The limit in bytes.
-        most: u64,
+        limit: u64,
     },
     /// The analysis exceeds the limit on processor time.
-    #[error("parsing exceeded {most:?} of CPU time")]
+    #[error("parsing exceeded {limit:?} of CPU time")]
     Cpu {
         /// The limit.
-        most: Duration,
+        limit: Duration,
     },
     /// The text is nested too deeply for the parser's stack.
     #[error("the program is nested too deeply to be parsed")]
@@ -25,12 +25,12 @@ pub enum AnalysisError {
     #[error("the parser crashed")]
     Crashed,
     /// The text is too long to be parsed.
-    #[error("the program has {length} bytes, the maximum is {most}")]
+    #[error("the program has {length} bytes, the maximum is {limit}")]
     Long {
         /// The length in bytes.
         length: usize,
         /// The largest length that is parsed, in bytes.
-        most: usize,
+        limit: usize,
     },
     /// The analyzer did not answer in time, or no analyzer became free in time.
     #[error("the analyzer timed out after {0:?}")]

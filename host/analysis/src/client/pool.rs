@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use codebox_files::ProgramFile;
 
 use super::error::AnalysisError;
-use super::process::{Broken, Process};
+use super::process::{ExchangeError, Process};
 use crate::protocol::Report;
 
 /// The analyzer program, which is empty in a build for a platform that has none.
@@ -20,7 +20,7 @@ const ANALYZER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/codebox-analyz
 const DIGEST: &str = env!("CODEBOX_ANALYZER_DIGEST");
 
 /// The largest number of analyzer processes, whatever the number of processors.
-const MOST: usize = 4;
+const MAX_PROCESSES: usize = 4;
 
 /// The program of an analyzer.
 pub(super) enum Program {
@@ -49,7 +49,7 @@ impl Program {
 }
 
 /// The source of the program file.
-pub(super) enum Source {
+pub(super) enum ProgramSource {
     /// The embedded program, installed below this directory.
     BuiltIn(PathBuf),
     /// Another program at this path.
@@ -58,9 +58,9 @@ pub(super) enum Source {
 
 /// A pool of analyzer processes that are kept between texts.
 pub(super) struct Pool {
-    source: Source,
+    source: ProgramSource,
     program: OnceLock<Program>,
-    most: usize,
+    max_processes: usize,
     timeout: Duration,
     state: Mutex<State>,
     changed: Condvar,
@@ -72,7 +72,7 @@ struct State {
     /// The number of processes that serve a text or are being started.
     busy: usize,
     /// The thread that starts the first process in the background.
-    ahead: Option<JoinHandle<()>>,
+    starting_thread: Option<JoinHandle<()>>,
     /// The error of that start, for texts that arrive after the pool is closed.
     failed: Option<AnalysisError>,
     /// True once no further process may be started.
@@ -80,18 +80,18 @@ struct State {
 }
 
 /// A process in use, which counts as busy until the value is dropped.
-struct Turn<'p> {
+struct ProcessLease<'p> {
     pool: &'p Pool,
     process: Option<Process>,
 }
 
 impl Pool {
-    pub(super) fn new(source: Source, timeout: Duration) -> Self {
+    pub(super) fn new(source: ProgramSource, timeout: Duration) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             source,
             program: OnceLock::new(),
-            most: cores.min(MOST),
+            max_processes: cores.min(MAX_PROCESSES),
             timeout,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -99,9 +99,9 @@ impl Pool {
     }
 
     /// Starts the first process on a background thread, unless a process exists.
-    pub(super) fn start_ahead(self: &Arc<Self>) {
+    pub(super) fn prestart(self: &Arc<Self>) {
         let mut state = self.state();
-        if state.is_closed || state.busy > 0 || !state.idle.is_empty() || state.ahead.is_some() {
+        if state.is_closed || state.busy > 0 || !state.idle.is_empty() || state.starting_thread.is_some() {
             return;
         }
         let pool = Arc::clone(self);
@@ -119,44 +119,44 @@ impl Pool {
         // If the thread cannot be created, the process is started on demand.
         if let Ok(thread) = std::thread::Builder::new().name("codebox-analysis".into()).spawn(start) {
             state.busy += 1;
-            state.ahead = Some(thread);
+            state.starting_thread = Some(thread);
         }
     }
 
     /// Prevents the start of further processes. Existing processes stay, including the one that is being started.
     pub(super) fn close(&self) {
-        let ahead = self.state().ahead.take();
+        let starting_thread = self.state().starting_thread.take();
         // A thread that panicked has not started a process.
-        let _ = ahead.map(JoinHandle::join);
+        let _ = starting_thread.map(JoinHandle::join);
         self.state().is_closed = true;
     }
 
     /// Sends a request to a process and returns the answer. A process that has ended in the meantime is replaced once.
-    pub(super) fn exchange(&self, request: &[u8], most_answer: usize) -> Result<(Report, Vec<u8>), AnalysisError> {
+    pub(super) fn exchange(&self, request: &[u8], max_answer_len: usize) -> Result<(Report, Vec<u8>), AnalysisError> {
         let deadline = Instant::now() + self.timeout;
-        let mut turn = self.turn(deadline)?;
+        let mut lease = self.lease(deadline)?;
         let mut is_fresh = false;
         loop {
-            let process = match &mut turn.process {
+            let process = match &mut lease.process {
                 Some(process) => process,
                 none => {
                     is_fresh = true;
                     none.insert(self.start()?)
                 }
             };
-            match process.exchange(request, most_answer, deadline) {
+            match process.exchange(request, max_answer_len, deadline) {
                 Ok(answered) => {
-                    if !process.serves_again() {
-                        turn.process = None;
+                    if !process.is_reusable() {
+                        lease.process = None;
                     }
                     return Ok(answered);
                 }
-                Err(Broken::Timeout) => {
-                    turn.process = None;
+                Err(ExchangeError::Timeout) => {
+                    lease.process = None;
                     return Err(AnalysisError::Timeout(self.timeout));
                 }
-                Err(Broken::Failed(why)) => {
-                    turn.process = None;
+                Err(ExchangeError::Failed(why)) => {
+                    lease.process = None;
                     if is_fresh {
                         return Err(AnalysisError::Analyzer(why));
                     }
@@ -166,15 +166,16 @@ impl Pool {
     }
 
     /// Waits for an idle process, or for the permission to start one.
-    fn turn(&self, deadline: Instant) -> Result<Turn<'_>, AnalysisError> {
+    fn lease(&self, deadline: Instant) -> Result<ProcessLease<'_>, AnalysisError> {
         let mut state = self.state();
         loop {
             // A process that is being started in the background is awaited instead of starting another.
-            let is_starting = state.ahead.as_ref().is_some_and(|thread| !thread.is_finished()) && state.busy == 1;
+            let is_starting =
+                state.starting_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && state.busy == 1;
             let process = state.idle.pop();
-            if process.is_some() || (state.busy < self.most && !is_starting) {
+            if process.is_some() || (state.busy < self.max_processes && !is_starting) {
                 state.busy += 1;
-                return Ok(Turn { pool: self, process });
+                return Ok(ProcessLease { pool: self, process });
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -198,8 +199,8 @@ impl Pool {
             Some(program) => program,
             None => {
                 let program = match &self.source {
-                    Source::BuiltIn(folder) => Program::below(folder).map_err(failed)?,
-                    Source::At(path) => Program::At(path.clone()),
+                    ProgramSource::BuiltIn(folder) => Program::below(folder).map_err(failed)?,
+                    ProgramSource::At(path) => Program::At(path.clone()),
                 };
                 self.program.get_or_init(|| program)
             }
@@ -212,7 +213,7 @@ impl Pool {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ProcessLease<'_> {
     fn drop(&mut self) {
         let process = self.process.take();
         let mut state = self.pool.state();

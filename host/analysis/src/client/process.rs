@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::pool::Program;
-use crate::protocol::{REPORT_HEAD, Report};
+use crate::protocol::{REPORT_HEADER_SIZE, Report};
 
 /// The number of retries of a start while another process still has the program file open for writing.
-const TRIES: u32 = 20;
+const MAX_START_RETRIES: u32 = 20;
 
 /// An analyzer process. It ends when the value is dropped.
 pub(super) struct Process {
@@ -23,20 +23,20 @@ pub(super) struct Process {
 }
 
 /// The reason why an exchange with an analyzer failed.
-pub(super) enum Broken {
+pub(super) enum ExchangeError {
     /// The analyzer did not answer in time.
     Timeout,
     /// The analyzer ended or violated the protocol.
     Failed(String),
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ExchangeError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<Errno> for Broken {
+impl From<Errno> for ExchangeError {
     fn from(error: Errno) -> Self {
         Self::Failed(error.to_string())
     }
@@ -55,7 +55,7 @@ impl Process {
             command.env_clear().current_dir("/").process_group(0);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
             match command.spawn() {
-                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < TRIES => {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < MAX_START_RETRIES => {
                     tries += 1;
                     std::thread::sleep(Duration::from_millis(5));
                 }
@@ -72,15 +72,15 @@ impl Process {
         Ok(process)
     }
 
-    /// Sends a request and waits until `deadline` for the report, whose answer has at most `most` bytes.
+    /// Sends a request and waits until `deadline` for the report, whose answer has at most `max_answer_len` bytes.
     pub(super) fn exchange(
         &mut self,
         request: &[u8],
-        most: usize,
+        max_answer_len: usize,
         deadline: Instant,
-    ) -> Result<(Report, Vec<u8>), Broken> {
+    ) -> Result<(Report, Vec<u8>), ExchangeError> {
         let (Some(requests), Some(reports)) = (&self.requests, &self.reports) else {
-            return Err(Broken::Failed("process has exited".to_owned()));
+            return Err(ExchangeError::Failed("process has exited".to_owned()));
         };
         let mut left = request;
         while !left.is_empty() {
@@ -91,16 +91,16 @@ impl Process {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut head = [0; REPORT_HEAD];
-        read_whole(reports, &mut head, deadline)?;
-        let report = Report::decode(&head, most).map_err(|error| Broken::Failed(error.to_string()))?;
+        let mut head = [0; REPORT_HEADER_SIZE];
+        read_exact(reports, &mut head, deadline)?;
+        let report = Report::decode(&head, max_answer_len).map_err(|error| ExchangeError::Failed(error.to_string()))?;
         let mut answer = vec![0; report.answer];
-        read_whole(reports, &mut answer, deadline)?;
+        read_exact(reports, &mut answer, deadline)?;
         Ok((report, answer))
     }
 
     /// Returns true if the process can serve another request.
-    pub(super) fn serves_again(&self) -> bool {
+    pub(super) fn is_reusable(&self) -> bool {
         cfg!(target_os = "linux")
     }
 }
@@ -115,12 +115,12 @@ impl Drop for Process {
     }
 }
 
-fn read_whole(from: &OwnedFd, buffer: &mut [u8], deadline: Instant) -> Result<(), Broken> {
+fn read_exact(from: &OwnedFd, buffer: &mut [u8], deadline: Instant) -> Result<(), ExchangeError> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         wait_for(from, PollFlags::IN, deadline)?;
         match rustix::io::read(from, rest) {
-            Ok(0) => return Err(Broken::Failed("process exited without a response".to_owned())),
+            Ok(0) => return Err(ExchangeError::Failed("process exited without a response".to_owned())),
             Ok(count) => filled += count,
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -129,15 +129,15 @@ fn read_whole(from: &OwnedFd, buffer: &mut [u8], deadline: Instant) -> Result<()
     Ok(())
 }
 
-fn wait_for(pipe: &OwnedFd, what: PollFlags, deadline: Instant) -> Result<(), Broken> {
+fn wait_for(pipe: &OwnedFd, events: PollFlags, deadline: Instant) -> Result<(), ExchangeError> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Broken::Timeout);
+            return Err(ExchangeError::Timeout);
         }
-        let timeout = Timespec::try_from(left).map_err(|_| Broken::Timeout)?;
-        match poll(&mut [PollFd::from_borrowed_fd(pipe.as_fd(), what)], Some(&timeout)) {
-            Ok(0) => return Err(Broken::Timeout),
+        let timeout = Timespec::try_from(left).map_err(|_| ExchangeError::Timeout)?;
+        match poll(&mut [PollFd::from_borrowed_fd(pipe.as_fd(), events)], Some(&timeout)) {
+            Ok(0) => return Err(ExchangeError::Timeout),
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

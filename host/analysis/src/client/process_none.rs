@@ -10,7 +10,7 @@ use crate::protocol::Report;
 pub(super) struct Process(std::convert::Infallible);
 
 /// The reason why an exchange with an analyzer failed.
-pub(super) enum Broken {
+pub(super) enum ExchangeError {
     /// The analyzer did not answer in time.
     Timeout,
     /// The analyzer ended or violated the protocol.
@@ -22,11 +22,11 @@ impl Process {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this build has no analyzer for this system"))
     }
 
-    pub(super) fn exchange(&mut self, _: &[u8], _: usize, _: Instant) -> Result<(Report, Vec<u8>), Broken> {
+    pub(super) fn exchange(&mut self, _: &[u8], _: usize, _: Instant) -> Result<(Report, Vec<u8>), ExchangeError> {
         match self.0 {}
     }
 
-    pub(super) fn serves_again(&self) -> bool {
+    pub(super) fn is_reusable(&self) -> bool {
         match self.0 {}
     }
 }

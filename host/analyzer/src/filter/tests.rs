@@ -14,7 +14,7 @@ use super::*;
 const ATTEMPT: &str = "CODEBOX_TEST_ATTEMPT";
 
 /// The attempts that are forbidden for both processes.
-const NEVER: [&str; 9] =
+const ALWAYS_FORBIDDEN: [&str; 9] =
     ["open", "write-a-file", "list", "socket", "socket-pair", "udp", "start-a-program", "thread", "executable-memory"];
 
 /// The attempts that only the zygote may make.
@@ -32,8 +32,8 @@ fn attempt(what: &str) {
         "thread" => drop(std::thread::Builder::new().spawn(|| {})),
         "executable-memory" => executable_memory(),
         "fork" => drop(crate::sys::fork().map(|forked| match forked {
-            crate::sys::Forked::Child => crate::sys::exit(0),
-            crate::sys::Forked::Parent(child) => drop(crate::sys::wait(child)),
+            crate::sys::ForkResult::Child => crate::sys::exit(0),
+            crate::sys::ForkResult::Parent(child) => drop(crate::sys::wait(child)),
         })),
         "pipe" => drop(std::io::pipe()),
         "memory" => drop(std::hint::black_box(vec![1_u8; 64 << 20])),
@@ -51,42 +51,42 @@ fn executable_memory() {
 #[test]
 fn makes_the_attempt() {
     let Ok(named) = std::env::var(ATTEMPT) else { return };
-    let (who, what) = named.split_once(' ').expect("who, and what");
+    let (role, what) = named.split_once(' ').expect("who, and what");
     Filter::zygote().and_then(|filter| filter.apply()).expect("a filter");
-    if who == "worker" {
+    if role == "worker" {
         Filter::worker().and_then(|filter| filter.apply()).expect("a filter");
     }
     attempt(what);
     crate::sys::exit(7);
 }
 
-fn killed(who: &str, what: &str) -> bool {
+fn is_killed(role: &str, what: &str) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "filter::tests::makes_the_attempt", "--test-threads", "1"]);
-    command.env(ATTEMPT, format!("{who} {what}")).stdout(Stdio::piped());
+    command.env(ATTEMPT, format!("{role} {what}")).stdout(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
-    let mut said = String::new();
-    child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    let mut output = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut output).expect("text");
     let status = child.wait().expect("it ends");
     match (status.code(), status.signal()) {
         (Some(7), _) => false,
         (_, Some(libc::SIGSYS)) => true,
-        _ => panic!("{who} {what}: {status}\n{said}"),
+        _ => panic!("{role} {what}: {status}\n{output}"),
     }
 }
 
 #[test]
-fn kills_who_reaches_for_the_system() {
-    for what in NEVER {
-        for who in ["zygote", "worker"] {
-            assert!(killed(who, what), "{who} {what}");
+fn kills_process_on_forbidden_call() {
+    for what in ALWAYS_FORBIDDEN {
+        for role in ["zygote", "worker"] {
+            assert!(is_killed(role, what), "{role} {what}");
         }
     }
     for what in ZYGOTE_ONLY {
-        assert!(killed("worker", what), "{what}");
-        assert!(!killed("zygote", what), "{what}");
+        assert!(is_killed("worker", what), "{what}");
+        assert!(!is_killed("zygote", what), "{what}");
     }
-    for who in ["zygote", "worker"] {
-        assert!(!killed(who, "memory"), "{who}");
+    for role in ["zygote", "worker"] {
+        assert!(!is_killed(role, "memory"), "{role}");
     }
 }

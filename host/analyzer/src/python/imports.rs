@@ -7,11 +7,11 @@ use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 
 /// Returns all modules that `suite`, whose text is `text`, imports.
-pub(super) fn of(text: &str, suite: &[Stmt]) -> BTreeSet<String> {
-    let mut found = Found::default();
+pub(super) fn from_suite(text: &str, suite: &[Stmt]) -> BTreeSet<String> {
+    let mut found = ImportCollector::default();
     // Expressions are most of a tree. They are visited only if one of these two names occurs in the text.
     if text.contains("__import__") || text.contains("import_module") {
-        Visitor::visit_body(&mut Everything(&mut found), suite);
+        Visitor::visit_body(&mut ExpressionVisitor(&mut found), suite);
     } else {
         StatementVisitor::visit_body(&mut found, suite);
     }
@@ -19,11 +19,11 @@ pub(super) fn of(text: &str, suite: &[Stmt]) -> BTreeSet<String> {
 }
 
 #[derive(Default)]
-struct Found {
+struct ImportCollector {
     modules: BTreeSet<String>,
 }
 
-impl Found {
+impl ImportCollector {
     fn module(&mut self, dotted: &str) {
         let first = dotted.split('.').next().unwrap_or(dotted);
         for name in [first, dotted] {
@@ -76,16 +76,16 @@ fn is_dotted_name(text: &str) -> bool {
     })
 }
 
-impl<'a> StatementVisitor<'a> for Found {
+impl<'a> StatementVisitor<'a> for ImportCollector {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         self.statement(statement);
         statement_visitor::walk_stmt(self, statement);
     }
 }
 
-struct Everything<'f>(&'f mut Found);
+struct ExpressionVisitor<'f>(&'f mut ImportCollector);
 
-impl<'a> Visitor<'a> for Everything<'_> {
+impl<'a> Visitor<'a> for ExpressionVisitor<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         self.0.statement(statement);
         visitor::walk_stmt(self, statement);

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Comprehension, ExceptHandler, Expr, ExprCall, Stmt, StmtClassDef, StmtFunctionDef, StmtTry};
 
-use codebox_analysis::{Need, Power, Weight, packages};
+use codebox_analysis::{Capability, Need, Weight, packages};
 
-use super::gathered::Gathered;
-use caught::{Caught, Failing};
-use names::{Kind, Names};
-use reach::{Around, Used};
+use super::need_set::NeedSet;
+use caught::{CaughtErrors, FailureKind};
+use names::{Names, ScopeKind};
+use reach::{EnclosingItem, UsedNames};
 
 mod caught;
 mod names;
@@ -21,63 +21,64 @@ mod table;
 ///
 /// `imports` are the imports of the program. If none of them is relevant, expressions are not visited. Modules that are
 /// files next to the program are included; only the host can see these files, and it removes such needs.
-pub(super) fn of(text: &str, suite: &[Stmt], imports: &BTreeSet<String>) -> Vec<Need> {
-    if !worth_a_look(text, imports) {
+pub(super) fn from_suite(text: &str, suite: &[Stmt], imports: &BTreeSet<String>) -> Vec<Need> {
+    if !may_have_needs(text, imports) {
         return Vec::new();
     }
-    let mut look = Look {
+    let mut need_visitor = NeedVisitor {
         names: Names::default(),
-        caught: Caught::default(),
-        spare: 0,
-        around: Vec::new(),
+        caught: CaughtErrors::default(),
+        optional_depth: 0,
+        enclosing: Vec::new(),
         class: None,
-        used: Used::of(suite),
+        used: UsedNames::from_suite(suite),
         loops: imports.contains("asyncio"),
-        found: Gathered::default(),
+        found: NeedSet::default(),
     };
-    look.names.enter(Kind::Function, None, suite);
-    look.visit_body(suite);
-    look.found.in_order(text)
+    need_visitor.names.enter(ScopeKind::Function, None, suite);
+    need_visitor.visit_body(suite);
+    need_visitor.found.in_order(text)
 }
 
 /// Returns true if a program with these imports can have needs.
-fn worth_a_look(text: &str, imports: &BTreeSet<String>) -> bool {
+fn may_have_needs(text: &str, imports: &BTreeSet<String>) -> bool {
     // Nearly all programs import `os`, but few of them for processes.
     let os = || ["system", "popen", "fork", "exec", "spawn"].iter().any(|word| text.contains(word));
-    table::CALLED.iter().any(|module| imports.contains(*module))
-        || imports.iter().any(|module| packages::of_import(module).is_some())
+    table::CALLABLE_MODULES.iter().any(|module| imports.contains(*module))
+        || imports.iter().any(|module| packages::capability_of_import(module).is_some())
         || ["compression", "dbm"].iter().any(|module| imports.contains(*module))
         || imports.contains("os") && os()
 }
 
-struct Look<'a> {
+struct NeedVisitor<'a> {
     names: Names<'a>,
-    caught: Caught,
+    caught: CaughtErrors,
     /// The number of enclosing parts that run only after a failure, or never.
-    spare: u32,
-    around: Vec<Around<'a>>,
+    optional_depth: u32,
+    enclosing: Vec<EnclosingItem<'a>>,
     /// The class whose body directly contains the place, outside of any method.
     class: Option<&'a StmtClassDef>,
-    used: Used<'a>,
+    used: UsedNames<'a>,
     loops: bool,
-    found: Gathered,
+    found: NeedSet,
 }
 
-impl<'a> Look<'a> {
-    fn add(&mut self, power: Power, words: String, failing: Failing, at: usize) {
-        let optional = self.spare > 0 || self.caught.catches(&power, failing) || !self.used.leads_to(&self.around);
+impl<'a> NeedVisitor<'a> {
+    fn add(&mut self, power: Capability, words: String, failure_kind: FailureKind, at: usize) {
+        let optional =
+            self.optional_depth > 0 || self.caught.catches(&power, failure_kind) || !self.used.reaches(&self.enclosing);
         let weight = if optional { Weight::Optional } else { Weight::Required };
         self.found.add(power, words, weight, at);
     }
 
     fn import(&mut self, module: &str, at: usize) {
-        if let Some(power) = packages::of_import(module) {
+        if let Some(power) = packages::capability_of_import(module) {
             let name = match &power {
-                Power::Module(name) => name.clone(),
+                Capability::Module(name) => name.clone(),
                 // The import is in a table by its first component.
                 _ => module.split('.').next().unwrap_or(module).to_owned(),
             };
-            self.add(power, format!("import {name}"), Failing::Import, at);
+            self.add(power, format!("import {name}"), FailureKind::Import, at);
         }
     }
 
@@ -101,18 +102,18 @@ impl<'a> Look<'a> {
 
     fn call(&mut self, call: &'a ExprCall) {
         let at = call.range_start.to_usize();
-        if let Some(module) = self.names.imported_by(call) {
+        if let Some(module) = self.names.dynamic_import(call) {
             return self.import(module, at);
         }
         if let Some(path) = self.names.path(&call.func) {
-            if let Some(power) = table::of_call(&path) {
-                self.add(power, path, Failing::Call, at);
+            if let Some(power) = table::capability_of_call(&path) {
+                self.add(power, path, FailureKind::Call, at);
             }
         } else if self.loops
             && let Expr::Attribute(method) = call.func.as_ref()
-            && let Some((power, words)) = table::of_loop_method(method.attr.as_str())
+            && let Some((power, words)) = table::capability_of_loop_method(method.attr.as_str())
         {
-            self.add(power, words.to_owned(), Failing::Call, at);
+            self.add(power, words.to_owned(), FailureKind::Call, at);
         }
     }
 
@@ -122,11 +123,11 @@ impl<'a> Look<'a> {
         let class = self.class.take();
         // The callers are elsewhere, so enclosing handlers do not catch failures of the body.
         let caught = std::mem::take(&mut self.caught);
-        self.around.push(Around::function(function, class));
-        self.names.enter(Kind::Function, Some(&function.parameters), &function.body);
+        self.enclosing.push(EnclosingItem::function(function, class));
+        self.names.enter(ScopeKind::Function, Some(&function.parameters), &function.body);
         self.visit_body(&function.body);
         self.names.leave();
-        self.around.pop();
+        self.enclosing.pop();
         (self.class, self.caught) = (class, caught);
     }
 
@@ -136,26 +137,26 @@ impl<'a> Look<'a> {
             self.visit_arguments(arguments);
         }
         let outside = self.class.replace(class);
-        self.around.push(Around::class(class));
-        self.names.enter(Kind::Class, None, &class.body);
+        self.enclosing.push(EnclosingItem::class(class));
+        self.names.enter(ScopeKind::Class, None, &class.body);
         self.visit_body(&class.body);
         self.names.leave();
-        self.around.pop();
+        self.enclosing.pop();
         self.class = outside;
     }
 
-    fn attempt(&mut self, attempt: &'a StmtTry) {
+    fn try_statement(&mut self, try_statement: &'a StmtTry) {
         let before = self.caught;
-        self.caught = before.and_by(attempt);
-        self.visit_body(&attempt.body);
+        self.caught = before.with_handlers(try_statement);
+        self.visit_body(&try_statement.body);
         self.caught = before;
-        self.spare += 1;
-        for ExceptHandler::ExceptHandler(handler) in &attempt.handlers {
+        self.optional_depth += 1;
+        for ExceptHandler::ExceptHandler(handler) in &try_statement.handlers {
             self.visit_body(&handler.body);
         }
-        self.spare -= 1;
-        self.visit_body(&attempt.orelse);
-        self.visit_body(&attempt.finalbody);
+        self.optional_depth -= 1;
+        self.visit_body(&try_statement.orelse);
+        self.visit_body(&try_statement.finalbody);
     }
 
     fn comprehension(&mut self, generators: &'a [Comprehension], expression: &'a Expr) {
@@ -165,24 +166,24 @@ impl<'a> Look<'a> {
     }
 }
 
-impl<'a> Visitor<'a> for Look<'a> {
+impl<'a> Visitor<'a> for NeedVisitor<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::Import(_) | Stmt::ImportFrom(_) => self.imports(statement),
             Stmt::FunctionDef(function) => self.function(function),
             Stmt::ClassDef(class) => self.class(class),
-            Stmt::Try(attempt) => self.attempt(attempt),
+            Stmt::Try(try_statement) => self.try_statement(try_statement),
             Stmt::With(with) => {
                 let before = self.caught;
                 with.items.iter().for_each(|item| self.visit_with_item(item));
-                self.caught = with.items.iter().fold(before, Caught::and_suppressed);
+                self.caught = with.items.iter().fold(before, CaughtErrors::with_suppressed);
                 self.visit_body(&with.body);
                 self.caught = before;
             }
             Stmt::If(branches) if caught::last_name(&branches.test) == Some("TYPE_CHECKING") => {
-                self.spare += 1;
+                self.optional_depth += 1;
                 self.visit_body(&branches.body);
-                self.spare -= 1;
+                self.optional_depth -= 1;
                 branches.elif_else_clauses.iter().for_each(|clause| self.visit_elif_else_clause(clause));
             }
             _ => visitor::walk_stmt(self, statement),
@@ -198,7 +199,7 @@ impl<'a> Visitor<'a> for Look<'a> {
                 visitor::walk_expr(self, expression);
             }
             Expr::Lambda(lambda) => {
-                self.names.enter(Kind::Function, lambda.parameters.as_deref(), &[]);
+                self.names.enter(ScopeKind::Function, lambda.parameters.as_deref(), &[]);
                 visitor::walk_expr(self, expression);
                 self.names.leave();
             }

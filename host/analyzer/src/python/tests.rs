@@ -9,7 +9,7 @@ fn imports(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn finds_imports_wherever_they_stand() {
+fn finds_imports_in_all_statements() {
     for (text, found) in [
         ("import os", vec!["os"]),
         ("import os.path as p, sys", vec!["os", "os.path", "sys"]),
@@ -37,26 +37,26 @@ fn finds_imports_wherever_they_stand() {
 }
 
 #[test]
-fn a_text_that_is_no_python_needs_nothing() {
+fn invalid_python_has_no_needs() {
     let needs = python_needs("import os\n\nimport ()\n");
     assert!(needs.imports.is_empty());
     assert_eq!(needs.syntax_error.map(|fault| fault.line), Some(3));
 }
 
 #[test]
-fn long_texts_are_not_parsed() {
-    let text = format!("import a\n{}", "#".repeat(LONGEST_PYTHON));
+fn skips_long_texts() {
+    let text = format!("import a\n{}", "#".repeat(MAX_PYTHON_LEN));
     assert_eq!(python_needs(&text), Needs::default());
 }
 
 #[test]
-fn wide_data_is_parsed() {
+fn parses_wide_data() {
     let row = "[1, -2, f(3.5), 'x' + 'y', a.b[0]],\n";
     assert_eq!(imports(&format!("import a\nx = [\n{}]\n", row.repeat(5_000))), ["a"]);
 }
 
 #[test]
-fn nested_data_is_parsed() {
+fn parses_nested_data() {
     for (open, close) in [("[", "]"), ("-", ""), ("f(", ")"), ("lambda: ", ""), ("(1 +", ")"), ("{1: ", "}")] {
         let (open, close) = (open.repeat(150), close.repeat(150));
         assert_eq!(imports(&format!("import a\nx = {open}1{close}\n")), ["a"], "{}", &open[..2]);
@@ -65,7 +65,7 @@ fn nested_data_is_parsed() {
 
 /// A check against accidental slowness, not a benchmark: the bound is a hundred times the usual duration.
 #[test]
-fn a_thousand_lines_take_no_time() {
+fn parses_thousand_lines_quickly() {
     let text = "import os\ndef f(a, b):\n    return [a + b * 2, {'k': a}] if a else None\n\n".repeat(250);
     let start = std::time::Instant::now();
     assert_eq!(imports(&text), ["os"]);
@@ -74,12 +74,12 @@ fn a_thousand_lines_take_no_time() {
 
 proptest! {
     #[test]
-    fn arbitrary_text_is_never_a_panic(text in any::<String>()) {
+    fn arbitrary_text_does_not_panic(text in any::<String>()) {
         let _ = python_needs(&format!("import a\n{text}"));
     }
 
     #[test]
-    fn arbitrary_tokens_are_never_a_panic(
+    fn arbitrary_tokens_do_not_panic(
         words in prop::collection::vec(prop::sample::select(vec![
             "import", "from", " ", "a", ".", "(", ")", "[", "]", "{", "}", "\n", "    ", ":", "def", "if", "lambda",
             "f'", "'", "\"\"\"", "\\", ",", "=", "*", "match", "case", "async", "with", "\t", "#", "lazy", "t\"", "-",

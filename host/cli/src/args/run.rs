@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MOST_WARM, NetGrant, ResultKind, RunnerError, parse_count,
-    parse_duration, parse_size,
+    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, ResultKind, RunnerError,
+    parse_count, parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference};
 
@@ -111,7 +111,7 @@ pub(crate) struct RunArgs {
     ///
     /// A background process keeps them, and ends after ten minutes without a run. Each serves one run: the first with
     /// the same image, directories, hosts and limits on memory, disk, processes and open files.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_WARM)))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_WARM_INSTANCES)))]
     pub warm: Option<u32>,
 
     /// Disable the operating system's sandbox around this process; for debugging

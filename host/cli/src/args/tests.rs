@@ -24,7 +24,7 @@ fn file(name: &str) -> ProgramAt {
 }
 
 #[test]
-fn words_are_split_as_python_splits_them() {
+fn splits_arguments_like_python() {
     let inline = |code: &str| ProgramAt::Inline(code.to_owned());
     let table: Vec<(&[&str], ProgramAt, &[&str])> = vec![
         (&["x.py"], file("x.py"), &[]),
@@ -56,7 +56,7 @@ fn words_are_split_as_python_splits_them() {
 }
 
 #[test]
-fn no_program_is_a_failure_that_advises() {
+fn missing_program_is_reported_with_fix() {
     let failure = run(&[]).program().expect_err("nothing to run");
     assert_eq!(failure.exit_status(), 125);
     assert!(failure.fix().is_some_and(|fix| fix.contains("-c")));
@@ -64,7 +64,7 @@ fn no_program_is_a_failure_that_advises() {
 
 #[cfg(unix)]
 #[test]
-fn arguments_that_are_no_text_are_named() {
+fn rejects_non_utf8_arguments() {
     use std::os::unix::ffi::OsStrExt;
     let mut args = run(&["x.py"]);
     args.words.push(std::ffi::OsStr::from_bytes(b"\xff").to_owned());
@@ -73,7 +73,7 @@ fn arguments_that_are_no_text_are_named() {
 }
 
 #[test]
-fn options_become_values() {
+fn parses_options() {
     let args = run(&[
         "--json",
         "--timeout",
@@ -116,7 +116,7 @@ fn options_become_values() {
 }
 
 #[test]
-fn the_defaults_that_help_names_are_those_that_hold() {
+fn help_states_actual_defaults() {
     let mut cli = <Cli as clap::CommandFactory>::command();
     let run_command = cli.find_subcommand_mut("run").expect("it is there");
     let mut line = Vec::new();
@@ -129,12 +129,12 @@ fn the_defaults_that_help_names_are_those_that_hold() {
     }
     assert_eq!(line.len(), 10, "{line:?}");
     let words: Vec<&str> = line.iter().map(String::as_str).chain(["x.py"]).collect();
-    let named = run(&words).limits.overrides().over(Limits::default());
+    let named = run(&words).limits.overrides().apply_to(Limits::default());
     assert_eq!(named, Limits::default());
 }
 
 #[test]
-fn bad_lines_are_refused() {
+fn rejects_invalid_command_lines() {
     let bad: &[&[&str]] = &[
         &[],
         &["nonsense"],
@@ -159,7 +159,7 @@ fn bad_lines_are_refused() {
 }
 
 #[test]
-fn other_commands_parse() {
+fn parses_other_commands() {
     let command = parse(&["codebox", "runtime", "install", "--from", "p.whl"]).command;
     assert!(matches!(
         command,
@@ -172,12 +172,12 @@ fn other_commands_parse() {
     ));
     assert!(matches!(
         parse(&["codebox", "-v", "doctor"]),
-        Cli { loudness: LoudnessArgs { verbose: true, .. }, command: Command::Doctor, .. }
+        Cli { verbosity: VerbosityArgs { verbose: true, .. }, command: Command::Doctor, .. }
     ));
     assert!(matches!(parse(&["codebox", "completions", "fish"]).command, Command::Completions { .. }));
 }
 
 #[test]
-fn the_definition_holds_together() {
+fn clap_definition_is_consistent() {
     <Cli as clap::CommandFactory>::command().debug_assert();
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_is_the_same_but_for_the_isolation() {
+    fn changes_only_isolation() {
         let of = |words: &[&str], typed| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             in_container(&words, typed, Image::Kept)
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_stays_the_same_and_in_one_line() {
+    fn quotes_words_for_shell() {
         for word in ["a\nb\t\\n 'c' \"$HOME\" `x` %s\u{1b}[0m", "it's", "", "\\", "é\u{1}7"] {
             let shown = quoted(word);
             assert!(!shown.contains(|c: char| c.is_ascii_control()), "{shown}");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_webassembly_is_left_out() {
+    fn drops_memory_image() {
         let words = ["run", "--image", "python-data", "--lang=python", "--image=x", "-"].map(str::to_owned);
         assert_eq!(in_container(&words, 1, Image::Dropped), "codebox run --isolation container --lang=python -");
         assert!(in_container(&words, 1, Image::Kept).contains("--image python-data"));

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_say_what_to_do() {
+    fn checks_print_fix() {
         let checks = [
             Check::ok("runtime python", "installed"),
             Check::fail("landlock", "the kernel\nlacks it", "use a newer kernel"),

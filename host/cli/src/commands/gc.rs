@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_leftover_has_a_line() {
+    fn prints_each_leftover() {
         let leftover = |kept: Option<&str>| Leftover {
             kind: "container".to_owned(),
             name: "codebox-\n1".to_owned(),

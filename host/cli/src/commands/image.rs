@@ -4,32 +4,32 @@ use codebox_core::{LocalImage, RunnerError};
 use codebox_runner::Runner;
 use codebox_service::catalog::{Catalog, ImageOrigin};
 
-use super::state::{size, state, tell_removal};
+use super::state::{print_removal, size, state};
 use crate::answer;
 use crate::args::ImageCommand;
+use crate::messages::Messages;
 use crate::render::{Table, bytes};
-use crate::voice::Voice;
 
-pub(super) fn image(command: ImageCommand, voice: Voice, runner: &Runner) -> Result<u8, RunnerError> {
+pub(super) fn image(command: ImageCommand, messages: Messages, runner: &Runner) -> Result<u8, RunnerError> {
     let catalog = runner.catalog()?;
     match command {
         ImageCommand::List { engine: None } => answer::print(&list(catalog)?),
         ImageCommand::List { engine: Some(engine) } => answer::print(&of_engine(&engine, runner)?),
         ImageCommand::Pull { name, engine } => {
             let engine = runner.pull_image(engine.as_deref(), &name)?;
-            voice.note(format!("image {name} is available in {engine}"));
+            messages.note(format!("image {name} is available in {engine}"));
             Ok(0)
         }
         ImageCommand::Build { name, import } => {
             let entry = catalog.build_image(&name, &import, runner.progress())?;
             let size = entry.size.map(|size| format!(" ({})", bytes(size)));
             let size = size.unwrap_or_default();
-            voice.note(format!("built image {}{size}", entry.name));
-            voice.note(format!("use it with: codebox run --image {}", entry.name));
+            messages.note(format!("built image {}{size}", entry.name));
+            messages.note(format!("use it with: codebox run --image {}", entry.name));
             Ok(0)
         }
         ImageCommand::Remove { name } => {
-            tell_removal("image", &name, &catalog.remove_image(&name)?, voice);
+            print_removal("image", &name, &catalog.remove_image(&name)?, messages);
             Ok(0)
         }
     }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_has_a_line() {
+    fn prints_each_job() {
         let record = Record {
             id: "0f".to_owned(),
             program: "a\nb.py".to_owned(),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_listed_and_shown() {
+    fn lists_and_shows_packages() {
         let kept = StoredPackage {
             name: "Some_Name".to_owned(),
             file: "Some_Name-1.0-py3-none-any.whl".to_owned(),

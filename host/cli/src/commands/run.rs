@@ -12,9 +12,9 @@ use codebox_service::{MAX_PROGRAM, Program, Request};
 use crate::args::{ProgramAt, RunArgs};
 use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
+use crate::messages::Messages;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
-use crate::voice::Voice;
 use crate::{Host, answer};
 
 /// A run that has ended, with its results.
@@ -27,7 +27,7 @@ struct Done {
 /// Runs a program, prints the notes about it, as lines or as one JSON document, and returns the exit status.
 pub(super) fn run(
     args: RunArgs,
-    voice: Voice,
+    messages: Messages,
     (runner, host): (&Runner, Host<'_>),
     mut takeover: Option<Takeover>,
 ) -> u8 {
@@ -36,13 +36,13 @@ pub(super) fn run(
     if let Some(takeover) = &takeover {
         takeover.watch(streams.io.cancel.clone());
     }
-    let done = done(args, streams, (runner, host, voice), takeover.as_mut());
+    let done = done(args, streams, (runner, host, messages), takeover.as_mut());
     if let (Err(failure), Some(takeover)) = (&done, &mut takeover)
         && takeover.refuse(failure)
     {
         return failure.exit_status();
     }
-    let status = if is_json { as_json(done, voice) } else { as_lines(done, voice) };
+    let status = if is_json { as_json(done, messages) } else { as_lines(done, messages) };
     if let Some(takeover) = takeover {
         takeover.end(status);
     }
@@ -53,7 +53,7 @@ pub(super) fn run(
 fn done(
     args: RunArgs,
     mut streams: Streams,
-    (runner, host, voice): (&Runner, Host<'_>, Voice),
+    (runner, host, messages): (&Runner, Host<'_>, Messages),
     takeover: Option<&mut Takeover>,
 ) -> Result<Done, RunnerError> {
     let typed = args.typed_words();
@@ -67,22 +67,22 @@ fn done(
     let mut front_end = CommandLine::new(host.waiter, typed, takeover);
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
     if front_end.differs() {
-        voice.note("the rerun printed different output; the output of the first attempt is shown above");
+        messages.note("the rerun printed different output; the output of the first attempt is shown above");
     }
     Ok(Done { ended, out: front_end.out().cloned(), delivery: streams.finish() })
 }
 
-fn as_lines(done: Result<Done, RunnerError>, voice: Voice) -> u8 {
+fn as_lines(done: Result<Done, RunnerError>, messages: Messages) -> u8 {
     let said = done.and_then(|Done { ended, out, delivery }| match ended {
         Ended::Report(_) if matches!(delivery, Delivery::ReaderGone) => Ok(PIPE),
         Ended::Report(report) => {
             let lines = notes(&report, out.as_ref());
             if matches!(report.outcome, Outcome::Exited(_)) {
-                lines.into_iter().for_each(|line| voice.note(line));
+                lines.into_iter().for_each(|line| messages.note(line));
             } else {
-                note_in_time(lines, voice);
+                note_in_time(lines, messages);
             }
-            explain(&report, voice);
+            explain(&report, messages);
             match delivery {
                 Delivery::Failed(error) => Err(BackendError::io("write the guest's output", error).into()),
                 Delivery::Whole | Delivery::ReaderGone => Ok(report.exit_status()),
@@ -91,23 +91,23 @@ fn as_lines(done: Result<Done, RunnerError>, voice: Voice) -> u8 {
         Ended::TakenOver(status) => Ok(status),
     });
     said.unwrap_or_else(|failure| {
-        voice.fail(&failure);
+        messages.fail(&failure);
         failure.exit_status()
     })
 }
 
-fn as_json(done: Result<Done, RunnerError>, voice: Voice) -> u8 {
+fn as_json(done: Result<Done, RunnerError>, messages: Messages) -> u8 {
     let report = match done.map(|done| done.ended) {
         Ok(Ended::Report(report)) => report,
         Ok(Ended::TakenOver(status)) => return status,
         Err(failure) => return answer::print_failure(&failure),
     };
-    explain(&report, voice);
+    explain(&report, messages);
     match answer::print_json(&wire::v1::RunReport::from(&*report)) {
         Ok(0) => report.exit_status(),
         Ok(status) => status,
         Err(failure) => {
-            voice.fail(&failure);
+            messages.fail(&failure);
             exit::FAILURE
         }
     }
@@ -118,10 +118,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Prints lines from a thread that is abandoned if they are not read, because the run's output may have filled the same
 /// pipe.
-fn note_in_time(lines: Vec<String>, voice: Voice) {
+fn note_in_time(lines: Vec<String>, messages: Messages) {
     let (said, all) = mpsc::channel();
     let say = move || {
-        lines.into_iter().for_each(|line| voice.note(line));
+        lines.into_iter().for_each(|line| messages.note(line));
         let _ = said.send(());
     };
     if thread::Builder::new().spawn(say).is_ok() {
@@ -129,9 +129,9 @@ fn note_in_time(lines: Vec<String>, voice: Voice) {
     }
 }
 
-fn explain(report: &RunReport, voice: Voice) {
+fn explain(report: &RunReport, messages: Messages) {
     for line in explanation(report) {
-        voice.explain(line);
+        messages.explain(line);
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_from_standard_input_is_text() {
+    fn reads_program_from_stdin() {
         assert_eq!(program_text(&b"print(1)"[..]).expect("text"), "print(1)");
         let failure = program_text(&b"\xff"[..]).expect_err("no text");
         assert_eq!(failure.kind(), ResultKind::InvalidRequest);

@@ -5,30 +5,30 @@ use codebox_runner::Runner;
 use codebox_service::catalog::{Catalog, PackageSource};
 
 use super::doctor::show;
-use super::state::{place, size, state, tell_removal};
+use super::state::{place, print_removal, size, state};
 use crate::answer;
 use crate::args::RuntimeCommand;
+use crate::messages::Messages;
 use crate::render::Table;
-use crate::voice::Voice;
 
-pub(super) fn runtime(command: RuntimeCommand, voice: Voice, runner: &Runner) -> Result<u8, RunnerError> {
+pub(super) fn runtime(command: RuntimeCommand, messages: Messages, runner: &Runner) -> Result<u8, RunnerError> {
     let catalog = runner.catalog()?;
     match command {
         RuntimeCommand::List => answer::print(&list(catalog)?),
         RuntimeCommand::Install { name, from } => {
             let source = from.map_or(PackageSource::Index, PackageSource::File);
             let entry = catalog.install(&name, &source, runner.progress())?;
-            voice.note(format!("installed {} {}", entry.name, entry.version));
+            messages.note(format!("installed {} {}", entry.name, entry.version));
             Ok(0)
         }
         RuntimeCommand::Add { file, lang, ext } => {
             let entry = catalog.add(&file, &lang, &ext, runner.progress())?;
-            voice.note(format!("added {} {}", entry.name, entry.version));
+            messages.note(format!("added {} {}", entry.name, entry.version));
             Ok(0)
         }
         RuntimeCommand::Verify { name } => show(&catalog.verify(&name)?),
         RuntimeCommand::Remove { name } => {
-            tell_removal("runtime", &name, &catalog.remove(&name)?, voice);
+            print_removal("runtime", &name, &catalog.remove(&name)?, messages);
             Ok(0)
         }
     }

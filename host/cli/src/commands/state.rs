@@ -4,8 +4,8 @@ use std::path::Path;
 
 use codebox_service::catalog::{EntryState, Removal};
 
+use crate::messages::Messages;
 use crate::render::bytes;
-use crate::voice::Voice;
 
 pub(super) fn state(state: &EntryState) -> String {
     match state {
@@ -23,9 +23,9 @@ pub(super) fn place(path: Option<&Path>) -> String {
     path.map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
 
-pub(super) fn tell_removal(what: &str, name: &str, removal: &Removal, voice: Voice) {
+pub(super) fn print_removal(what: &str, name: &str, removal: &Removal, messages: Messages) {
     match removal {
-        Removal::Removed => voice.note(format!("removed {what} {name}")),
-        Removal::NothingThere => voice.note(format!("{what} {name} is not installed")),
+        Removal::Removed => messages.note(format!("removed {what} {name}")),
+        Removal::NothingThere => messages.note(format!("{what} {name} is not installed")),
     }
 }

@@ -5,12 +5,12 @@ pub(crate) struct Signals;
 
 impl Signals {
     /// Returns the signals that this process was not started to ignore.
-    pub(crate) const fn heard() -> Self {
+    pub(crate) const fn handled() -> Self {
         Self
     }
 
-    /// Calls `heard` at each signal.
-    pub(super) fn each(self, heard: impl Fn() + Send + 'static) {
-        let _ = ctrlc::set_handler(heard);
+    /// Calls `handled` at each signal.
+    pub(super) fn each(self, handled: impl Fn() + Send + 'static) {
+        let _ = ctrlc::set_handler(handled);
     }
 }

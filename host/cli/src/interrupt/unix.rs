@@ -13,19 +13,19 @@ impl Signals {
     /// Returns the signals that this process was not started to ignore, as under `nohup`.
     ///
     /// Called before the process confines itself, because it reads the ignored signals from a file.
-    pub(crate) fn heard() -> Self {
+    pub(crate) fn handled() -> Self {
         let ignored = ignored();
         Self([SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect())
     }
 
-    /// Calls `heard` at each signal.
-    pub(super) fn each(self, heard: impl Fn() + Send + 'static) {
+    /// Calls `handled` at each signal.
+    pub(super) fn each(self, handled: impl Fn() + Send + 'static) {
         let Ok((mut reader, writer)) = std::io::pipe() else { return };
         let listen = move || {
             let mut byte = [0];
             loop {
                 match reader.read(&mut byte) {
-                    Ok(1) => heard(),
+                    Ok(1) => handled(),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     _ => return,
                 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignored_signals_are_read() {
+    fn reads_ignored_signals() {
         // As under `nohup`: SIGHUP is the first.
         assert_eq!(read("Name:\tcodebox\nSigIgn:\t0000000000000001\nSigCgt:\t0\n"), Some(1));
         assert_eq!(read("SigIgn:\t0000000000001000\n"), Some(0x1000));

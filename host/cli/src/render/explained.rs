@@ -46,7 +46,7 @@ pub(crate) struct NeedLine {
 impl From<&Need> for NeedLine {
     fn from(need: &Need) -> Self {
         let Need { power, weight, line, words } = need;
-        Self { power: power.as_word(), weight: weight.as_str(), line: *line, shown_by: words.clone() }
+        Self { power: power.report_name(), weight: weight.as_str(), line: *line, shown_by: words.clone() }
     }
 }
 
@@ -143,12 +143,12 @@ impl Display for Explained {
 #[cfg(test)]
 mod tests {
     use codebox_core::{BackendId, Isolation, ResultKind};
-    use codebox_service::{Choice, Power, Weight};
+    use codebox_service::{Capability, Choice, Weight};
 
     use super::*;
 
     fn need(weight: Weight) -> Need {
-        Need { power: Power::Threads, weight, line: 3, words: "threading.Thread".to_owned() }
+        Need { power: Capability::Threads, weight, line: 3, words: "threading.Thread".to_owned() }
     }
 
     fn tier(backend: &str, isolation: Isolation) -> TierReport {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_why_and_what_is_lacking() {
+    fn explains_backend_reason_and_missing_features() {
         let choice = Choice {
             backend: BackendId::new("podman"),
             isolation: Isolation::Container,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_has_its_error_in_the_document() {
+    fn document_contains_error() {
         let failure = RunnerError::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
         let (notes, needs, tiers) = (Vec::new(), Vec::new(), Vec::new());
         let explanation = Explanation { choice: Err(failure), image: None, notes, needs, tiers };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codebox_core::{Captured, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport};
+use codebox_core::{CapturedOutput, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport};
 
 use codebox_service::limit_text::{limit_hit, name_and_flag};
 
@@ -49,7 +49,7 @@ fn hinted(line: String, hint: &str) -> String {
     if hint.is_empty() { line } else { format!("{line}; {hint}") }
 }
 
-fn truncation(stream: &str, output: &Captured) -> Option<String> {
+fn truncation(stream: &str, output: &CapturedOutput) -> Option<String> {
     let dropped = output.dropped;
     output
         .is_truncated()
@@ -61,7 +61,7 @@ fn ending(report: &RunReport) -> Option<String> {
     match &report.outcome {
         // A program that was not started cannot have printed the reason itself.
         Outcome::Exited(126 | 127) => {
-            report.error.as_ref().filter(|error| error.is_not_started()).map(|error| error.value.clone())
+            report.error.as_ref().filter(|error| error.is_start_failure()).map(|error| error.value.clone())
         }
         Outcome::Exited(_) => None,
         Outcome::Signalled(signal) => Some(format!("ended by signal {signal}")),

@@ -67,7 +67,7 @@ fn network(used: &NetUse) -> Option<String> {
 }
 
 fn held(enforcement: &Enforcement, limits: &Limits) -> String {
-    let limit = |(kind, held): (&codebox_core::LimitKind, &codebox_core::Held)| {
+    let limit = |(kind, held): (&codebox_core::LimitKind, &codebox_core::EnforcementLevel)| {
         let value = limit_value(*kind, limits)?;
         Some(format!("{kind} {value} ({})", held.as_str()))
     };
@@ -96,12 +96,12 @@ fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
 mod tests {
     use std::time::Duration;
 
-    use codebox_core::{BackendId, Held, Isolation, LimitKind, Outcome, SandboxLayer};
+    use codebox_core::{BackendId, EnforcementLevel, Isolation, LimitKind, Outcome, SandboxLayer};
 
     use super::*;
 
     #[test]
-    fn tells_where_why_and_how_long() {
+    fn explains_backend_reason_and_time() {
         let mut provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
         provenance.image = Some("python-data".to_owned());
         provenance.reason = "the program imports pandas".to_owned();
@@ -109,8 +109,8 @@ mod tests {
         report.usage.wall = Duration::from_millis(2);
         report.usage.startup = Some(Duration::from_micros(130));
         let limits = &mut report.enforcement.limits;
-        limits.insert(LimitKind::Memory, Held::Enforced);
-        limits.insert(LimitKind::Fuel, Held::Unsupported);
+        limits.insert(LimitKind::Memory, EnforcementLevel::Enforced);
+        limits.insert(LimitKind::Fuel, EnforcementLevel::Unsupported);
         report.enforcement.layers.push(SandboxLayer {
             name: "seccomp".to_owned(),
             state: LayerState::Off,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_once_is_told_so() {
+    fn counts_single_attempts() {
         let tried = |unlisted| network(&NetUse { unlisted, sent: 2048, ..NetUse::default() }).expect("it was used");
         assert_eq!(tried(1), "tried to connect once, sent 2.0 KiB, received 0 bytes");
         assert_eq!(tried(2), "tried to connect 2 times, sent 2.0 KiB, received 0 bytes");

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measures_read_well() {
+    fn formats_measures() {
         assert_eq!(bytes(12), "12 bytes");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(duration(Duration::from_micros(60)), "60 µs");

@@ -4,7 +4,7 @@ mod arguments;
 mod calls;
 mod domain;
 mod filter;
-mod places;
+mod granted_paths;
 mod program;
 
 use codebox_core::SandboxLayer;
@@ -13,9 +13,9 @@ use crate::{ConfineError, Rules};
 
 /// Applies both layers. Seccomp is last because it denies the system calls that apply them.
 pub(crate) fn confine(rules: &Rules) -> Result<Vec<SandboxLayer>, ConfineError> {
-    let places = places::open(rules)?;
+    let granted_paths = granted_paths::open(rules)?;
     let filter = filter::build(rules)?;
-    let landlock = domain::enter(&places)?;
+    let landlock = domain::enter(&granted_paths)?;
     let seccomp = filter::apply(filter)?;
     Ok(vec![landlock, seccomp])
 }

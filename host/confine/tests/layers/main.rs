@@ -7,18 +7,18 @@ mod probe;
 use std::fs;
 use std::net::TcpListener;
 
-use probe::{Ending, Probe};
+use probe::{Outcome, Probe};
 
-const EPERM: Ending = Ending::Errno(libc::EPERM);
-const EACCES: Ending = Ending::Errno(libc::EACCES);
-const ENOSYS: Ending = Ending::Errno(libc::ENOSYS);
+const EPERM: Outcome = Outcome::Errno(libc::EPERM);
+const EACCES: Outcome = Outcome::Errno(libc::EACCES);
+const ENOSYS: Outcome = Outcome::Errno(libc::ENOSYS);
 
-fn ok(answer: &str) -> Ending {
-    Ending::Ok(answer.to_owned())
+fn ok(answer: &str) -> Outcome {
+    Outcome::Ok(answer.to_owned())
 }
 
 /// Creates a directory with `ro/file`, `rw/file` and `out/file`, of which `ro` and `rw` are granted.
-fn world() -> tempfile::TempDir {
+fn fixture_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for name in ["ro", "rw", "out"] {
         fs::create_dir(dir.path().join(name)).expect("a new directory");
@@ -27,22 +27,22 @@ fn world() -> tempfile::TempDir {
     dir
 }
 
-/// Tries each action in a new directory of [`world`]; names are relative to it.
-fn check(attempts: &[(&[&str], Ending)]) {
+/// Tries each action in a new directory of [`fixture_dir`]; names are relative to it.
+fn check(attempts: &[(&[&str], Outcome)]) {
     for (words, expected) in attempts {
-        let world = world();
-        let place = |name: &str| world.path().join(name).display().to_string();
+        let fixture_dir = fixture_dir();
+        let place = |name: &str| fixture_dir.path().join(name).display().to_string();
         let operands: Vec<String> = words[1..].iter().map(|name| place(name)).collect();
         let mut probe = Probe::new(words[0]);
         probe.operands(&operands).read(&place("ro")).read_write(&place("rw"));
-        assert_eq!(probe.run().ending, *expected, "{words:?}");
+        assert_eq!(probe.run().outcome, *expected, "{words:?}");
     }
 }
 
 #[test]
 fn both_layers_are_enforced_and_describe_their_coverage() {
     let report = Probe::new("nothing").run();
-    assert_eq!(report.ending, ok(""));
+    assert_eq!(report.outcome, ok(""));
     assert_eq!(report.layers.len(), 2, "{:?}", report.layers);
     for (layer, name) in report.layers.iter().zip(["landlock", "seccomp"]) {
         assert!(layer.starts_with(&format!("{name} Held ")), "{layer}");
@@ -50,31 +50,31 @@ fn both_layers_are_enforced_and_describe_their_coverage() {
 }
 
 #[test]
-fn there_is_no_network() {
+fn denies_network() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback listener");
     let address = listener.local_addr().expect("its address").to_string();
-    assert_eq!(Probe::new("tcp").operands(&[address]).run().ending, EACCES);
+    assert_eq!(Probe::new("tcp").operands(&[address]).run().outcome, EACCES);
     check(&[(&["udp"], EACCES), (&["unix"], EACCES), (&["netlink"], EACCES)]);
 }
 
 #[test]
-fn a_process_that_is_handed_connections_makes_none() {
+fn passed_sockets_allow_no_new_connections() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback listener");
     let address = [listener.local_addr().expect("its address").to_string()];
-    let tried = |action: &str| Probe::new(action).operands(&address).handed().run().ending;
-    assert_eq!(tried("speak"), ok("word0"));
+    let attempt = |action: &str| Probe::new(action).operands(&address).with_passed_sockets().run().outcome;
+    assert_eq!(attempt("speak"), ok("word0"));
     // The call reaches the kernel, which fails on the null message.
-    assert_eq!(tried("take-over-the-line"), Ending::Errno(libc::EFAULT));
+    assert_eq!(attempt("take-over-the-line"), Outcome::Errno(libc::EFAULT));
     for action in ["speak-to", "take-over-another", "set-option"] {
-        assert_eq!(tried(action), EPERM, "{action}");
+        assert_eq!(attempt(action), EPERM, "{action}");
     }
     for action in ["tcp", "udp", "unix", "netlink", "connect-again", "bind", "listen", "accept", "give"] {
-        assert_eq!(tried(action), EACCES, "{action}");
+        assert_eq!(attempt(action), EACCES, "{action}");
     }
 }
 
 #[test]
-fn there_is_no_other_process() {
+fn denies_access_to_other_processes() {
     check(&[
         (&["spawn"], EPERM),
         (&["fork"], EPERM),
@@ -82,12 +82,12 @@ fn there_is_no_other_process() {
         (&["clone3"], ENOSYS),
         (&["signal-parent"], EPERM),
         (&["signal-own"], ok("0")),
-        (&["exec"], Ending::Signal(libc::SIGSYS)),
+        (&["exec"], Outcome::Signal(libc::SIGSYS)),
     ]);
 }
 
 #[test]
-fn hostile_calls_kill() {
+fn kills_process_on_hostile_calls() {
     for call in [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
@@ -102,23 +102,23 @@ fn hostile_calls_kill() {
         libc::SYS_open_by_handle_at,
         libc::SYS_execveat,
     ] {
-        let ending = Probe::new("call").operands(&[call.to_string()]).run().ending;
-        assert_eq!(ending, Ending::Signal(libc::SIGSYS), "system call {call}");
+        let outcome = Probe::new("call").operands(&[call.to_string()]).run().outcome;
+        assert_eq!(outcome, Outcome::Signal(libc::SIGSYS), "system call {call}");
     }
 }
 
 #[test]
-fn unlisted_calls_fail() {
+fn rejects_unlisted_calls() {
     // The last call does not exist in any kernel, and the one before it is an x32 `read` on x86-64.
     let unlisted = [libc::SYS_seccomp, libc::SYS_acct, libc::SYS_personality, 0x4000_0000, 4095];
     for call in unlisted {
-        let ending = Probe::new("call").operands(&[call.to_string()]).run().ending;
-        assert_eq!(ending, EPERM, "system call {call}");
+        let outcome = Probe::new("call").operands(&[call.to_string()]).run().outcome;
+        assert_eq!(outcome, EPERM, "system call {call}");
     }
 }
 
 #[test]
-fn what_a_host_does_goes_on() {
+fn allows_ordinary_host_operations() {
     check(&[
         (&["thread"], ok("joined")),
         (&["sleep"], ok("true")),
@@ -126,50 +126,50 @@ fn what_a_host_does_goes_on() {
         (&["parallelism"], ok("true")),
         (&["allocate"], ok("67108864")),
         (&["map"], ok("")),
-        (&["abort"], Ending::Signal(libc::SIGABRT)),
+        (&["abort"], Outcome::Signal(libc::SIGABRT)),
     ]);
 }
 
 #[test]
-fn pages_are_scanned_through_a_descriptor_opened_before() {
-    let ending = Probe::new("scan-pages").run().ending;
+fn allows_page_scans_through_existing_descriptor() {
+    let outcome = Probe::new("scan-pages").run().outcome;
     // Kernels before 6.7 lack the request; the test only shows that the filter does not deny it.
-    assert!([ok(""), Ending::Errno(libc::ENOTTY)].contains(&ending), "{ending:?}");
+    assert!([ok(""), Outcome::Errno(libc::ENOTTY)].contains(&outcome), "{outcome:?}");
 }
 
 #[test]
-fn executable_memory_is_what_the_rules_say() {
+fn executable_mappings_follow_rules() {
     for action in ["map-exec", "protect-exec"] {
-        assert_eq!(Probe::new(action).run().ending, EPERM, "{action}");
-        assert_eq!(Probe::new(action).with_executable_mappings().run().ending, ok(""), "{action}");
+        assert_eq!(Probe::new(action).run().outcome, EPERM, "{action}");
+        assert_eq!(Probe::new(action).with_executable_mappings().run().outcome, ok(""), "{action}");
     }
 }
 
 #[test]
-fn a_second_confinement_is_refused() {
-    let ending = Probe::new("confine").run().ending;
-    assert!(matches!(&ending, Ending::Error(message) if message.contains("cannot")), "{ending:?}");
+fn rejects_second_confinement() {
+    let outcome = Probe::new("confine").run().outcome;
+    assert!(matches!(&outcome, Outcome::Error(message) if message.contains("cannot")), "{outcome:?}");
 }
 
 #[test]
-fn a_thread_that_was_there_before_is_reported() {
-    let report = Probe::new("fork").after_a_thread().run();
+fn reports_threads_started_before_confinement() {
+    let report = Probe::new("fork").with_running_thread().run();
     let landlock = &report.layers[0];
-    let taken_in = landlock.starts_with("landlock Held abi ");
-    assert!(taken_in || landlock.ends_with("; outside: 1 threads started before"), "{landlock}");
-    assert_eq!(report.ending, EPERM, "seccomp holds all the same");
+    let is_confined = landlock.starts_with("landlock Held abi ");
+    assert!(is_confined || landlock.ends_with("; outside: 1 threads started before"), "{landlock}");
+    assert_eq!(report.outcome, EPERM, "seccomp holds all the same");
 }
 
 /// Prints the cost. Run it with `--ignored --nocapture` and no other test.
 #[test]
 #[ignore = "a measurement, for a quiet machine"]
 fn cost() {
-    let world = world();
-    let place = |name: &str| world.path().join(name).display().to_string();
+    let fixture_dir = fixture_dir();
+    let place = |name: &str| fixture_dir.path().join(name).display().to_string();
     let mut nanoseconds: Vec<u128> = (0..200)
         .map(|_| {
             let mut probe = Probe::new("nothing");
-            probe.read(&place("ro")).read(&place("out")).read_write(&place("rw")).run().took
+            probe.read(&place("ro")).read(&place("out")).read_write(&place("rw")).run().elapsed_ns
         })
         .collect();
     nanoseconds.sort_unstable();

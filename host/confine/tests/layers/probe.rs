@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// The result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum Outcome {
     /// The attempt succeeded with this output.
     Ok(String),
     /// The attempt failed with a system error.
@@ -23,9 +23,9 @@ pub struct Report {
     /// The sandbox layers, each as `NAME STATE DETAIL`.
     pub layers: Vec<String>,
     /// The duration of confinement, in nanoseconds.
-    pub took: u128,
+    pub elapsed_ns: u128,
     /// The result of the attempt.
-    pub ending: Ending,
+    pub outcome: Outcome,
 }
 
 /// A confined process that tries one action.
@@ -54,7 +54,7 @@ impl Probe {
         self.operands(&["+w".to_owned(), path.to_owned()])
     }
 
-    pub fn handed(&mut self) -> &mut Self {
+    pub fn with_passed_sockets(&mut self) -> &mut Self {
         self.operands(&["+net".to_owned()])
     }
 
@@ -63,7 +63,7 @@ impl Probe {
         self
     }
 
-    pub fn after_a_thread(&mut self) -> &mut Self {
+    pub fn with_running_thread(&mut self) -> &mut Self {
         self.threads = "threaded";
         self
     }
@@ -76,20 +76,20 @@ impl Probe {
             .stdin(Stdio::null())
             .output()
             .expect("the probe starts");
-        let said = String::from_utf8(output.stdout).expect("the probe says text");
-        let answers = |prefix: &'static str| said.lines().filter_map(move |line| line.strip_prefix(prefix));
-        let one = |prefix| answers(prefix).next().map(str::to_owned);
-        let ending = one("ok ")
-            .map(Ending::Ok)
-            .or_else(|| one("errno ").map(|number| Ending::Errno(number.parse().expect("a number"))))
-            .or_else(|| one("error ").map(Ending::Error))
-            .or_else(|| one("refused ").map(Ending::Refused))
-            .or_else(|| output.status.signal().map(Ending::Signal));
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8(output.stdout).expect("the probe says text");
+        let values_of = |prefix: &'static str| text.lines().filter_map(move |line| line.strip_prefix(prefix));
+        let one = |prefix| values_of(prefix).next().map(str::to_owned);
+        let outcome = one("ok ")
+            .map(Outcome::Ok)
+            .or_else(|| one("errno ").map(|number| Outcome::Errno(number.parse().expect("a number"))))
+            .or_else(|| one("error ").map(Outcome::Error))
+            .or_else(|| one("refused ").map(Outcome::Refused))
+            .or_else(|| output.status.signal().map(Outcome::Signal));
+        let error_text = String::from_utf8_lossy(&output.stderr);
         Report {
-            layers: answers("layer ").map(str::to_owned).collect(),
-            took: one("took ").map_or(0, |took| took.parse().expect("a number")),
-            ending: ending.unwrap_or_else(|| panic!("no answer: {said}{complaint}")),
+            layers: values_of("layer ").map(str::to_owned).collect(),
+            elapsed_ns: one("took ").map_or(0, |elapsed_ns| elapsed_ns.parse().expect("a number")),
+            outcome: outcome.unwrap_or_else(|| panic!("no answer: {text}{error_text}")),
         }
     }
 }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use codebox_core::{
     BackendError, BoxFuture, Diagnosis, Finding, ImageName, ImageStore, InstanceSpec, Leftover, LeftoverCollector,
-    Leftovers, LocalImage, Progress, Sweep, WarmPool, with_causes,
+    Leftovers, LocalImage, Progress, Sweep, WarmPool, format_error_chain,
 };
 
 use super::{ContainerBackend, Shared};
 use crate::engine::Flavour;
 use crate::error::ContainerError;
 use crate::facts::{EngineFacts, Weakness};
-use crate::warm::{self, Asked, Pool};
+use crate::warm::{self, Pool, PoolRequest};
 use crate::{gc, images};
 
 impl ContainerBackend {
-    async fn has(&self, name: &ImageName) -> Result<bool, ContainerError> {
+    async fn has_image(&self, name: &ImageName) -> Result<bool, ContainerError> {
         match images::look_up(&self.engine().await?.client, name).await {
             Ok(_) => Ok(true),
             Err(ContainerError::NoImage(_)) => Ok(false),
@@ -42,17 +42,17 @@ impl ContainerBackend {
     /// Runs a pool daemon: keeps containers ready for other processes of the user, starting with `request`, until none
     /// are wanted any more.
     async fn serve_pool(&self, request: &str) -> Result<(), ContainerError> {
-        let asked: Asked = serde_json::from_str(request).map_err(|error| ContainerError::Input {
+        let pool_request: PoolRequest = serde_json::from_str(request).map_err(|error| ContainerError::Input {
             subject: "warm container request".to_owned(),
             why: error.to_string(),
         })?;
         let engine = self.engine().await?;
-        if engine.facts.place != asked.place {
+        if engine.facts.place != pool_request.place {
             let why = format!("the engine is at {}", engine.facts.place);
-            return Err(ContainerError::Input { subject: asked.place, why });
+            return Err(ContainerError::Input { subject: pool_request.place, why });
         }
-        let folder = self.shared.keepers(&engine.facts);
-        warm::keep(Pool::new(Arc::clone(&self.shared), engine.clone()), &folder, &asked).await
+        let folder = self.shared.daemon_sockets(&engine.facts);
+        warm::run_pool_daemon(Pool::new(Arc::clone(&self.shared), engine.clone()), &folder, &pool_request).await
     }
 
     async fn leftover_containers(&self, sweep: Sweep) -> Result<Vec<Leftover>, ContainerError> {
@@ -66,24 +66,24 @@ impl ImageStore for ContainerBackend {
     fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, BackendError>> {
         Box::pin(async move {
             let listed = async { images::list(&self.engine().await?.client).await };
-            listed.await.map_err(|error| self.converted(error))
+            listed.await.map_err(|error| self.convert_error(error))
         })
     }
 
     fn image_name(&self, spec: &InstanceSpec) -> Result<ImageName, BackendError> {
-        self.image_of(spec).map_err(|error| self.converted(error))
+        self.image_of(spec).map_err(|error| self.convert_error(error))
     }
 
     fn image_id<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<String, BackendError>> {
         Box::pin(async move {
             let name = self.image_name(spec)?;
             let found = async { images::look_up(&self.engine().await?.client, &name).await };
-            found.await.map(|facts| facts.id).map_err(|error| self.converted(error))
+            found.await.map(|facts| facts.id).map_err(|error| self.convert_error(error))
         })
     }
 
     fn pull<'a>(&'a self, name: &'a ImageName, progress: &'a dyn Progress) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async move { self.pull_image(name, progress).await.map_err(|error| self.converted(error)) })
+        Box::pin(async move { self.pull_image(name, progress).await.map_err(|error| self.convert_error(error)) })
     }
 
     fn ensure<'a>(
@@ -93,7 +93,7 @@ impl ImageStore for ContainerBackend {
     ) -> BoxFuture<'a, Result<(), BackendError>> {
         Box::pin(async move {
             let name = self.image_name(spec)?;
-            if self.has(&name).await.map_err(|error| self.converted(error))? {
+            if self.has_image(&name).await.map_err(|error| self.convert_error(error))? {
                 return Ok(());
             }
             self.pull(&name, progress).await
@@ -106,14 +106,16 @@ impl LeftoverCollector for ContainerBackend {
         Box::pin(async move {
             // The mounts belong to this machine, regardless of the engine that they were made for.
             let mut leftovers = Leftovers {
-                found: gc::mounts(&self.shared.points(), self.shared.owners(), sweep),
+                found: gc::mounts(&self.shared.mounts_dir(), self.shared.owners(), sweep),
                 unreachable: Vec::new(),
             };
             match self.leftover_containers(sweep).await {
                 Ok(containers) => leftovers.found.extend(containers),
                 // An engine that does not exist has no leftovers.
-                Err(ContainerError::NoEngine { silent: false, .. }) => {}
-                Err(error) => leftovers.unreachable.push((self.flavour.as_str().to_owned(), with_causes(&error))),
+                Err(ContainerError::NoEngine { unresponsive: false, .. }) => {}
+                Err(error) => {
+                    leftovers.unreachable.push((self.flavour.as_str().to_owned(), format_error_chain(&error)))
+                }
             }
             leftovers
         })
@@ -122,11 +124,11 @@ impl LeftoverCollector for ContainerBackend {
 
 impl WarmPool for ContainerBackend {
     fn serve<'a>(&'a self, request: &'a str) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async move { self.serve_pool(request).await.map_err(|error| self.converted(error)) })
+        Box::pin(async move { self.serve_pool(request).await.map_err(|error| self.convert_error(error)) })
     }
 
     fn stop_all(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move { warm::end_all(&self.shared.folder.join("warm")).await })
+        Box::pin(async move { warm::stop_daemons(&self.shared.folder.join("warm")).await })
     }
 }
 
@@ -134,14 +136,14 @@ impl WarmPool for ContainerBackend {
 pub(super) fn diagnosis(flavour: &Flavour, facts: Result<EngineFacts, BackendError>) -> Diagnosis {
     let findings = match facts {
         Ok(facts) => {
-            let detail = format!("{}, API {}, at {} ({})", facts.phrase(), facts.api, facts.place, facts.named_by);
+            let detail = format!("{}, API {}, at {} ({})", facts.summary(), facts.api, facts.place, facts.named_by);
             let weak = facts.weaknesses().into_iter();
             let weak = weak.map(|Weakness { what, fix }| Finding { detail: what, fix: Some(fix) });
             [Finding { detail, fix: None }].into_iter().chain(weak).collect()
         }
         Err(error) => {
             let fix = error.fix().unwrap_or_else(|| "see the error message".to_owned());
-            vec![Finding { detail: with_causes(&error), fix: Some(fix) }]
+            vec![Finding { detail: format_error_chain(&error), fix: Some(fix) }]
         }
     };
     Diagnosis { subject: format!("engine {}", flavour.as_str()), findings }

@@ -6,29 +6,29 @@ use codebox_files::InstanceScratch;
 use futures_util::FutureExt as _;
 
 use super::ContainerInstance;
-use super::removal::Removal;
-use crate::doors::Doors;
+use super::removal::ContainerGuard;
+use crate::agent_connection::AgentConnection;
+use crate::doors::PortForwards;
 use crate::engine::Engine;
 use crate::error::ContainerError;
 use crate::images::ImageFacts;
 use crate::mounts::Granted;
-use crate::talk::Talk;
 use crate::warm::Lease;
 
 impl ContainerInstance {
     /// Returns true if the container still waits for a job. An agent that waits sends no events.
-    pub(crate) fn waits(&mut self) -> bool {
-        self.talk.word().now_or_never().is_none()
+    pub(crate) fn is_waiting(&mut self) -> bool {
+        self.agent_connection.event().now_or_never().is_none()
     }
 
     /// Returns true if another process owns the container.
     pub(crate) fn is_lent(&self) -> bool {
-        self.container.is_elsewhere()
+        self.container.is_borrowed()
     }
 
     /// Returns the connection to the agent.
-    pub(crate) fn talk(&mut self) -> &mut Talk {
-        &mut self.talk
+    pub(crate) fn agent_connection(&mut self) -> &mut AgentConnection {
+        &mut self.agent_connection
     }
 
     /// Returns the description of the container for another process.
@@ -45,28 +45,28 @@ impl ContainerInstance {
     pub(crate) fn lent(
         engine: Engine,
         image: ImageFacts,
-        (lease, talk): (Lease, Talk),
-        (doors, authorities): (Doors, Option<&'static str>),
-        asked: Instant,
+        (lease, agent_connection): (Lease, AgentConnection),
+        (doors, ca_bundle): (PortForwards, Option<&'static str>),
+        requested_at: Instant,
     ) -> Result<Self, ContainerError> {
         let Lease { container, user, scratch: place, granted } = lease;
         let scratch = InstanceScratch::lent(&place).map_err(ContainerError::io("open", &place))?;
         Ok(Self {
             backend: engine.facts.flavour.id(),
-            container: Removal::elsewhere(engine.client.clone(), container),
+            container: ContainerGuard::borrowed(engine.client.clone(), container),
             granted: Granted::lent(granted.into_iter().map(Into::into).collect()),
-            startup: asked.elapsed(),
+            startup: requested_at.elapsed(),
             packages: Vec::new(),
-            beside: None,
-            afterwards: None,
+            background: None,
+            on_close: None,
             analyzer: None,
             engine,
-            talk,
+            agent_connection,
             image,
             user,
             scratch,
             doors,
-            authorities,
+            ca_bundle,
         })
     }
 }

@@ -6,23 +6,23 @@ use std::time::Instant;
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
-use codebox_agent::Word;
+use codebox_agent::Event;
 use codebox_core::{Access, Grants, InstanceSpec, PYTHON_PACKAGES};
 use tokio::time::timeout;
 
-use super::places::{hook, private};
-use super::removal::Removal;
+use super::places::{hook_bind, private_binds};
+use super::removal::ContainerGuard;
 use super::{ContainerInstance, files};
+use crate::agent_connection::AgentConnection;
 use crate::backend::Shared;
 use crate::caller::JobUser;
-use crate::doors::Doors;
-use crate::engine::{Engine, LONG};
+use crate::doors::PortForwards;
+use crate::engine::{CREATE_TIMEOUT, Engine};
 use crate::error::ContainerError;
-use crate::harden::{self, Wanted, life, own_binds};
+use crate::harden::{self, ContainerInputs, max_lifetime, own_binds};
 use crate::images::ImageFacts;
 use crate::labels::container_name;
 use crate::mounts::{Bind, Granted};
-use crate::talk::Talk;
 
 impl ContainerInstance {
     /// Creates and starts a container exactly as `spec` describes, and waits for its agent.
@@ -35,18 +35,18 @@ impl ContainerInstance {
         let began = Instant::now();
         // The environment comes with each job. Tools cannot be granted yet, and the front end has already refused them.
         let Grants { dirs, net, env: _, tools: _ } = &spec.grants;
-        let doors = Doors::of(net);
+        let doors = PortForwards::of(net);
         let agent = shared.agent()?;
         let mut scratch = shared.scratch.instance().map_err(files)?;
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
-        let points = shared.points();
+        let mounts_dir = shared.mounts_dir();
         let name = container_name(&shared.owner.name);
         // Mounts have the owner in their names too, so that a sweep can find them.
         let prefix = name.strip_prefix("codebox-").unwrap_or(&name);
-        let granted = Granted::new(dirs, &user, (&points, prefix), agent)?;
-        let mut binds = own_binds(agent.path(), shared.authorities.as_deref());
-        binds.extend(private(&mut scratch, &granted, &user)?);
-        binds.push(hook(&mut scratch)?);
+        let granted = Granted::new(dirs, &user, (&mounts_dir, prefix), agent)?;
+        let mut binds = own_binds(agent.path(), shared.ca_bundle.as_deref());
+        binds.extend(private_binds(&mut scratch, &granted, &user)?);
+        binds.push(hook_bind(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());
         // Every user can read the layers, so they need no ID-mapped mount.
         let layers = spec.layers.iter().filter(|layer| !granted.covers(&layer.guest));
@@ -58,14 +58,15 @@ impl ContainerInstance {
         // Node finds npm packages by itself, and other layers contain no packages to import.
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
-        let labels = shared.owner.labels(&name, shared.secret()?, life(&spec.limits));
-        let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, doors: &doors, labels };
-        let body = harden::container(wanted, &engine.facts)?;
+        let labels = shared.owner.labels(&name, shared.secret()?, max_lifetime(&spec.limits));
+        let inputs =
+            ContainerInputs { image: &image, user: &user, limits: &spec.limits, binds: &binds, doors: &doors, labels };
+        let body = harden::container(inputs, &engine.facts)?;
         let client = engine.client.clone();
         let made = made(client.clone(), name, body).await;
-        let container = made.map_err(|error| error.needing(image.name.as_str()))?;
-        let talk = match begin(&client, container.id(), &image).await {
-            Ok(talk) => talk,
+        let container = made.map_err(|error| error.map_missing_image(image.name.as_str()))?;
+        let agent_connection = match attach_and_start(&client, container.id(), &image).await {
+            Ok(agent_connection) => agent_connection,
             Err(error) => {
                 // Removed here and not on drop, because the process may exit after this error.
                 let _ = container.now().await;
@@ -77,17 +78,17 @@ impl ContainerInstance {
             engine,
             backend,
             container,
-            talk,
+            agent_connection,
             image,
             user,
             granted,
             packages,
             scratch,
             doors,
-            authorities: shared.authorities.as_ref().map(|_| harden::AUTHORITIES),
+            ca_bundle: shared.ca_bundle.as_ref().map(|_| harden::CA_BUNDLE),
             startup: began.elapsed(),
-            beside: None,
-            afterwards: None,
+            background: None,
+            on_close: None,
             analyzer: None,
         })
     }
@@ -97,11 +98,11 @@ impl ContainerInstance {
 ///
 /// The engine creates the container even if the caller does not wait for the answer. A separate task therefore waits,
 /// and if this future is dropped, the container is removed.
-async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result<Removal, ContainerError> {
+async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result<ContainerGuard, ContainerError> {
     let making = async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let made = call("create a container", client.create_container(Some(options), body)).await?;
-        Ok(Removal::of(client, made.id))
+        Ok(ContainerGuard::of(client, made.id))
     };
     match tokio::spawn(making).await {
         Ok(made) => made,
@@ -114,26 +115,28 @@ async fn call<T>(
     doing: &'static str,
     future: impl Future<Output = Result<T, bollard::errors::Error>>,
 ) -> Result<T, ContainerError> {
-    match timeout(LONG, future).await {
+    match timeout(CREATE_TIMEOUT, future).await {
         Ok(done) => done.map_err(ContainerError::call(doing)),
         Err(late) => Err(ContainerError::Lost { doing, source: Box::new(late) }),
     }
 }
 
 /// Attaches to a container, starts it and waits for its agent.
-async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, ContainerError> {
+async fn attach_and_start(client: &Docker, id: &str, image: &ImageFacts) -> Result<AgentConnection, ContainerError> {
     let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
     let unstartable = |error| match error {
-        ContainerError::Refused { said, .. } => ContainerError::Unstartable { image: image.name.to_string(), said },
+        ContainerError::Refused { refusal, .. } => {
+            ContainerError::Unstartable { image: image.name.to_string(), refusal }
+        }
         other => other,
     };
     // Podman prepares a container when a client attaches to it.
     let attached = call("forward the container's streams", client.attach_container(id, Some(streams.build()))).await;
-    let mut talk = Talk::over(attached.map_err(unstartable)?);
+    let mut agent_connection = AgentConnection::from_attached(attached.map_err(unstartable)?);
     call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
-    match timeout(LONG, talk.word()).await {
-        Ok(Ok(Some(Word::Ready))) => Ok(talk),
-        Ok(Ok(_)) => Err(talk.broken("start the agent", "did not start")),
+    match timeout(CREATE_TIMEOUT, agent_connection.event()).await {
+        Ok(Ok(Some(Event::Ready))) => Ok(agent_connection),
+        Ok(Ok(_)) => Err(agent_connection.early_end_error("start the agent", "did not start")),
         Ok(Err(error)) => Err(error),
         Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
     }

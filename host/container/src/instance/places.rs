@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use codebox_core::{Access, GuestPath};
-use codebox_files::{Dir, InstanceScratch, put_file};
+use codebox_files::{Dir, InstanceScratch, write_input_file};
 
 use crate::caller::JobUser;
-use crate::command::{HOOK_FILES, HOOKS};
+use crate::command::{HOOK_FILES, HOOKS_DIR};
 use crate::error::ContainerError;
 use crate::mounts::{Bind, Granted, PROGRAM_DIR};
 
 /// Private directories of a job: their names in its scratch directory, and their guest paths.
-pub(super) const PRIVATE: [(&str, &str); 2] = [("work", "/work"), ("tmp", "/tmp")];
+pub(super) const PRIVATE_DIRS: [(&str, &str); 2] = [("work", "/work"), ("tmp", "/tmp")];
 
 /// Returns the private directories as binds that belong to the job's user.
-pub(super) fn private(
+pub(super) fn private_binds(
     scratch: &mut InstanceScratch,
     granted: &Granted,
     user: &JobUser,
@@ -23,7 +23,7 @@ pub(super) fn private(
     let run = scratch.path("run");
     scratch.add("run").map_err(ContainerError::io("create", &run))?;
     binds.push(Bind { host: run, guest: PROGRAM_DIR.to_owned(), access: Access::ReadOnly });
-    for (name, guest) in PRIVATE {
+    for (name, guest) in PRIVATE_DIRS {
         let host = scratch.path(name);
         let dir = scratch.open(name).map_err(ContainerError::io("open", &host))?;
         chown(&dir, user).map_err(ContainerError::io("change the owner of", &host))?;
@@ -34,11 +34,11 @@ pub(super) fn private(
     // The mount points of granted directories are visible in a private directory, and an engine would create them as
     // root.
     for bind in &granted.binds {
-        for (name, guest) in PRIVATE {
+        for (name, guest) in PRIVATE_DIRS {
             if let Some(rest) = bind.guest.strip_prefix(guest).and_then(|rest| rest.strip_prefix('/')) {
                 let point = PathBuf::from(name).join(rest);
                 scratch
-                    .make_point(&point)
+                    .create_mount_point(&point)
                     .map_err(ContainerError::io("create a mount point in", &scratch.path(name)))?;
             }
         }
@@ -47,20 +47,20 @@ pub(super) fn private(
 }
 
 /// Writes the hook for TypeScript, and returns it as a bind.
-pub(super) fn hook(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
+pub(super) fn hook_bind(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
     let host = scratch.path("hook");
     scratch.add("hook").map_err(ContainerError::io("create", &host))?;
     let dir = scratch.open("hook").map_err(ContainerError::io("open", &host))?;
     for (name, text) in HOOK_FILES {
-        put_file(&dir, &[name], text.as_bytes()).map_err(ContainerError::io("write", &host))?;
+        write_input_file(&dir, &[name], text.as_bytes()).map_err(ContainerError::io("write", &host))?;
     }
-    Ok(Bind { host, guest: HOOKS.to_owned(), access: Access::ReadOnly })
+    Ok(Bind { host, guest: HOOKS_DIR.to_owned(), access: Access::ReadOnly })
 }
 
 #[cfg(unix)]
 fn chown(dir: &Dir, user: &JobUser) -> std::io::Result<()> {
-    use crate::caller::Owners;
-    if user.owners == Owners::Mapped {
+    use crate::caller::FileOwnership;
+    if user.owners == FileOwnership::Mapped {
         let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
         rustix::fs::chownat(dir, "", Some(uid), Some(gid), rustix::fs::AtFlags::EMPTY_PATH)?;
     }
@@ -75,8 +75,8 @@ fn chown(_dir: &Dir, _user: &JobUser) -> std::io::Result<()> {
 /// Makes the job's user the owner of an input file and of the directories that lead to it.
 #[cfg(unix)]
 pub(super) fn own(dir: &Dir, parts: &[&str], user: &JobUser) -> std::io::Result<()> {
-    use crate::caller::Owners;
-    if user.owners != Owners::Mapped {
+    use crate::caller::FileOwnership;
+    if user.owners != FileOwnership::Mapped {
         return Ok(());
     }
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));

@@ -6,22 +6,22 @@ use bollard::Docker;
 use bollard::query_parameters::{KillContainerOptionsBuilder, RemoveContainerOptionsBuilder};
 use tokio::time::timeout;
 
-use crate::engine::PATIENCE;
+use crate::engine::CALL_TIMEOUT;
 use crate::error::ContainerError;
 use crate::last_state::last_state;
 
 /// A guard that removes a container when it is no longer needed, whatever becomes of the code that created it.
-pub(crate) struct Removal {
+pub(crate) struct ContainerGuard {
     client: Docker,
     id: String,
     due: Due,
     /// Timeout of the engine call.
-    patience: Duration,
+    time_limit: Duration,
 }
 
 /// Timeout of the engine call after the engine has failed to answer. A later sweep removes the container if this call
 /// fails.
-const IMPATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Responsibility of this process for the removal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,15 +30,15 @@ enum Due {
     No,
 }
 
-impl Removal {
+impl ContainerGuard {
     /// Creates a guard for a container that this process has created.
     pub(crate) fn of(client: Docker, id: String) -> Self {
-        Self { client, id, due: Due::Yes, patience: 2 * PATIENCE }
+        Self { client, id, due: Due::Yes, time_limit: 2 * CALL_TIMEOUT }
     }
 
     /// Creates a guard for a container that another process owns and removes.
-    pub(crate) fn elsewhere(client: Docker, id: String) -> Self {
-        Self { client, id, due: Due::No, patience: 2 * PATIENCE }
+    pub(crate) fn borrowed(client: Docker, id: String) -> Self {
+        Self { client, id, due: Due::No, time_limit: 2 * CALL_TIMEOUT }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -46,7 +46,7 @@ impl Removal {
     }
 
     /// Returns true if another process owns the container.
-    pub(crate) fn is_elsewhere(&self) -> bool {
+    pub(crate) fn is_borrowed(&self) -> bool {
         self.due == Due::No
     }
 
@@ -54,11 +54,11 @@ impl Removal {
     ///
     /// # Errors
     /// Returns an error if the engine does not confirm that the container is dead.
-    pub(crate) async fn killed(&mut self) -> Result<(), ContainerError> {
-        const DOING: &str = "kill a container";
+    pub(crate) async fn kill(&mut self) -> Result<(), ContainerError> {
+        const OPERATION: &str = "kill a container";
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
-        match timeout(PATIENCE, self.client.kill_container(&self.id, Some(options))).await {
-            Ok(done) => match done.map_err(ContainerError::call(DOING)) {
+        match timeout(CALL_TIMEOUT, self.client.kill_container(&self.id, Some(options))).await {
+            Ok(done) => match done.map_err(ContainerError::call(OPERATION)) {
                 Ok(()) | Err(ContainerError::Gone { .. }) => Ok(()),
                 // A container that has ended cannot be killed. If the container still runs after a refusal, its end is
                 // unknown.
@@ -69,8 +69,8 @@ impl Removal {
                 Err(error) => Err(error),
             },
             Err(late) => {
-                self.patience = IMPATIENCE;
-                Err(ContainerError::Lost { doing: DOING, source: Box::new(late) })
+                self.time_limit = TIMEOUT_AFTER_FAILURE;
+                Err(ContainerError::Lost { doing: OPERATION, source: Box::new(late) })
             }
         }
     }
@@ -78,23 +78,23 @@ impl Removal {
     /// Removes the container now.
     pub(crate) async fn now(mut self) -> Result<(), ContainerError> {
         match std::mem::replace(&mut self.due, Due::No) {
-            Due::Yes => removed(&self.client, &self.id, self.patience).await,
+            Due::Yes => removed(&self.client, &self.id, self.time_limit).await,
             Due::No => Ok(()),
         }
     }
 }
 
-impl Drop for Removal {
+impl Drop for ContainerGuard {
     fn drop(&mut self) {
         if self.due == Due::No {
             return;
         }
-        let (client, id, patience) = (self.client.clone(), std::mem::take(&mut self.id), self.patience);
+        let (client, id, time_limit) = (self.client.clone(), std::mem::take(&mut self.id), self.time_limit);
         // The connection is closed by now, so the agent ends all processes. Without a runtime the next start removes
         // the container.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let _ = removed(&client, &id, patience).await;
+                let _ = removed(&client, &id, time_limit).await;
             });
         }
     }
@@ -105,14 +105,14 @@ impl Drop for Removal {
 /// An engine refuses the call while it removes a container that has just ended by itself, so a refused call is
 /// repeated.
 pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerError> {
-    removed(client, id, 2 * PATIENCE).await
+    removed(client, id, 2 * CALL_TIMEOUT).await
 }
 
-async fn removed(client: &Docker, id: &str, patience: Duration) -> Result<(), ContainerError> {
+async fn removed(client: &Docker, id: &str, time_limit: Duration) -> Result<(), ContainerError> {
     let mut tries = 0;
     loop {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let removed = match timeout(patience, client.remove_container(id, Some(options))).await {
+        let removed = match timeout(time_limit, client.remove_container(id, Some(options))).await {
             Ok(done) => done.map_err(ContainerError::call("remove a container")),
             Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
         };

@@ -6,42 +6,42 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::timeout;
 
-use super::wire::{Answered, LONGEST};
-use super::{Asked, Folder, Lease};
-use crate::talk::Talk;
+use super::wire::{MAX_LINE_SIZE, PoolReply};
+use super::{Lease, PoolRequest, SocketDir};
+use crate::agent_connection::AgentConnection;
 
 /// Timeout for a daemon's answer, about the time in which a new container is created.
-const WAIT: Duration = Duration::from_millis(500);
+const DAEMON_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Result of a request to a daemon.
-pub(crate) enum Answer {
+pub(crate) enum AcquireResult {
     /// A container, and the connection to its agent.
-    Lent(Box<Lease>, Talk),
+    Lent(Box<Lease>, AgentConnection),
     /// No container is ready; the daemon creates some.
     None,
     /// No daemon is running.
-    Nobody,
+    NoDaemon,
 }
 
 /// Requests a container from the daemon of an engine.
-pub(crate) async fn ask(folder: &Folder, asked: &Asked) -> Answer {
-    match timeout(WAIT, exchange(folder, asked)).await {
+pub(crate) async fn acquire(socket_dir: &SocketDir, request: &PoolRequest) -> AcquireResult {
+    match timeout(DAEMON_TIMEOUT, exchange(socket_dir, request)).await {
         Ok(Ok(answer)) => answer,
         // A daemon that does not answer is treated as absent.
-        Ok(Err(_)) | Err(_) => Answer::Nobody,
+        Ok(Err(_)) | Err(_) => AcquireResult::NoDaemon,
     }
 }
 
-async fn exchange(folder: &Folder, asked: &Asked) -> io::Result<Answer> {
-    let mut socket = BufReader::new(folder.connect().await?);
-    let mut line = serde_json::to_vec(asked)?;
+async fn exchange(socket_dir: &SocketDir, request: &PoolRequest) -> io::Result<AcquireResult> {
+    let mut socket = BufReader::new(socket_dir.connect().await?);
+    let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     socket.write_all(&line).await?;
     line.clear();
-    (&mut socket).take(LONGEST).read_until(b'\n', &mut line).await?;
+    (&mut socket).take(MAX_LINE_SIZE).read_until(b'\n', &mut line).await?;
     Ok(match serde_json::from_slice(&line)? {
-        Answered::Lent(lease) => Answer::Lent(Box::new(lease), Talk::through(socket)),
-        Answered::None => Answer::None,
-        Answered::Ending => Answer::Nobody,
+        PoolReply::Lent(lease) => AcquireResult::Lent(Box::new(lease), AgentConnection::from_socket(socket)),
+        PoolReply::None => AcquireResult::None,
+        PoolReply::Ending => AcquireResult::NoDaemon,
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use codebox_core::{Instance as _, MOST_WARM, Sweep};
+use codebox_core::{Instance as _, MAX_WARM_INSTANCES, Sweep};
 
 use super::Shape;
 use crate::backend::Shared;
@@ -13,7 +13,7 @@ use crate::gc;
 use crate::instance::ContainerInstance;
 
 /// Most shapes that are kept ready. A new one replaces the shape whose last request is the oldest.
-const MOST_SHAPES: usize = 4;
+const MAX_SHAPES: usize = 4;
 
 /// Time after which a shape without requests is dropped.
 pub(crate) const IDLE: Duration = Duration::from_secs(600);
@@ -22,143 +22,149 @@ pub(crate) const IDLE: Duration = Duration::from_secs(600);
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     engine: Engine,
-    shelves: Mutex<Shelves>,
+    shape_pools: Mutex<ShapePools>,
     /// Held while a container is created: containers are created one at a time, because jobs run at the same time.
-    making: tokio::sync::Mutex<()>,
+    creation_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Shelves {
-    all: Vec<Shelf>,
+struct ShapePools {
+    all: Vec<ShapePool>,
     /// Containers that have to be removed.
     discarded: Vec<ContainerInstance>,
 }
 
-struct Shelf {
+struct ShapePool {
     shape: Shape,
-    wanted: usize,
+    target: usize,
     ready: Vec<ContainerInstance>,
-    asked: Instant,
+    last_request: Instant,
 }
 
 impl Pool {
     pub(crate) fn new(shared: Arc<Shared>, engine: Engine) -> Self {
-        Self { shared, engine, shelves: Mutex::default(), making: tokio::sync::Mutex::default() }
+        Self { shared, engine, shape_pools: Mutex::default(), creation_lock: tokio::sync::Mutex::default() }
     }
 
-    fn shelves(&self) -> MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shape_pools(&self) -> MutexGuard<'_, ShapePools> {
+        self.shape_pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a container of this shape if one is ready, and sets the number to keep ready from then on. A number of 0
     /// drops all shapes.
     pub(crate) fn take(&self, shape: &Shape, count: u32) -> Option<ContainerInstance> {
-        let wanted = count.min(MOST_WARM) as usize;
-        let mut shelves = self.shelves();
-        let shelves = &mut *shelves;
-        if wanted == 0 {
-            shelves.keep(|_| false);
+        let target = count.min(MAX_WARM_INSTANCES) as usize;
+        let mut shape_pools = self.shape_pools();
+        let shape_pools = &mut *shape_pools;
+        if target == 0 {
+            shape_pools.retain(|_| false);
             return None;
         }
-        let shelf = shelves.of(shape);
-        (shelf.wanted, shelf.asked) = (wanted, Instant::now());
-        let many = shelf.ready.split_off(wanted.min(shelf.ready.len()));
+        let shape_pool = shape_pools.of(shape);
+        (shape_pool.target, shape_pool.last_request) = (target, Instant::now());
+        let surplus = shape_pool.ready.split_off(target.min(shape_pool.ready.len()));
         // A container may have ended since its creation, for example because the engine was restarted or a user removed
         // it.
-        let (mut taken, mut ended) = (None, Vec::new());
-        while let Some(mut ready) = shelf.ready.pop() {
-            if ready.waits() {
-                taken = Some(ready);
+        let (mut found, mut ended) = (None, Vec::new());
+        while let Some(mut ready) = shape_pool.ready.pop() {
+            if ready.is_waiting() {
+                found = Some(ready);
                 break;
             }
             ended.push(ready);
         }
-        shelves.discarded.extend(many.into_iter().chain(ended));
-        taken
+        shape_pools.discarded.extend(surplus.into_iter().chain(ended));
+        found
     }
 
     /// Removes the containers that are not wanted, and creates those that are missing. A shape whose creation fails is
     /// dropped.
     pub(crate) async fn fill(&self) {
-        let _one = self.making.lock().await;
-        let _ = self.is_wanted();
+        let _one = self.creation_lock.lock().await;
+        let _ = self.has_active_shapes();
         loop {
-            self.clear().await;
-            let Some(shape) = self.missing() else { return };
-            let made = self.make(&shape).await;
-            let mut shelves = self.shelves();
-            let shelf = shelves.all.iter_mut().find(|shelf| shelf.shape == shape);
-            match (made, shelf) {
-                (Ok(instance), Some(shelf)) if shelf.ready.len() < shelf.wanted => shelf.ready.push(instance),
-                (Ok(instance), _) => shelves.discarded.push(instance),
+            self.remove_discarded().await;
+            let Some(shape) = self.missing_shape() else { return };
+            let made = self.create_instance(&shape).await;
+            let mut shape_pools = self.shape_pools();
+            let shape_pool = shape_pools.all.iter_mut().find(|shape_pool| shape_pool.shape == shape);
+            match (made, shape_pool) {
+                (Ok(instance), Some(shape_pool)) if shape_pool.ready.len() < shape_pool.target => {
+                    shape_pool.ready.push(instance)
+                }
+                (Ok(instance), _) => shape_pools.discarded.push(instance),
                 (Err(error), _) => {
                     tracing::warn!(%error, "cannot prepare a warm container");
-                    shelves.keep(|shelf| shelf.shape != shape);
+                    shape_pools.retain(|shape_pool| shape_pool.shape != shape);
                 }
             }
         }
     }
 
-    fn missing(&self) -> Option<Shape> {
-        let shelves = self.shelves();
-        shelves.all.iter().find(|shelf| shelf.ready.len() < shelf.wanted).map(|shelf| shelf.shape.clone())
+    fn missing_shape(&self) -> Option<Shape> {
+        let shape_pools = self.shape_pools();
+        shape_pools
+            .all
+            .iter()
+            .find(|shape_pool| shape_pool.ready.len() < shape_pool.target)
+            .map(|shape_pool| shape_pool.shape.clone())
     }
 
-    async fn clear(&self) {
-        let discarded = std::mem::take(&mut self.shelves().discarded);
+    async fn remove_discarded(&self) {
+        let discarded = std::mem::take(&mut self.shape_pools().discarded);
         for instance in discarded {
             let _ = Box::new(instance).close().await;
         }
     }
 
-    async fn make(&self, shape: &Shape) -> Result<ContainerInstance, ContainerError> {
+    async fn create_instance(&self, shape: &Shape) -> Result<ContainerInstance, ContainerError> {
         ContainerInstance::open(&self.shared, self.engine.clone(), shape.image()?, &shape.spec()?).await
     }
 
     /// Removes the leftovers of dead owners, because runs that receive a warm container do not.
     pub(crate) async fn sweep(&self) {
         let Self { shared, engine, .. } = self;
-        let _ = gc::mounts(&shared.points(), shared.owners(), Sweep::Remove);
+        let _ = gc::mounts(&shared.mounts_dir(), shared.owners(), Sweep::Remove);
         let Ok(secret) = shared.secret() else { return };
         let _ = gc::containers(&engine, &shared.owner, secret, shared.owners(), Sweep::Remove).await;
     }
 
     /// Drops the shapes without recent requests. Returns true if any shape is left.
-    pub(crate) fn is_wanted(&self) -> bool {
-        let mut shelves = self.shelves();
-        shelves.keep(|shelf| shelf.asked.elapsed() < IDLE);
-        !shelves.all.is_empty()
+    pub(crate) fn has_active_shapes(&self) -> bool {
+        let mut shape_pools = self.shape_pools();
+        shape_pools.retain(|shape_pool| shape_pool.last_request.elapsed() < IDLE);
+        !shape_pools.all.is_empty()
     }
 
     /// Removes all containers.
     pub(crate) async fn close(&self) {
         // Waits for the container that is being created, so that it is removed too.
-        self.shelves().keep(|_| false);
-        let _none = self.making.lock().await;
-        self.clear().await;
+        self.shape_pools().retain(|_| false);
+        let _none = self.creation_lock.lock().await;
+        self.remove_discarded().await;
     }
 }
 
-impl Shelves {
+impl ShapePools {
     /// Returns the entry of a shape, and creates it if there is none.
-    fn of(&mut self, shape: &Shape) -> &mut Shelf {
-        if let Some(at) = self.all.iter().position(|shelf| shelf.shape == *shape) {
+    fn of(&mut self, shape: &Shape) -> &mut ShapePool {
+        if let Some(at) = self.all.iter().position(|shape_pool| shape_pool.shape == *shape) {
             return &mut self.all[at];
         }
-        if self.all.len() >= MOST_SHAPES
-            && let Some(oldest) = self.all.iter().map(|shelf| shelf.asked).min()
+        if self.all.len() >= MAX_SHAPES
+            && let Some(oldest) = self.all.iter().map(|shape_pool| shape_pool.last_request).min()
         {
-            self.keep(|shelf| shelf.asked != oldest);
+            self.retain(|shape_pool| shape_pool.last_request != oldest);
         }
-        self.all.push(Shelf { shape: shape.clone(), wanted: 0, ready: Vec::new(), asked: Instant::now() });
+        self.all.push(ShapePool { shape: shape.clone(), target: 0, ready: Vec::new(), last_request: Instant::now() });
         let last = self.all.len() - 1;
         &mut self.all[last]
     }
 
     /// Drops all shapes that `is_kept` rejects.
-    fn keep(&mut self, is_kept: impl Fn(&Shelf) -> bool) {
-        for shelf in self.all.extract_if(.., |shelf| !is_kept(shelf)) {
-            self.discarded.extend(shelf.ready);
+    fn retain(&mut self, is_kept: impl Fn(&ShapePool) -> bool) {
+        for shape_pool in self.all.extract_if(.., |shape_pool| !is_kept(shape_pool)) {
+            self.discarded.extend(shape_pool.ready);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use codebox_core::path::settle;
+use codebox_core::path::resolve_overlaps;
 use codebox_core::{
     Access, ByteSize, DirGrant, Grants, GuestPath, HostPath, ImageName, InstanceSpec, Isolation, Language, Limit,
     Limits, NetGrant,
@@ -23,7 +23,7 @@ pub(crate) struct Shape {
     disk: Option<u64>,
     open_files: Option<NonZeroU32>,
     processes: Option<NonZeroU32>,
-    dirs: Vec<Shown>,
+    dirs: Vec<GrantedDir>,
     /// The granted hosts, whose names are known in the container.
     net: Vec<String>,
     /// The caller, who determines the job's user.
@@ -32,7 +32,7 @@ pub(crate) struct Shape {
 
 /// A granted directory, identified by device and inode and not only by path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Shown {
+struct GrantedDir {
     host: String,
     device: u64,
     inode: u64,
@@ -58,7 +58,7 @@ impl Shape {
             net_bytes: _,
             net_connections: _,
         } = spec.limits;
-        let dirs = settle(&spec.grants.dirs).ok()?;
+        let dirs = resolve_overlaps(&spec.grants.dirs).ok()?;
         let bytes = |limit: Limit<ByteSize>| limit.at().map(|size| size.get());
         Some(Self {
             image: name.to_string(),
@@ -68,7 +68,7 @@ impl Shape {
             disk: bytes(disk),
             open_files: open_files.at(),
             processes: processes.at(),
-            dirs: dirs.iter().map(Shown::of).collect::<Option<_>>()?,
+            dirs: dirs.iter().map(GrantedDir::of).collect::<Option<_>>()?,
             net: spec.grants.net.iter().map(ToString::to_string).collect(),
             caller: crate::caller::caller(),
         })
@@ -77,7 +77,7 @@ impl Shape {
     /// Returns the image as it was looked up.
     pub(crate) fn image(&self) -> Result<ImageFacts, ContainerError> {
         let name: ImageName =
-            self.image.parse().map_err(|error: codebox_core::NameError| unclear(&self.image, &error))?;
+            self.image.parse().map_err(|error: codebox_core::NameError| input_error(&self.image, &error))?;
         Ok(ImageFacts { name, id: self.image_id.clone(), volumes: self.volumes.clone() })
     }
 
@@ -86,7 +86,10 @@ impl Shape {
     /// Returns an error if a directory has been replaced, or if the shape belongs to another user or group.
     pub(crate) fn spec(&self) -> Result<InstanceSpec, ContainerError> {
         if self.caller != crate::caller::caller() {
-            return Err(unclear("a container for another user or group", &"this process has another user or group"));
+            return Err(input_error(
+                "a container for another user or group",
+                &"this process has another user or group",
+            ));
         }
         let size = |bytes: Option<u64>| bytes.map_or(Limit::Unlimited, |bytes| Limit::At(ByteSize::bytes(bytes)));
         let count = |count: Option<NonZeroU32>| count.map_or(Limit::Unlimited, Limit::At);
@@ -97,8 +100,8 @@ impl Shape {
             processes: count(self.processes),
             ..Limits::unlimited()
         };
-        let dirs = self.dirs.iter().map(Shown::grant).collect::<Result<_, _>>()?;
-        let net = self.net.iter().map(|text| text.parse::<NetGrant>().map_err(|error| unclear(text, &error)));
+        let dirs = self.dirs.iter().map(GrantedDir::grant).collect::<Result<_, _>>()?;
+        let net = self.net.iter().map(|text| text.parse::<NetGrant>().map_err(|error| input_error(text, &error)));
         let net = net.collect::<Result<_, _>>()?;
         Ok(InstanceSpec {
             language: Language::Command,
@@ -112,9 +115,9 @@ impl Shape {
     }
 }
 
-impl Shown {
+impl GrantedDir {
     fn of(grant: &DirGrant) -> Option<Self> {
-        let (device, inode) = number(&grant.host.to_path_buf())?;
+        let (device, inode) = device_and_inode(&grant.host.to_path_buf())?;
         Some(Self {
             host: grant.host.as_str().to_owned(),
             device,
@@ -126,11 +129,11 @@ impl Shown {
 
     fn grant(&self) -> Result<DirGrant, ContainerError> {
         let path = PathBuf::from(&self.host);
-        if number(&path) != Some((self.device, self.inode)) {
+        if device_and_inode(&path) != Some((self.device, self.inode)) {
             return Err(ContainerError::Grant { path, why: "the directory has been replaced".to_owned() });
         }
-        let host = HostPath::native(&path).map_err(|error| unclear(&self.host, &error))?;
-        let guest = GuestPath::new(&self.guest).map_err(|error| unclear(&self.guest, &error))?;
+        let host = HostPath::native(&path).map_err(|error| input_error(&self.host, &error))?;
+        let guest = GuestPath::new(&self.guest).map_err(|error| input_error(&self.guest, &error))?;
         let access = if self.writable { Access::ReadWrite } else { Access::ReadOnly };
         Ok(DirGrant { host, guest, access })
     }
@@ -138,18 +141,18 @@ impl Shown {
 
 /// Returns the device and inode of a directory, which identify it under any path.
 #[cfg(unix)]
-fn number(path: &std::path::Path) -> Option<(u64, u64)> {
+fn device_and_inode(path: &std::path::Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.dev(), meta.ino()))
 }
 
 #[cfg(not(unix))]
-fn number(_path: &std::path::Path) -> Option<(u64, u64)> {
+fn device_and_inode(_path: &std::path::Path) -> Option<(u64, u64)> {
     None
 }
 
-fn unclear(subject: &str, why: &dyn std::fmt::Display) -> ContainerError {
+fn input_error(subject: &str, why: &dyn std::fmt::Display) -> ContainerError {
     ContainerError::Input { subject: subject.to_owned(), why: why.to_string() }
 }
 
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_comes_back_from_its_own_instance() {
+    fn shape_round_trips_through_instance_spec() {
         let dir = tempfile::tempdir().expect("a directory");
         let made = shape(vec![grant(dir.path(), Access::ReadWrite)], Limit::At(ByteSize::mib(7))).expect("it is there");
         let spec = made.spec().expect("it is there still");
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_container_was_made_with_tells_shapes_apart() {
+    fn shapes_differ_by_limits_and_grants() {
         let dir = tempfile::tempdir().expect("a directory");
         let plain = shape(Vec::new(), Limit::Unlimited);
         assert_eq!(plain, shape(Vec::new(), Limit::Unlimited));
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_replaced_is_another() {
+    fn rejects_replaced_directory() {
         let parent = tempfile::tempdir().expect("a directory");
         let path = parent.path().join("granted");
         std::fs::create_dir(&path).expect("room");

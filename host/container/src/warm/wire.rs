@@ -11,11 +11,11 @@ use crate::caller::JobUser;
 use crate::mounts::Bind;
 
 /// Length limit for a line, in bytes.
-pub(crate) const LONGEST: u64 = 1 << 20;
+pub(crate) const MAX_LINE_SIZE: u64 = 1 << 20;
 
 /// A request for a container of a shape, with the number of containers to keep ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PoolRequest {
     /// Identifier of the client's build of codebox.
     pub build: String,
     /// Address of the engine.
@@ -26,7 +26,7 @@ pub(crate) struct Asked {
 
 /// Answer of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Answered {
+pub(crate) enum PoolReply {
     /// A container that is lent until the connection ends. The data that follows comes from its agent.
     Lent(Lease),
     /// No container is ready.
@@ -42,27 +42,27 @@ pub(crate) struct Lease {
     pub user: JobUser,
     /// Directory that holds the private directories.
     pub scratch: PathBuf,
-    pub granted: Vec<Shown>,
+    pub granted: Vec<LeasedDir>,
 }
 
 /// A granted directory as it is mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct LeasedDir {
     host: PathBuf,
     guest: String,
     writable: bool,
 }
 
-impl From<&Bind> for Shown {
+impl From<&Bind> for LeasedDir {
     fn from(bind: &Bind) -> Self {
         let Bind { host, guest, access } = bind;
         Self { host: host.clone(), guest: guest.clone(), writable: *access == Access::ReadWrite }
     }
 }
 
-impl From<Shown> for Bind {
-    fn from(shown: Shown) -> Self {
-        let Shown { host, guest, writable } = shown;
+impl From<LeasedDir> for Bind {
+    fn from(leased_dir: LeasedDir) -> Self {
+        let LeasedDir { host, guest, writable } = leased_dir;
         Self { host, guest, access: if writable { Access::ReadWrite } else { Access::ReadOnly } }
     }
 }

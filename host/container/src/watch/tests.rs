@@ -7,23 +7,23 @@ use codebox_core::{ByteSize, Limit};
 use super::*;
 
 fn watch(path: &Path, bytes: u64) -> std::io::Result<Watch> {
-    let dirs = vec![codebox_files::open_linkless(path)?];
+    let dirs = vec![codebox_files::open_dir_without_symlinks(path)?];
     let limits = Limits { disk: Limit::At(ByteSize::bytes(bytes)), files: Limit::Unlimited, ..Limits::default() };
     Watch::over(dirs, &limits).ok_or_else(|| std::io::Error::other("nothing is limited"))
 }
 
 #[tokio::test]
-async fn what_is_over_the_limit_is_seen_and_told() -> std::io::Result<()> {
+async fn detects_exceeded_disk_limit() -> std::io::Result<()> {
     let home = tempfile::tempdir()?;
     fs::write(home.path().join("much"), vec![1; 200_000])?;
     let mut over = watch(home.path(), 100_000)?;
-    assert_eq!(over.passed().await, LimitKind::Disk);
+    assert_eq!(over.exceeded().await, LimitKind::Disk);
     assert_eq!(over.denial(), None);
-    let left = over.left().await;
-    assert_eq!(left.full, Some(LimitKind::Disk));
-    assert!(left.bytes.is_some_and(|bytes| bytes >= 200_000));
+    let final_usage = over.final_usage().await;
+    assert_eq!(final_usage.full, Some(LimitKind::Disk));
+    assert!(final_usage.bytes.is_some_and(|bytes| bytes >= 200_000));
     let mut under = watch(home.path(), 1_000_000)?;
-    assert_eq!((under.look().await, under.left().await.full), (None, None));
+    assert_eq!((under.measure_once().await, under.final_usage().await.full), (None, None));
     Ok(())
 }
 
@@ -36,7 +36,7 @@ fn hide(path: &Path) -> std::io::Result<()> {
 }
 
 #[test]
-fn what_is_kept_from_being_looked_at_is_no_way_around_the_limit() -> std::io::Result<()> {
+fn measures_directories_without_permissions() -> std::io::Result<()> {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let home = tempfile::tempdir()?;
     hide(home.path())?;
@@ -54,20 +54,20 @@ fn what_is_kept_from_being_looked_at_is_no_way_around_the_limit() -> std::io::Re
         })
         .build()?;
     let mut owners = watch(home.path(), 100_000)?;
-    assert_eq!(runtime.block_on(owners.passed()), LimitKind::Disk);
+    assert_eq!(runtime.block_on(owners.exceeded()), LimitKind::Disk);
     assert_eq!(owners.denial(), None, "it is seen");
     Ok(())
 }
 
 #[tokio::test]
-async fn what_stays_unseen_ends_a_job_with_the_reason() -> std::io::Result<()> {
+async fn ends_job_that_hides_directories() -> std::io::Result<()> {
     let home = tempfile::tempdir()?;
     let mut hidden = watch(home.path(), 100_000)?;
-    for unseen in [1, 1, 1, 1, 0, 2, 2, 2, 2] {
-        let used = Used { unseen, ..Used::default() };
+    for unreadable in [1, 1, 1, 1, 0, 2, 2, 2, 2] {
+        let used = DiskUsage { unreadable, ..DiskUsage::default() };
         assert_eq!(hidden.judge(&used), None, "one look may miss what is just being moved");
     }
-    assert_eq!(hidden.judge(&Used { unseen: 3, ..Used::default() }), Some(LimitKind::Disk));
+    assert_eq!(hidden.judge(&DiskUsage { unreadable: 3, ..DiskUsage::default() }), Some(LimitKind::Disk));
     assert!(hidden.denial().is_some_and(|denial| denial.detail.starts_with("3 directories")));
     Ok(())
 }

@@ -15,22 +15,22 @@ pub struct CancelToken(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Set while `waiting` is locked, so that `cancel` misses no new waiter; read without the lock.
-    thrown: AtomicBool,
-    waiting: Mutex<Waiting>,
+    /// Set while `waiters` is locked, so that `cancel` misses no new waiter; read without the lock.
+    is_set: AtomicBool,
+    waiters: Mutex<Waiters>,
     /// Token for forced cancellation.
-    again: OnceLock<CancelToken>,
+    forced_token: OnceLock<CancelToken>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Waiters {
     next: u64,
-    by_id: BTreeMap<u64, Wake>,
+    by_id: BTreeMap<u64, Waiter>,
 }
 
-enum Wake {
+enum Waiter {
     Task(Waker),
-    Call(Box<dyn FnOnce() + Send>),
+    Callback(Box<dyn FnOnce() + Send>),
 }
 
 impl CancelToken {
@@ -44,18 +44,18 @@ impl CancelToken {
     ///
     /// Later calls have no effect.
     pub fn cancel(&self) {
-        let waiting = {
-            let mut waiting = self.0.lock();
-            self.0.thrown.store(true, Ordering::Release);
-            std::mem::take(&mut waiting.by_id)
+        let waiters = {
+            let mut waiters = self.0.lock();
+            self.0.is_set.store(true, Ordering::Release);
+            std::mem::take(&mut waiters.by_id)
         };
         // Wake outside the lock, because the woken code may use the token. Wake tasks before running callbacks, so
         // that a callback that panics leaves no task asleep.
         let mut calls = Vec::new();
-        for wake in waiting.into_values() {
+        for wake in waiters.into_values() {
             match wake {
-                Wake::Task(waker) => waker.wake(),
-                Wake::Call(call) => calls.push(call),
+                Waiter::Task(waker) => waker.wake(),
+                Waiter::Callback(call) => calls.push(call),
             }
         }
         for call in calls {
@@ -67,14 +67,14 @@ impl CancelToken {
     ///
     /// Cancelling that token after this one ends the grace period of a program that was asked to terminate.
     #[must_use]
-    pub fn again(&self) -> &Self {
-        self.0.again.get_or_init(Self::default)
+    pub fn forced_token(&self) -> &Self {
+        self.0.forced_token.get_or_init(Self::default)
     }
 
     /// Returns true if the token is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.thrown.load(Ordering::Acquire)
+        self.0.is_set.load(Ordering::Acquire)
     }
 
     /// Returns a future that completes once the token is cancelled.
@@ -88,22 +88,22 @@ impl CancelToken {
     /// The callback runs on the thread that cancels the token, so it must be quick. Dropping the returned guard
     /// unregisters the callback, without waiting for a call that has begun.
     #[must_use = "dropping the answer takes the callback back"]
-    pub fn on_cancel(&self, call: impl FnOnce() + Send + 'static) -> OnCancel {
-        let mut waiting = self.0.lock();
+    pub fn on_cancel(&self, call: impl FnOnce() + Send + 'static) -> CallbackGuard {
+        let mut waiters = self.0.lock();
         if self.is_cancelled() {
-            drop(waiting);
+            drop(waiters);
             call();
-            return OnCancel { token: self.clone(), id: None };
+            return CallbackGuard { token: self.clone(), id: None };
         }
-        let id = waiting.add(Wake::Call(Box::new(call)));
-        OnCancel { token: self.clone(), id: Some(id) }
+        let id = waiters.add(Waiter::Callback(Box::new(call)));
+        CallbackGuard { token: self.clone(), id: Some(id) }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
         // No foreign code runs under the lock, so the list is consistent even if the lock is poisoned.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remove(&self, id: Option<u64>) {
@@ -113,8 +113,8 @@ impl Shared {
     }
 }
 
-impl Waiting {
-    fn add(&mut self, wake: Wake) -> u64 {
+impl Waiters {
+    fn add(&mut self, wake: Waiter) -> u64 {
         let id = self.next;
         self.next += 1;
         self.by_id.insert(id, wake);
@@ -141,17 +141,17 @@ impl Future for Cancelled {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         // Wakers run foreign code: clone one before taking the lock, and drop a replaced one after releasing it.
-        let wake = Wake::Task(context.waker().clone());
+        let wake = Waiter::Task(context.waker().clone());
         let replaced;
         {
-            let mut waiting = this.token.0.lock();
+            let mut waiters = this.token.0.lock();
             if this.token.is_cancelled() {
                 return Poll::Ready(());
             }
             replaced = match this.id {
-                Some(id) => waiting.by_id.insert(id, wake),
+                Some(id) => waiters.by_id.insert(id, wake),
                 None => {
-                    this.id = Some(waiting.add(wake));
+                    this.id = Some(waiters.add(wake));
                     None
                 }
             };
@@ -169,12 +169,12 @@ impl Drop for Cancelled {
 
 /// Guard that unregisters a callback of [`CancelToken::on_cancel`] when dropped.
 #[derive(Debug)]
-pub struct OnCancel {
+pub struct CallbackGuard {
     token: CancelToken,
     id: Option<u64>,
 }
 
-impl Drop for OnCancel {
+impl Drop for CallbackGuard {
     fn drop(&mut self) {
         self.token.0.remove(self.id);
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::{BackendId, Unavailable};
 use crate::limits::LimitKind;
 use crate::outcome::ResultKind;
-use crate::report::Captured;
+use crate::report::CapturedOutput;
 
 /// Underlying cause of another error.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -121,12 +121,12 @@ pub enum BackendError {
     },
     /// Another error, which occurred while a job ran.
     #[error("{error}")]
-    MidJob {
+    DuringJob {
         /// The error.
         #[source]
         error: Box<Self>,
         /// Output of the job up to the error.
-        written: Box<Written>,
+        partial_output: Box<PartialOutput>,
     },
     /// An interruption from outside before the outcome of the guest was known.
     #[error("interrupted while {during}")]
@@ -138,11 +138,11 @@ pub enum BackendError {
 
 /// Output of a job up to the point where contact with it was lost; the job may have written more.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Written {
+pub struct PartialOutput {
     /// Standard output.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// Standard error.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
 }
 
 impl BackendError {
@@ -164,7 +164,7 @@ impl BackendError {
             Self::Engine { .. } => ResultKind::InternalError,
             Self::EngineLost { .. } => ResultKind::EngineLost,
             Self::ImageMissing { .. } | Self::Image { .. } => ResultKind::ImageError,
-            Self::MidJob { error, .. } => error.kind(),
+            Self::DuringJob { error, .. } => error.kind(),
             Self::Interrupted { .. } => ResultKind::Interrupted,
         }
     }
@@ -182,7 +182,7 @@ impl BackendError {
             }
             Self::Interrupted { .. } => "run it again".to_owned(),
             Self::EngineLost { .. } => "see codebox doctor, and run it again".to_owned(),
-            Self::MidJob { error, .. } => return error.fix(),
+            Self::DuringJob { error, .. } => return error.fix(),
             Self::Image { .. } => "check its name, and that the engine can reach its registry".to_owned(),
             Self::ImageMissing { image, .. } => format!("pull it: codebox image pull {image}"),
             Self::Grant { .. } | Self::Input { .. } | Self::Io { .. } | Self::Engine { .. } => return None,
@@ -191,9 +191,9 @@ impl BackendError {
 
     /// Returns the output of the job, if the job had begun.
     #[must_use]
-    pub fn written(&self) -> Option<&Written> {
+    pub fn partial_output(&self) -> Option<&PartialOutput> {
         match self {
-            Self::MidJob { written, .. } => Some(written),
+            Self::DuringJob { partial_output, .. } => Some(partial_output),
             _ => None,
         }
     }
@@ -219,7 +219,7 @@ mod tests {
     use crate::outcome::exit;
 
     #[test]
-    fn only_grants_are_denials() {
+    fn maps_only_grant_errors_to_denied() {
         let denied = BackendError::Grant {
             subject: "/proc".to_owned(),
             detail: "it belongs to the kernel".to_owned(),
@@ -233,15 +233,16 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_middle_of_a_job_is_the_same_error_and_what_was_written() {
+    fn error_during_job_keeps_kind_and_adds_output() {
         let lost = || BackendError::EngineLost {
             backend: BackendId::new("podman"),
             action: "forward the container's streams".to_owned(),
             source: "reset".into(),
         };
-        let written = Written { stdout: Captured::whole("so far"), ..Written::default() };
-        let error = BackendError::MidJob { error: Box::new(lost()), written: Box::new(written.clone()) };
+        let partial_output = PartialOutput { stdout: CapturedOutput::complete("so far"), ..PartialOutput::default() };
+        let error =
+            BackendError::DuringJob { error: Box::new(lost()), partial_output: Box::new(partial_output.clone()) };
         assert_eq!((error.kind(), error.to_string()), (lost().kind(), lost().to_string()));
-        assert_eq!((error.written(), lost().written()), (Some(&written), None));
+        assert_eq!((error.partial_output(), lost().partial_output()), (Some(&partial_output), None));
     }
 }

@@ -8,18 +8,18 @@ fn sink(cap: u64) -> CappedSink {
 }
 
 #[test]
-fn exact_up_to_the_cap_and_counted_beyond() {
+fn keeps_output_up_to_cap_and_counts_the_rest() {
     let mut sink = sink(5);
-    assert_eq!(sink.push(b"abcde"), Kept::All);
-    assert_eq!(sink.push(b""), Kept::All);
-    assert_eq!(sink.push(b"f"), Kept::Truncated);
+    assert_eq!(sink.push(b"abcde"), Completeness::All);
+    assert_eq!(sink.push(b""), Completeness::All);
+    assert_eq!(sink.push(b"f"), Completeness::Truncated);
     assert_eq!(sink.total(), 6);
     let kept = sink.finish();
     assert_eq!((kept.head, kept.tail, kept.dropped), (b"abc".to_vec(), b"ef".to_vec(), 1));
 }
 
 #[test]
-fn a_cap_of_nothing_keeps_nothing() {
+fn tiny_cap_keeps_no_tail() {
     for (cap, head) in [(0, &b""[..]), (1, b"a")] {
         let mut sink = sink(cap);
         sink.push(b"abc");
@@ -30,16 +30,16 @@ fn a_cap_of_nothing_keeps_nothing() {
 }
 
 #[test]
-fn without_a_cap_everything_stays() {
+fn unlimited_cap_keeps_everything() {
     let mut sink = CappedSink::new(Limit::Unlimited);
     for _ in 0..1000 {
-        assert_eq!(sink.push(&[7; 1000]), Kept::All);
+        assert_eq!(sink.push(&[7; 1000]), Completeness::All);
     }
     assert_eq!(sink.finish().head.len(), 1_000_000);
 }
 
 #[test]
-fn a_flood_of_single_bytes_stays_within_the_cap() {
+fn single_byte_writes_stay_within_cap() {
     let cap = 1 << 16;
     let mut sink = sink(cap);
     for n in 0..3_000_000_u32 {
@@ -51,7 +51,7 @@ fn a_flood_of_single_bytes_stays_within_the_cap() {
 }
 
 #[test]
-fn an_enormous_cap_reserves_nothing() {
+fn huge_cap_reserves_no_memory() {
     let mut sink = sink(u64::MAX);
     sink.push(b"x");
     assert!(sink.head.capacity() <= 1024);
@@ -59,7 +59,7 @@ fn an_enormous_cap_reserves_nothing() {
 
 proptest! {
     #[test]
-    fn agrees_with_keeping_everything(
+    fn matches_unbounded_reference(
         cap in 0_usize..40,
         writes in vec(vec(any::<u8>(), 0..30), 0..20),
     ) {
@@ -68,7 +68,7 @@ proptest! {
         for write in &writes {
             let kept = sink.push(write);
             all.extend_from_slice(write);
-            prop_assert_eq!(kept == Kept::All, all.len() <= cap);
+            prop_assert_eq!(kept == Completeness::All, all.len() <= cap);
             prop_assert!(sink.head.capacity() + sink.tail.capacity() <= cap);
         }
         prop_assert_eq!(sink.total(), all.len() as u64);

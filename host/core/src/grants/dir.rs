@@ -27,7 +27,7 @@ impl Access {
 
     /// Returns the stricter of the two.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn intersection(self, other: Self) -> Self {
         self.min(other)
     }
 }
@@ -68,7 +68,7 @@ pub struct DirGrantSpec {
 pub enum GrantParseError {
     /// Text that does not have the form `HOST:GUEST[:ro|rw]`.
     #[error("invalid directory grant {text:?}: {rule}; write HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw")]
-    Shape {
+    Syntax {
         /// The original text.
         text: String,
         /// Description of the problem.
@@ -93,7 +93,7 @@ impl DirGrantSpec {
     /// # Errors
     /// Returns an error if a part is missing, empty, surplus or malformed.
     pub fn parse(text: &str, style: Style) -> Result<Self, GrantParseError> {
-        let shape = |rule| GrantParseError::Shape { text: text.to_owned(), rule };
+        let syntax_error = |rule| GrantParseError::Syntax { text: text.to_owned(), rule };
         let drive = match style {
             Style::Unix => 0,
             Style::Windows => drive_length(text),
@@ -101,27 +101,27 @@ impl DirGrantSpec {
         let (host, rest) = text[drive..]
             .split_once(':')
             .map(|(host, rest)| (&text[..drive + host.len()], rest))
-            .ok_or_else(|| shape("':' is missing"))?;
+            .ok_or_else(|| syntax_error("':' is missing"))?;
         let mut parts = rest.split(':');
         let guest = parts.next().unwrap_or_default();
         let access = match parts.next() {
             None => Access::ReadOnly,
             Some("ro") => Access::ReadOnly,
             Some("rw") => Access::ReadWrite,
-            Some("") => return Err(shape("the access is empty")),
-            Some(_) => return Err(shape("the access must be ro or rw")),
+            Some("") => return Err(syntax_error("the access is empty")),
+            Some(_) => return Err(syntax_error("the access must be ro or rw")),
         };
         if parts.next().is_some() {
-            return Err(shape("too many parts"));
+            return Err(syntax_error("too many parts"));
         }
         if host.is_empty() {
-            return Err(shape("the host part is empty"));
+            return Err(syntax_error("the host part is empty"));
         }
         if host.contains('\0') {
-            return Err(shape("the host part contains a NUL"));
+            return Err(syntax_error("the host part contains a NUL"));
         }
         if guest.is_empty() {
-            return Err(shape("the guest part is empty"));
+            return Err(syntax_error("the guest part is empty"));
         }
         let trimmed = guest.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(guest);
         let guest =
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_all_three_parts() {
+    fn parses_host_guest_and_access() {
         let (ro, rw) = (Access::ReadOnly, Access::ReadWrite);
         for (text, style, host, guest, access) in [
             ("./data:/data", Style::Unix, "./data", "/data", ro),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_leftovers_and_empty_parts() {
+    fn rejects_surplus_and_empty_parts() {
         for text in [
             "",
             ":",

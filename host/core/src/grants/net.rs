@@ -18,7 +18,7 @@ mod rules;
 mod special;
 
 pub use refusal::{Refusal, RefusalReason};
-pub(crate) use refusal::{authority, shortened};
+pub(crate) use refusal::{authority, shorten_host};
 pub use rules::NetRules;
 pub use special::AddressKind;
 
@@ -39,7 +39,7 @@ enum NetHost {
     /// A single name.
     Name(String),
     /// All subdomains of this name.
-    Below(String),
+    Subdomains(String),
     /// A single address.
     Address(IpAddr),
     /// A range of more than one address.
@@ -70,14 +70,14 @@ impl NetGrant {
                     "" => None,
                     _ => Some(rest.strip_prefix(':').ok_or_else(|| fault(RULE))?),
                 };
-                (in_brackets(inside).map_err(fault)?, port)
+                (parse_bracketed(inside).map_err(fault)?, port)
             }
             None => {
                 let (host, port) = match text.split_once(':') {
                     Some((host, port)) => (host, Some(port)),
                     None => (text, None),
                 };
-                (bare(host).map_err(fault)?, port)
+                (parse_unbracketed(host).map_err(fault)?, port)
             }
         };
         let port = match port {
@@ -96,7 +96,7 @@ impl NetGrant {
     pub fn exact_name(&self) -> Option<&str> {
         match &self.host {
             NetHost::Name(name) => Some(name),
-            NetHost::Below(_) | NetHost::Address(_) | NetHost::Range(_) => None,
+            NetHost::Subdomains(_) | NetHost::Address(_) | NetHost::Range(_) => None,
         }
     }
 
@@ -105,7 +105,7 @@ impl NetGrant {
     pub fn exact_address(&self) -> Option<IpAddr> {
         match &self.host {
             NetHost::Address(address) => Some(*address),
-            NetHost::Name(_) | NetHost::Below(_) | NetHost::Range(_) => None,
+            NetHost::Name(_) | NetHost::Subdomains(_) | NetHost::Range(_) => None,
         }
     }
 
@@ -120,21 +120,21 @@ impl NetGrant {
     pub fn is_within(&self, other: &Self) -> bool {
         let port = other.port.is_none() || other.port == self.port;
         let host = match (&self.host, &other.host) {
-            (NetHost::Name(name), _) => other.is_name(name),
-            (NetHost::Below(domain), NetHost::Below(wider)) => domain == wider || is_below(domain, wider),
-            (NetHost::Address(address), _) => other.opens(*address),
+            (NetHost::Name(name), _) => other.allows_name(name),
+            (NetHost::Subdomains(domain), NetHost::Subdomains(wider)) => domain == wider || is_subdomain(domain, wider),
+            (NetHost::Address(address), _) => other.allows_address(*address),
             (NetHost::Range(range), NetHost::Range(wider)) => {
                 // A range inside a special block, such as a private one, allows special addresses. A wider range that
                 // exceeds the block does not allow them.
-                let alike = special::block_around(range).is_none_or(|block| block.contains(wider));
-                alike && wider.contains(range)
+                let same_block = special::enclosing_block(range).is_none_or(|block| block.contains(wider));
+                same_block && wider.contains(range)
             }
-            (NetHost::Below(_) | NetHost::Range(_), _) => false,
+            (NetHost::Subdomains(_) | NetHost::Range(_), _) => false,
         };
         port && host
     }
 
-    const fn is_on(&self, port: u16) -> bool {
+    const fn allows_port(&self, port: u16) -> bool {
         match self.port {
             None => port != 0,
             Some(granted) => granted.get() == port,
@@ -142,34 +142,34 @@ impl NetGrant {
     }
 
     /// Returns true if `name`, in its canonical spelling, is granted.
-    fn is_name(&self, name: &str) -> bool {
+    fn allows_name(&self, name: &str) -> bool {
         match &self.host {
             NetHost::Name(granted) => granted == name,
-            NetHost::Below(domain) => is_below(name, domain),
+            NetHost::Subdomains(domain) => is_subdomain(name, domain),
             NetHost::Address(_) | NetHost::Range(_) => false,
         }
     }
 
     /// Returns true if `address` is granted as an address or as part of a range.
-    fn opens(&self, address: IpAddr) -> bool {
+    fn allows_address(&self, address: IpAddr) -> bool {
         match &self.host {
-            NetHost::Name(_) | NetHost::Below(_) => false,
+            NetHost::Name(_) | NetHost::Subdomains(_) => false,
             NetHost::Address(granted) => *granted == address,
             NetHost::Range(range) => {
-                range.contains(&address) && special::of(address).is_none_or(|special| special.opened_by(range))
+                range.contains(&address) && special::of(address).is_none_or(|special| special.is_allowed_by(range))
             }
         }
     }
 }
 
-fn in_brackets(text: &str) -> Result<NetHost, &'static str> {
+fn parse_bracketed(text: &str) -> Result<NetHost, &'static str> {
     if text.contains('/') {
         return range(IpNet::V6(text.parse::<Ipv6Net>().map_err(|_| RULE)?));
     }
     Ok(NetHost::Address(IpAddr::V6(text.parse::<Ipv6Addr>().map_err(|_| RULE)?)))
 }
 
-fn bare(text: &str) -> Result<NetHost, &'static str> {
+fn parse_unbracketed(text: &str) -> Result<NetHost, &'static str> {
     if text.contains('/') {
         return range(IpNet::V4(text.parse::<Ipv4Net>().map_err(|_| RULE)?));
     }
@@ -177,7 +177,7 @@ fn bare(text: &str) -> Result<NetHost, &'static str> {
         return Ok(NetHost::Address(address));
     }
     match text.strip_prefix("*.") {
-        Some(domain) => host_name(domain).map(NetHost::Below),
+        Some(domain) => host_name(domain).map(NetHost::Subdomains),
         None => host_name(text).map(NetHost::Name),
     }
     .ok_or(RULE)
@@ -207,7 +207,7 @@ fn host_name(text: &str) -> Option<String> {
 }
 
 /// Returns true if `name` is a subdomain of `domain`, with at least one more whole label.
-fn is_below(name: &str, domain: &str) -> bool {
+fn is_subdomain(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.'))
 }
 
@@ -215,7 +215,7 @@ impl fmt::Display for NetGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
             NetHost::Name(name) => f.write_str(name)?,
-            NetHost::Below(domain) => write!(f, "*.{domain}")?,
+            NetHost::Subdomains(domain) => write!(f, "*.{domain}")?,
             NetHost::Address(IpAddr::V4(address)) => write!(f, "{address}")?,
             NetHost::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
             NetHost::Range(IpNet::V4(range)) => write!(f, "{range}")?,

@@ -4,7 +4,7 @@ use super::LimitKind;
 
 /// Enforcement level of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Held {
+pub enum EnforcementLevel {
     /// Strict enforcement: the guest cannot exceed the limit.
     Enforced,
     /// Approximate enforcement: the limit is monitored, and may be exceeded for a moment or by a little.
@@ -13,7 +13,7 @@ pub enum Held {
     Unsupported,
 }
 
-impl Held {
+impl EnforcementLevel {
     /// Returns the name used in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -29,7 +29,7 @@ impl Held {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Enforcement {
     /// Enforcement level of each limit.
-    pub limits: BTreeMap<LimitKind, Held>,
+    pub limits: BTreeMap<LimitKind, EnforcementLevel>,
     /// Gap in the coverage of each limit that had one in this run, in one line.
     pub uncovered: BTreeMap<LimitKind, String>,
     /// Sandbox layers between guest and host, the innermost first.

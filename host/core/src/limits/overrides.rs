@@ -59,7 +59,7 @@ impl LimitOverrides {
 
     /// Returns `base` with the overrides applied.
     #[must_use]
-    pub fn over(&self, base: Limits) -> Limits {
+    pub fn apply_to(&self, base: Limits) -> Limits {
         let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
             *self;
         Limits {
@@ -79,7 +79,7 @@ impl LimitOverrides {
 
     /// Returns the limits that a backend must enforce: those that are set to a ceiling here.
     pub fn required(&self) -> impl Iterator<Item = LimitKind> + use<> {
-        let set = self.over(Limits::unlimited());
+        let set = self.apply_to(Limits::unlimited());
         LimitKind::ALL.into_iter().filter(move |kind| set.is_limited(*kind))
     }
 }
@@ -89,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ceilings_that_were_set_are_required() {
+    fn requires_only_explicit_ceilings() {
         let set = LimitOverrides {
             cpu: Some(Limit::At(Duration::from_secs(1))),
             wall: Some(Limit::Unlimited),
             ..LimitOverrides::default()
         };
         assert_eq!(set.required().collect::<Vec<_>>(), [LimitKind::Cpu]);
-        let limits = set.over(Limits::default());
+        let limits = set.apply_to(Limits::default());
         assert_eq!(limits.wall, Limit::Unlimited);
         assert_eq!(limits.memory, Limits::default().memory);
     }

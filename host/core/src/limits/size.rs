@@ -46,8 +46,8 @@ impl fmt::Display for ByteSize {
     /// Formats the size in the largest unit that divides it evenly: `256 MiB`, `1000 bytes`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let even = units.iter().find(|(unit, _)| self.0 >= *unit && self.0.is_multiple_of(*unit));
-        match even {
+        let unit_and_name = units.iter().find(|(unit, _)| self.0 >= *unit && self.0.is_multiple_of(*unit));
+        match unit_and_name {
             Some((unit, name)) => write!(f, "{} {name}", self.0 / unit),
             None => write!(f, "{} bytes", self.0),
         }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_the_largest_even_unit() {
+    fn displays_largest_even_unit() {
         assert_eq!(ByteSize::mib(256).to_string(), "256 MiB");
         assert_eq!(ByteSize::mib(2048).to_string(), "2 GiB");
         assert_eq!(ByteSize::bytes(1000).to_string(), "1000 bytes");

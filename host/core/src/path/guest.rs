@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_any_name_that_is_one() {
+    fn accepts_unusual_names() {
         let names = [
             "/",
             "/a",
@@ -54,14 +54,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_relative_or_escapes() {
+    fn rejects_relative_and_escaping_paths() {
         for bad in ["", "a", "./a", "~", "//", "/a//b", "/a/", "/.", "/..", "/a/../b", "/a\0"] {
             assert!(GuestPath::new(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn walks_up_and_down() {
+    fn joins_components_and_returns_parents() {
         let path = GuestPath::work().join("a/b").expect("plain components");
         assert_eq!(path.parent().and_then(|p| p.parent()), Some(GuestPath::work()));
         assert_eq!(GuestPath::work().parent(), Some(GuestPath::root()));

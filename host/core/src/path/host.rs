@@ -42,8 +42,8 @@ impl HostPath {
     pub fn new(style: Style, text: &str) -> Result<Self, PathError> {
         let fault = |rule| PathError { kind: "host", text: text.to_owned(), rule };
         match style {
-            Style::Unix => Self::unix_of(text).map_err(fault),
-            Style::Windows => Self::windows_of(text).map_err(fault),
+            Style::Unix => Self::parse_unix(text).map_err(fault),
+            Style::Windows => Self::parse_windows(text).map_err(fault),
         }
     }
 
@@ -117,7 +117,7 @@ impl HostPath {
         Some(Self { text: self.text[..self.root + end].to_owned(), ..self.clone() })
     }
 
-    fn unix_of(text: &str) -> Result<Self, &'static str> {
+    fn parse_unix(text: &str) -> Result<Self, &'static str> {
         if !text.starts_with('/') {
             return Err("it is not absolute");
         }
@@ -129,9 +129,9 @@ impl HostPath {
         }
     }
 
-    fn windows_of(text: &str) -> Result<Self, &'static str> {
-        let plain = windows::plain(text);
-        let (root, rest) = windows::root(&plain)?;
+    fn parse_windows(text: &str) -> Result<Self, &'static str> {
+        let normalized = windows::normalized(text);
+        let (root, rest) = windows::root(&normalized)?;
         let mut path = Self { style: Style::Windows, root: root.len(), text: root };
         for name in rest.split('\\').filter(|c| !matches!(*c, "" | ".")) {
             windows::fault(name).map_or(Ok(()), Err)?;
@@ -172,7 +172,7 @@ impl MappedPath for HostPath {
         Ok(path)
     }
 
-    fn parse_alike(&self, text: &str) -> Result<Self, PathError> {
+    fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError> {
         Self::new(self.style, text)
     }
 

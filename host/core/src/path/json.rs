@@ -52,21 +52,22 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         value: &Value,
         direction: Direction,
         max: MaxDepth,
-        left: usize,
+        remaining_depth: usize,
     ) -> Result<Value, MapJsonError> {
-        let deeper = || left.checked_sub(1).ok_or(MapJsonError::TooDeep { max });
+        let deeper = || remaining_depth.checked_sub(1).ok_or(MapJsonError::TooDeep { max });
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
             Value::String(text) => Ok(Value::String(self.map_text(text, direction).unwrap_or_else(|| text.clone()))),
             Value::Array(items) => {
-                let left = deeper()?;
-                let map = |item| self.map_value(item, direction, max, left);
+                let remaining_depth = deeper()?;
+                let map = |item| self.map_value(item, direction, max, remaining_depth);
                 Ok(Value::Array(items.iter().map(map).collect::<Result<_, _>>()?))
             }
             Value::Object(fields) => {
-                let left = deeper()?;
-                let map =
-                    |(name, field): (&String, _)| Ok((name.clone(), self.map_value(field, direction, max, left)?));
+                let remaining_depth = deeper()?;
+                let map = |(name, field): (&String, _)| {
+                    Ok((name.clone(), self.map_value(field, direction, max, remaining_depth)?))
+                };
                 Ok(Value::Object(fields.iter().map(map).collect::<Result<_, _>>()?))
             }
         }
@@ -85,11 +86,11 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         };
         let (mut mapped, separator) = match direction {
             Direction::ToGuest => {
-                let inside = self.to_guest(&sample.from.parse_alike(path).ok()?).ok()?;
+                let inside = self.to_guest(&sample.from.parse_with_same_rules(path).ok()?).ok()?;
                 (inside.to_string(), inside.separator())
             }
             Direction::ToHost => {
-                let outside = self.to_host(&sample.to.parse_alike(path).ok()?).ok()?;
+                let outside = self.to_host(&sample.to.parse_with_same_rules(path).ok()?).ok()?;
                 (outside.to_string(), outside.separator())
             }
         };

@@ -34,7 +34,7 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
     fn child(&self, component: &str) -> Result<Self, PathError>;
 
     /// Parses `text` by the rules of this path, so that Windows paths stay Windows paths.
-    fn parse_alike(&self, text: &str) -> Result<Self, PathError>;
+    fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError>;
 
     /// Returns true if both paths have the same root.
     fn same_root(&self, other: &Self) -> bool;
@@ -68,7 +68,7 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
     }
 
     /// Returns true if both paths name the same directory under their rules.
-    fn same_place(&self, other: &Self) -> bool {
+    fn is_equivalent(&self, other: &Self) -> bool {
         self.is_within(other) && other.is_within(self)
     }
 
@@ -159,7 +159,7 @@ macro_rules! posix_path {
                 Ok(Self(format!("{stem}/{component}")))
             }
 
-            fn parse_alike(&self, text: &str) -> Result<Self, PathError> {
+            fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError> {
                 Self::new(text)
             }
 

@@ -39,7 +39,7 @@ pub struct PathMap<A, B> {
     /// Mounts in the given order, which decides between several mounts of one directory.
     pub(super) mounts: Vec<Mount<A, B>>,
     /// Inside paths that are covered by something other than a mount, such as a private directory.
-    pub(super) holes: Vec<B>,
+    pub(super) masked: Vec<B>,
 }
 
 /// Error for a set of mounts that does not form a map.
@@ -47,7 +47,7 @@ pub struct PathMap<A, B> {
 pub enum PathMapError {
     /// Two mounts, or a mount and a private path, at one inside path.
     #[error("{at} is mounted twice")]
-    SamePlace {
+    DuplicateMountPoint {
         /// The inside path.
         at: String,
     },
@@ -82,7 +82,7 @@ pub enum NotMapped {
     },
     /// A path whose name is invalid on the other side.
     #[error("{path} cannot be mapped: {rule}")]
-    NoSuchName {
+    InvalidName {
         /// The path.
         path: String,
         /// Rule of the other side that the name violates.
@@ -90,10 +90,10 @@ pub enum NotMapped {
     },
 }
 
-pub(super) enum Inside<'a, A, B> {
+pub(super) enum Resolution<'a, A, B> {
     Mounted(&'a Mount<A, B>),
-    Hole,
-    Nowhere,
+    Masked,
+    Unmapped,
 }
 
 impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
@@ -117,15 +117,16 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         mounts: impl IntoIterator<Item = Mount<A, B>>,
         private: impl IntoIterator<Item = B>,
     ) -> Result<Self, PathMapError> {
-        let map = Self { mounts: mounts.into_iter().collect(), holes: private.into_iter().collect() };
-        let places: Vec<&B> = map.mounts.iter().map(|m| &m.to).chain(&map.holes).collect();
+        let map = Self { mounts: mounts.into_iter().collect(), masked: private.into_iter().collect() };
+        let places: Vec<&B> = map.mounts.iter().map(|m| &m.to).chain(&map.masked).collect();
         for (index, place) in places.iter().enumerate() {
-            if places[..index].iter().any(|earlier| earlier.same_place(place)) {
-                return Err(PathMapError::SamePlace { at: place.to_string() });
+            if places[..index].iter().any(|earlier| earlier.is_equivalent(place)) {
+                return Err(PathMapError::DuplicateMountPoint { at: place.to_string() });
             }
         }
         for (index, mount) in map.mounts.iter().enumerate() {
-            let clash = |earlier: &&Mount<A, B>| earlier.from.same_place(&mount.from) && earlier.access != mount.access;
+            let clash =
+                |earlier: &&Mount<A, B>| earlier.from.is_equivalent(&mount.from) && earlier.access != mount.access;
             if let Some(earlier) = map.mounts[..index].iter().find(clash) {
                 return Err(PathMapError::ConflictingAccess {
                     from: mount.from.to_string(),
@@ -154,12 +155,12 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         candidates.sort_by_key(|mount| std::cmp::Reverse(mount.from.components().count()));
         let mut refusal = NotMapped::Outside { path: outside.to_string() };
         for mount in candidates {
-            match transplant(outside, &mount.from, &mount.to) {
-                Ok(inside) if self.is_seen_through(&inside, mount) => return Ok(inside),
+            match rebase(outside, &mount.from, &mount.to) {
+                Ok(inside) if self.is_visible_through(&inside, mount) => return Ok(inside),
                 Ok(inside) => {
                     refusal = NotMapped::Hidden { path: outside.to_string(), at: inside.to_string() };
                 }
-                Err(no_name) => refusal = no_name,
+                Err(invalid) => refusal = invalid,
             }
         }
         Err(refusal)
@@ -170,35 +171,37 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     /// # Errors
     /// Returns an error if the path has no counterpart outside.
     pub fn to_host(&self, inside: &B) -> Result<A, NotMapped> {
-        match self.place_of(inside) {
-            Inside::Mounted(mount) => transplant(inside, &mount.to, &mount.from),
-            Inside::Hole | Inside::Nowhere => Err(NotMapped::Outside { path: inside.to_string() }),
+        match self.resolve(inside) {
+            Resolution::Mounted(mount) => rebase(inside, &mount.to, &mount.from),
+            Resolution::Masked | Resolution::Unmapped => Err(NotMapped::Outside { path: inside.to_string() }),
         }
     }
 
     /// Returns the mount that contains an inside path.
     #[must_use]
     pub fn mount_of(&self, inside: &B) -> Option<&Mount<A, B>> {
-        match self.place_of(inside) {
-            Inside::Mounted(mount) => Some(mount),
-            Inside::Hole | Inside::Nowhere => None,
+        match self.resolve(inside) {
+            Resolution::Mounted(mount) => Some(mount),
+            Resolution::Masked | Resolution::Unmapped => None,
         }
     }
 
     /// Returns true if `mount` is visible at `inside`, and no other mount covers it there.
-    pub(super) fn is_seen_through(&self, inside: &B, mount: &Mount<A, B>) -> bool {
-        matches!(self.place_of(inside), Inside::Mounted(seen) if std::ptr::eq(seen, mount))
+    pub(super) fn is_visible_through(&self, inside: &B, mount: &Mount<A, B>) -> bool {
+        matches!(self.resolve(inside), Resolution::Mounted(resolved) if std::ptr::eq(resolved, mount))
     }
 
-    pub(super) fn place_of(&self, inside: &B) -> Inside<'_, A, B> {
+    pub(super) fn resolve(&self, inside: &B) -> Resolution<'_, A, B> {
         let depth = |place: &B| inside.is_within(place).then(|| place.components().count());
         let mount =
             self.mounts.iter().filter_map(|mount| Some((depth(&mount.to)?, mount))).max_by_key(|(depth, _)| *depth);
-        let hole = self.holes.iter().filter_map(depth).max();
-        match (mount, hole) {
-            (Some((depth, mount)), hole) if hole.is_none_or(|hole| hole < depth) => Inside::Mounted(mount),
-            (None, None) => Inside::Nowhere,
-            _ => Inside::Hole,
+        let masked_path = self.masked.iter().filter_map(depth).max();
+        match (mount, masked_path) {
+            (Some((depth, mount)), masked_path) if masked_path.is_none_or(|masked_path| masked_path < depth) => {
+                Resolution::Mounted(mount)
+            }
+            (None, None) => Resolution::Unmapped,
+            _ => Resolution::Masked,
         }
     }
 }
@@ -208,7 +211,7 @@ impl PathMap<HostPath, GuestPath> {
     ///
     /// # Errors
     /// Returns an error as [`PathMap::new`] does.
-    pub fn of_grants(dirs: &[DirGrant]) -> Result<Self, PathMapError> {
+    pub fn from_grants(dirs: &[DirGrant]) -> Result<Self, PathMapError> {
         Self::new(dirs.iter().map(|DirGrant { host, guest, access }| Mount {
             from: host.clone(),
             to: guest.clone(),
@@ -218,10 +221,10 @@ impl PathMap<HostPath, GuestPath> {
 }
 
 /// Replaces the prefix `old` of `path` with `new`.
-pub(super) fn transplant<P: MappedPath, Q: MappedPath>(path: &P, old: &P, new: &Q) -> Result<Q, NotMapped> {
+pub(super) fn rebase<P: MappedPath, Q: MappedPath>(path: &P, old: &P, new: &Q) -> Result<Q, NotMapped> {
     let outside = || NotMapped::Outside { path: path.to_string() };
     let rest = path.below(old).ok_or_else(outside)?;
-    new.descend(rest).map_err(|fault| NotMapped::NoSuchName { path: path.to_string(), rule: fault.rule })
+    new.descend(rest).map_err(|fault| NotMapped::InvalidName { path: path.to_string(), rule: fault.rule })
 }
 
 #[cfg(test)]

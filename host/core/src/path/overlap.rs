@@ -17,7 +17,7 @@ pub struct ForbiddenGrant {
 
 /// Extent of a directory's protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ProtectionScope {
     /// The directory and its ancestors, but not the directories below it; used for a home directory.
     Itself,
     /// The directory, its ancestors and everything below it; used for codebox's own state and an engine's socket.
@@ -26,11 +26,11 @@ pub enum Reach {
 
 /// Directory of this machine that no grant may expose.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Protected {
+pub struct ProtectedDir {
     /// The directory.
     pub path: HostPath,
     /// Extent of the protection.
-    pub reach: Reach,
+    pub scope: ProtectionScope,
     /// Description for the message, such as "your home directory".
     pub what: String,
 }
@@ -39,21 +39,21 @@ const ROOT: &str = "it is the root of a file system; grant a directory inside it
 const KERNEL: &str = "it belongs to the operating system's kernel";
 const SYSTEM: &str = "it is a system directory; grant a directory inside it";
 
-const UNIX: [(&str, Reach, &str); 14] = [
-    ("/proc", Reach::Subtree, KERNEL),
-    ("/sys", Reach::Subtree, KERNEL),
-    ("/boot", Reach::Subtree, KERNEL),
-    ("/run/docker", Reach::Subtree, "it belongs to a container engine"),
-    ("/run/podman", Reach::Subtree, "it belongs to a container engine"),
-    ("/run/containerd", Reach::Subtree, "it belongs to a container engine"),
-    ("/var/lib/docker", Reach::Subtree, "it belongs to a container engine"),
-    ("/var/lib/containers", Reach::Subtree, "it belongs to a container engine"),
-    ("/var/lib/containerd", Reach::Subtree, "it belongs to a container engine"),
-    ("/etc", Reach::Itself, SYSTEM),
-    ("/var/run", Reach::Itself, SYSTEM),
-    ("/home", Reach::Itself, SYSTEM),
-    ("/Users", Reach::Itself, SYSTEM),
-    ("/System", Reach::Subtree, SYSTEM),
+const PROTECTED_UNIX_DIRS: [(&str, ProtectionScope, &str); 14] = [
+    ("/proc", ProtectionScope::Subtree, KERNEL),
+    ("/sys", ProtectionScope::Subtree, KERNEL),
+    ("/boot", ProtectionScope::Subtree, KERNEL),
+    ("/run/docker", ProtectionScope::Subtree, "it belongs to a container engine"),
+    ("/run/podman", ProtectionScope::Subtree, "it belongs to a container engine"),
+    ("/run/containerd", ProtectionScope::Subtree, "it belongs to a container engine"),
+    ("/var/lib/docker", ProtectionScope::Subtree, "it belongs to a container engine"),
+    ("/var/lib/containers", ProtectionScope::Subtree, "it belongs to a container engine"),
+    ("/var/lib/containerd", ProtectionScope::Subtree, "it belongs to a container engine"),
+    ("/etc", ProtectionScope::Itself, SYSTEM),
+    ("/var/run", ProtectionScope::Itself, SYSTEM),
+    ("/home", ProtectionScope::Itself, SYSTEM),
+    ("/Users", ProtectionScope::Itself, SYSTEM),
+    ("/System", ProtectionScope::Subtree, SYSTEM),
 ];
 
 /// Returns an error if `path` may never be granted on any machine; checks only the name.
@@ -76,9 +76,9 @@ pub fn forbidden_grant(path: &HostPath) -> Option<ForbiddenGrant> {
             forbid("it belongs to a container engine or the session")
         }
         (Style::Unix, ["run", "user", _] | ["var" | "run"] | ["run", "user"]) => forbid(SYSTEM),
-        (Style::Unix, _) => UNIX.iter().find_map(|(place, reach, why)| {
+        (Style::Unix, _) => PROTECTED_UNIX_DIRS.iter().find_map(|(place, scope, why)| {
             let place = HostPath::unix(place).ok()?;
-            exposes(path, &place, *reach).then(|| forbid(why)).flatten()
+            exposes(path, &place, *scope).then(|| forbid(why)).flatten()
         }),
         (Style::Windows, ["WINDOWS", ..] | ["USERS" | "PROGRAM FILES" | "PROGRAMDATA"]) => forbid(SYSTEM),
         (Style::Windows, _) => None,
@@ -87,10 +87,10 @@ pub fn forbidden_grant(path: &HostPath) -> Option<ForbiddenGrant> {
 
 /// Returns an error as [`forbidden_grant`] does, or if granting `path` would expose a directory of `protected`.
 #[must_use]
-pub fn forbidden_grant_among(path: &HostPath, protected: &[Protected]) -> Option<ForbiddenGrant> {
+pub fn forbidden_grant_among(path: &HostPath, protected: &[ProtectedDir]) -> Option<ForbiddenGrant> {
     forbidden_grant(path).or_else(|| {
-        let hit = protected.iter().find(|p| exposes(path, &p.path, p.reach))?;
-        let reason = if path.same_place(&hit.path) {
+        let hit = protected.iter().find(|p| exposes(path, &p.path, p.scope))?;
+        let reason = if path.is_equivalent(&hit.path) {
             format!("it is {}", hit.what)
         } else if path.is_within(&hit.path) {
             format!("it is inside {}", hit.what)
@@ -101,9 +101,9 @@ pub fn forbidden_grant_among(path: &HostPath, protected: &[Protected]) -> Option
     })
 }
 
-fn exposes(granted: &HostPath, protected: &HostPath, reach: Reach) -> bool {
+fn exposes(granted: &HostPath, protected: &HostPath, scope: ProtectionScope) -> bool {
     let holds = protected.is_within(granted);
-    holds || (reach == Reach::Subtree && granted.is_within(protected))
+    holds || (scope == ProtectionScope::Subtree && granted.is_within(protected))
 }
 
 /// Error for a set of directory grants that contradicts itself.
@@ -111,7 +111,7 @@ fn exposes(granted: &HostPath, protected: &HostPath, reach: Reach) -> bool {
 pub enum OverlapError {
     /// One directory granted twice.
     #[error("{host} is granted twice, at {one} and {other}")]
-    SameDirectory {
+    DuplicateDirectory {
         /// The directory.
         host: HostPath,
         /// The first guest path.
@@ -121,7 +121,7 @@ pub enum OverlapError {
     },
     /// Two directories at one guest path.
     #[error("{guest} is granted twice, for {one} and {other}")]
-    SamePlace {
+    DuplicateMountPoint {
         /// The guest path.
         guest: GuestPath,
         /// The first directory.
@@ -140,18 +140,18 @@ pub enum OverlapError {
 ///
 /// # Errors
 /// Returns an error if one directory is granted twice, or if two directories are granted at one guest path.
-pub fn settle(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
+pub fn resolve_overlaps(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
     for (index, grant) in grants.iter().enumerate() {
         for earlier in &grants[..index] {
             if earlier.guest == grant.guest {
-                return Err(OverlapError::SamePlace {
+                return Err(OverlapError::DuplicateMountPoint {
                     guest: grant.guest.clone(),
                     one: earlier.host.clone(),
                     other: grant.host.clone(),
                 });
             }
-            if earlier.host.same_place(&grant.host) {
-                return Err(OverlapError::SameDirectory {
+            if earlier.host.is_equivalent(&grant.host) {
+                return Err(OverlapError::DuplicateDirectory {
                     host: grant.host.clone(),
                     one: earlier.guest.clone(),
                     other: grant.guest.clone(),
@@ -159,7 +159,7 @@ pub fn settle(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
             }
         }
     }
-    let mut settled = grants.to_vec();
+    let mut resolved = grants.to_vec();
     for wide in grants.iter().filter(|grant| grant.access == Access::ReadWrite) {
         for strict in grants.iter().filter(|grant| grant.access == Access::ReadOnly) {
             let Some(rest) = strict.host.below(&wide.host) else {
@@ -169,18 +169,18 @@ pub fn settle(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
             let Ok(alias) = wide.guest.descend(rest) else {
                 continue;
             };
-            if seen_at(&settled, &alias) == Some(wide) {
+            if visible_grant(&resolved, &alias) == Some(wide) {
                 let (host, access) = (strict.host.clone(), Access::ReadOnly);
-                settled.push(DirGrant { host, guest: alias, access });
+                resolved.push(DirGrant { host, guest: alias, access });
             }
         }
     }
-    Ok(settled)
+    Ok(resolved)
 }
 
 /// Returns the grant that the guest sees at `place`: the deepest mount that contains it.
-fn seen_at<'a>(settled: &'a [DirGrant], place: &GuestPath) -> Option<&'a DirGrant> {
-    settled.iter().filter(|grant| place.is_within(&grant.guest)).max_by_key(|grant| grant.guest.components().count())
+fn visible_grant<'a>(resolved: &'a [DirGrant], place: &GuestPath) -> Option<&'a DirGrant> {
+    resolved.iter().filter(|grant| place.is_within(&grant.guest)).max_by_key(|grant| grant.guest.components().count())
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn host_paths_become_guest_paths_and_the_rest_stays() {
+    fn replaces_only_host_paths() {
         let unix = |text| HostPath::unix(text).expect("a Unix path");
         let map = map(&[(unix("/ws/s1"), "/work"), (unix("/ws/s1/data"), "/data")]);
         for (text, want) in [
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_paths_are_found_in_any_spelling() {
+    fn finds_windows_paths_in_any_spelling() {
         let ws = HostPath::windows(r"C:\Ws").expect("a Windows path");
         let map = map(&[(ws, "/work")]);
         assert_eq!(map.redact(r"at c:\ws\a\b.py, C:/WS/c"), "at /work/a/b.py, /work/c");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mounted_root_does_not_swallow_slashes() {
+    fn mounted_root_leaves_bare_slashes() {
         let root = HostPath::unix("/").expect("the root");
         let map = map(&[(root, "/host")]);
         assert_eq!(map.redact("either/or / read /etc/x"), "either/or / read /host/etc/x");

@@ -3,7 +3,7 @@
 use super::kind::posix_component_fault;
 
 /// Returns `text` with `\` as the only separator and without the verbatim prefix `\\?\`.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn normalized(text: &str) -> String {
     let flat = text.replace('/', "\\");
     match flat.strip_prefix(r"\\?\") {
         Some(rest) => match rest.get(..4) {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Kept output of one stream: all of it, or its head and its tail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// First bytes; all of them if no byte was dropped and `tail` is empty.
     pub head: Vec<u8>,
     /// Last bytes, after the dropped ones.
@@ -16,14 +16,14 @@ pub struct Captured {
 
 /// Bytes in a form that JSON can carry without loss.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rendered {
+pub enum JsonBytes {
     /// UTF-8 text.
     Text(String),
     /// Base64 form of bytes that are not UTF-8.
     Base64(String),
 }
 
-impl Rendered {
+impl JsonBytes {
     /// Returns the lossless form of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
@@ -34,10 +34,10 @@ impl Rendered {
     }
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Creates the output of a stream that was kept whole.
     #[must_use]
-    pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn complete(bytes: impl Into<Vec<u8>>) -> Self {
         Self { head: bytes.into(), ..Self::default() }
     }
 
@@ -71,8 +71,8 @@ impl Captured {
 
     /// Returns the lossless form of the kept output.
     #[must_use]
-    pub fn rendered(&self) -> Rendered {
-        Rendered::of(&self.bytes())
+    pub fn to_json_bytes(&self) -> JsonBytes {
+        JsonBytes::of(&self.bytes())
     }
 
     /// Returns the same output, with the bytes of characters that the cut divided counted as dropped.
@@ -80,7 +80,7 @@ impl Captured {
     /// Truncated UTF-8 text therefore stays UTF-8 text. At most three bytes are removed on either side of the gap; a
     /// stream that was kept whole does not change.
     #[must_use]
-    pub fn cut_between_characters(mut self) -> Self {
+    pub fn trim_to_char_boundaries(mut self) -> Self {
         if !self.is_truncated() {
             return self;
         }
@@ -103,23 +103,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text_and_bytes_stay_bytes() {
-        assert_eq!(Captured::whole("é\n").rendered(), Rendered::Text("é\n".to_owned()));
-        assert_eq!(Captured::whole([0xff, 0]).rendered(), Rendered::Base64("/wA=".to_owned()));
+    fn encodes_utf8_as_text_and_other_bytes_as_base64() {
+        assert_eq!(CapturedOutput::complete("é\n").to_json_bytes(), JsonBytes::Text("é\n".to_owned()));
+        assert_eq!(CapturedOutput::complete([0xff, 0]).to_json_bytes(), JsonBytes::Base64("/wA=".to_owned()));
         // A character that is split between head and tail is joined again.
-        let split = Captured { head: vec![0xc3], tail: vec![0xa9], dropped: 0 };
-        assert_eq!(split.clone().cut_between_characters(), split);
-        assert_eq!(split.rendered(), Rendered::Text("é".to_owned()));
+        let split = CapturedOutput { head: vec![0xc3], tail: vec![0xa9], dropped: 0 };
+        assert_eq!(split.clone().trim_to_char_boundaries(), split);
+        assert_eq!(split.to_json_bytes(), JsonBytes::Text("é".to_owned()));
     }
 
     #[test]
-    fn a_cut_through_characters_moves_to_their_edges() {
-        let cut = Captured { head: vec![b'a', 0xe2, 0x82], tail: vec![0x82, 0xac, b'b'], dropped: 5 };
-        let clean = cut.clone().cut_between_characters();
+    fn trims_divided_characters() {
+        let cut = CapturedOutput { head: vec![b'a', 0xe2, 0x82], tail: vec![0x82, 0xac, b'b'], dropped: 5 };
+        let clean = cut.clone().trim_to_char_boundaries();
         assert_eq!(clean.bytes().as_ref(), b"ab");
         assert_eq!((clean.dropped, clean.total()), (9, cut.total()));
         // Binary output loses only bytes that look like part of a character.
-        let binary = Captured { head: vec![0xff, 0xfe], tail: vec![0xff], dropped: 1 };
-        assert_eq!(binary.clone().cut_between_characters(), binary);
+        let binary = CapturedOutput { head: vec![0xff, 0xfe], tail: vec![0xff], dropped: 1 };
+        assert_eq!(binary.clone().trim_to_char_boundaries(), binary);
     }
 }

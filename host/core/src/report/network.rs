@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{Denial, DenialKind};
-use crate::grants::{Refusal, RefusalReason, authority, shortened};
+use crate::grants::{Refusal, RefusalReason, authority, shorten_host};
 
 /// Network activity of a run: every attempt to connect, allowed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetUse {
-    /// Attempts, like ones merged, in the order of their first occurrence; at most [`NetUse::MOST_LISTED`] entries.
+    /// Attempts, like ones merged, in the order of their first occurrence; at most [`NetUse::MAX_LISTED`] entries.
     pub attempts: Vec<NetAttempt>,
     /// Number of attempts that belong to no listed entry.
     pub unlisted: u64,
@@ -51,12 +51,12 @@ impl NetAttempt {
     /// Creates an entry for one attempt on `host` and `port`.
     #[must_use]
     pub fn new(host: &str, port: u16, address: Option<IpAddr>, verdict: NetVerdict) -> Self {
-        Self { host: shortened(host), port, address, verdict, times: 1, sent: 0, received: 0 }
+        Self { host: shorten_host(host), port, address, verdict, times: 1, sent: 0, received: 0 }
     }
 
     /// Returns true if both entries have the same host, port, address and result.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_same_attempt(&self, other: &Self) -> bool {
         let Self { host, port, address, verdict, times: _, sent: _, received: _ } = self;
         (host, port, address, verdict) == (&other.host, &other.port, &other.address, &other.verdict)
     }
@@ -64,10 +64,10 @@ impl NetAttempt {
 
 impl NetUse {
     /// Maximum number of refused hosts that are reported as denials.
-    pub const MOST_DENIALS: usize = 16;
+    pub const MAX_DENIALS: usize = 16;
 
     /// Maximum number of listed entries.
-    pub const MOST_LISTED: usize = 256;
+    pub const MAX_LISTED: usize = 256;
 
     /// Returns true if no connection was attempted.
     #[must_use]
@@ -78,10 +78,10 @@ impl NetUse {
 
     /// Returns true if the run may have connected to a host, so that others may have seen its actions.
     #[must_use]
-    pub fn reached_anybody(&self) -> bool {
+    pub fn may_have_connected(&self) -> bool {
         // A connection whose TLS handshake failed is listed as failed, although the other side has seen it.
-        let moved = self.sent > 0 || self.received > 0;
-        moved || self.unlisted > 0 || self.attempts.iter().any(|attempt| attempt.verdict == NetVerdict::Allowed)
+        let has_traffic = self.sent > 0 || self.received > 0;
+        has_traffic || self.unlisted > 0 || self.attempts.iter().any(|attempt| attempt.verdict == NetVerdict::Allowed)
     }
 
     /// Returns the first refused attempts in the list as denials with their fix, each host and port once.
@@ -95,7 +95,7 @@ impl NetUse {
             let hint = Refusal::new(*reason, host, *port, *address).fix().unwrap_or_else(|| reason.to_string());
             seen.insert((detail.clone(), hint.clone())).then_some(Denial { what: DenialKind::Net, detail, hint })
         };
-        self.attempts.iter().filter_map(denial).take(Self::MOST_DENIALS).collect()
+        self.attempts.iter().filter_map(denial).take(Self::MAX_DENIALS).collect()
     }
 }
 
@@ -104,22 +104,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_host_is_a_denial_once() {
+    fn lists_each_refused_host_once() {
         let refused = |host| NetAttempt::new(host, 80, None, NetVerdict::Refused(RefusalReason::NotGranted));
         let allowed = NetAttempt::new("c.org", 80, None, NetVerdict::Allowed);
         let attempts = vec![refused("a.org"), refused("b.org"), allowed, refused("a.org")];
         let used = NetUse { attempts, ..NetUse::default() };
         let hints: Vec<_> = used.denials().into_iter().map(|denial| denial.hint).collect();
         assert_eq!(hints, ["add --net a.org:80", "add --net b.org:80"]);
-        assert!(used.reached_anybody() && !used.is_none() && NetUse::default().is_none());
+        assert!(used.may_have_connected() && !used.is_none() && NetUse::default().is_none());
     }
 
     #[test]
-    fn whoever_was_sent_a_byte_was_reached() {
+    fn sent_bytes_count_as_connection() {
         let failed = NetAttempt::new("a.org", 443, None, NetVerdict::Failed("TLS: no".to_owned()));
         let refused = NetAttempt::new("b.org", 443, None, NetVerdict::Refused(RefusalReason::NotGranted));
         let used = NetUse { attempts: vec![failed, refused], ..NetUse::default() };
-        assert!(!used.reached_anybody());
-        assert!(NetUse { sent: 1, ..used }.reached_anybody());
+        assert!(!used.may_have_connected());
+        assert!(NetUse { sent: 1, ..used }.may_have_connected());
     }
 }

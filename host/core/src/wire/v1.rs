@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::backend::Written;
+use crate::backend::PartialOutput;
 use crate::outcome::ResultKind;
 
 mod files;
@@ -80,7 +80,7 @@ impl ErrorReport {
 
     /// Returns the report with the output that the guest had written.
     #[must_use]
-    pub fn with_written(self, written: &Written) -> Self {
+    pub fn with_written(self, written: &PartialOutput) -> Self {
         Self { partial: Some(written.into()), ..self }
     }
 }

@@ -14,35 +14,35 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::{Answer, Found, MOST, Terms, Wanted};
-use crate::dial::{DialError, Dialed, direct};
-use crate::egress::CONNECT_TIME;
+use super::{BrokerConfig, ConnectOutcome, ConnectReply, ConnectRequest, MAX_MESSAGE_SIZE};
+use crate::dial::{DialError, DialedStream, dial_direct};
+use crate::egress::CONNECT_TIMEOUT;
 
 /// The largest number of connection attempts at a time.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT_CONNECTS: usize = 64;
 
-/// Makes connections as requested over `line`, until the other end is closed. Runs in a process of its own.
+/// Makes connections as requested over `socket`, until the other end is closed. Runs in a process of its own.
 ///
 /// # Errors
 /// An error if the line fails or a message is malformed; the process at the other end may be compromised.
-pub async fn serve(line: OwnedFd) -> io::Result<()> {
-    let line = Arc::new(UnixStream::from_std(line.into())?);
-    let mut room = vec![0; MOST];
-    let Some(terms) = next(&line, &mut room).await? else { return Ok(()) };
-    let terms: Terms = serde_json::from_slice(terms)?;
-    let rules = Arc::new(terms.rules()?);
-    let mut left = terms.connections.unwrap_or(u64::MAX);
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    while let Some(wanted) = next(&line, &mut room).await? {
-        let wanted: Wanted = serde_json::from_slice(wanted)?;
+pub async fn serve(socket: OwnedFd) -> io::Result<()> {
+    let socket = Arc::new(UnixStream::from_std(socket.into())?);
+    let mut buffer = vec![0; MAX_MESSAGE_SIZE];
+    let Some(config) = next_message(&socket, &mut buffer).await? else { return Ok(()) };
+    let config: BrokerConfig = serde_json::from_slice(config)?;
+    let rules = Arc::new(config.rules()?);
+    let mut remaining = config.connections.unwrap_or(u64::MAX);
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTS));
+    while let Some(request) = next_message(&socket, &mut buffer).await? {
+        let request: ConnectRequest = serde_json::from_slice(request)?;
         // A regular client enforces the limit itself. A client that does not is compromised.
-        left = left.checked_sub(1).ok_or_else(|| io::Error::other("connection limit reached"))?;
-        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
-        let (line, rules) = (line.clone(), rules.clone());
+        remaining = remaining.checked_sub(1).ok_or_else(|| io::Error::other("connection limit reached"))?;
+        let permit = permits.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (socket, rules) = (socket.clone(), rules.clone());
         let mut work = Box::pin(async move {
             // If the client is gone, the next read returns an end of file.
-            let _told = tell(&line, &rules, wanted).await;
-            drop(place);
+            let _result = respond(&socket, &rules, request).await;
+            drop(permit);
         });
         // A connection that is established at once is handled before the next request is read.
         if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
@@ -53,39 +53,39 @@ pub async fn serve(line: OwnedFd) -> io::Result<()> {
 }
 
 /// Returns the next message, or `None` if the other end is closed.
-async fn next<'a>(line: &UnixStream, room: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
-    let count = line.async_io(Interest::READABLE, || Ok(rustix::io::read(line, &mut *room)?)).await?;
-    Ok(room.get(..count).filter(|message| !message.is_empty()))
+async fn next_message<'a>(socket: &UnixStream, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    let count = socket.async_io(Interest::READABLE, || Ok(rustix::io::read(socket, &mut *buffer)?)).await?;
+    Ok(buffer.get(..count).filter(|message| !message.is_empty()))
 }
 
-async fn tell(line: &UnixStream, rules: &NetRules, wanted: Wanted) -> io::Result<()> {
-    let Wanted { id, host, port } = wanted;
-    let dialed = match timeout(CONNECT_TIME, direct(rules, &host, port)).await {
+async fn respond(socket: &UnixStream, rules: &NetRules, request: ConnectRequest) -> io::Result<()> {
+    let ConnectRequest { id, host, port } = request;
+    let dialed = match timeout(CONNECT_TIMEOUT, dial_direct(rules, &host, port)).await {
         Ok(dialed) => dialed,
         Err(_late) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     };
     let (found, stream) = match dialed {
-        Ok(Dialed { stream, address }) => (Found::Connected(address), Some(stream)),
-        Err(DialError::Refused(refusal)) => (Found::Refused(refusal.address()), None),
-        Err(DialError::Failed(error)) => (Found::Failed((&error).into()), None),
+        Ok(DialedStream { stream, address }) => (ConnectOutcome::Connected(address), Some(stream)),
+        Err(DialError::Refused(refusal)) => (ConnectOutcome::Refused(refusal.address()), None),
+        Err(DialError::Failed(error)) => (ConnectOutcome::Failed((&error).into()), None),
     };
-    let answer = serde_json::to_vec(&Answer { id, found })?;
-    let passed = stream.as_ref().map(|stream| stream.as_fd());
-    match send(line.as_fd(), &answer, passed) {
+    let answer = serde_json::to_vec(&ConnectReply { id, found })?;
+    let attached = stream.as_ref().map(|stream| stream.as_fd());
+    match send(socket.as_fd(), &answer, attached) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            line.async_io(Interest::WRITABLE, || send(line.as_fd(), &answer, passed)).await
+            socket.async_io(Interest::WRITABLE, || send(socket.as_fd(), &answer, attached)).await
         }
         sent => sent,
     }
 }
 
-fn send(line: BorrowedFd<'_>, answer: &[u8], passed: Option<BorrowedFd<'_>>) -> io::Result<()> {
+fn send(socket: BorrowedFd<'_>, answer: &[u8], attached: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors: Vec<BorrowedFd<'_>> = passed.into_iter().collect();
+    let descriptors: Vec<BorrowedFd<'_>> = attached.into_iter().collect();
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
     }
-    sendmsg(line, &[IoSlice::new(answer)], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(answer)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Connections to servers on this machine's loopback, which requires a grant of its own.
 
 #[cfg(target_os = "linux")]
-mod brokered;
-mod connecting;
+mod broker;
+mod connect;
 mod machine;
-mod proxied;
+mod proxy;
 mod support;
 mod tls;

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::support::{LIMITS, egress, server};
 
 /// Returns the TLS configuration of a server with a certificate for this name, and the roots that verify it.
-pub fn vouched_for(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
+pub fn server_config(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
     // A certificate whose subject equals its issuer would count as self-signed.
     authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
@@ -36,8 +36,8 @@ pub fn vouched_for(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
 }
 
 /// Starts a server with a certificate for this name, and returns the roots that verify it.
-async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
-    let (config, roots) = vouched_for(name);
+async fn start_tls_server(name: &str) -> (u16, TlsRoots) {
+    let (config, roots) = server_config(name);
     let acceptor = TlsAcceptor::from(config);
     let port = server(move |stream| {
         let acceptor = acceptor.clone();
@@ -53,37 +53,37 @@ async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
 }
 
 #[tokio::test]
-async fn a_host_that_is_vouched_for_is_spoken_to() {
-    let (port, roots) = speaking_tls("localhost").await;
+async fn connects_to_trusted_host() {
+    let (port, roots) = start_tls_server("localhost").await;
     let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
     let offer = TlsOffer { alpn: &["h2", "http/1.1"], ..TlsOffer::default() };
     let mut connection = egress.connect_tls("localhost", port, &offer).await.expect("it is vouched for");
     assert_eq!(connection.facts().alpn.as_deref(), Some(b"http/1.1".as_slice()));
-    let mut said = String::new();
-    connection.read_to_string(&mut said).await.expect("it ends well");
-    assert_eq!(said, "hello");
+    let mut greeting = String::new();
+    connection.read_to_string(&mut greeting).await.expect("it ends well");
+    assert_eq!(greeting, "hello");
     assert!(egress.used().received > 5, "what TLS takes is counted too");
 }
 
 #[tokio::test]
-async fn no_other_version_is_spoken_than_was_offered() {
-    let (port, roots) = speaking_tls("localhost").await;
+async fn negotiates_offered_version() {
+    let (port, roots) = start_tls_server("localhost").await;
     let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
-    for (versions, spoken) in
-        [(TlsVersions::OnlyTwo, "TLSv1.2"), (TlsVersions::OnlyThree, "TLSv1.3"), (TlsVersions::All, "TLSv1.3")]
+    for (versions, expected) in
+        [(TlsVersions::OnlyTls12, "TLSv1.2"), (TlsVersions::OnlyTls13, "TLSv1.3"), (TlsVersions::All, "TLSv1.3")]
     {
         let offer = TlsOffer { versions, ..TlsOffer::default() };
         let connection = egress.connect_tls("localhost", port, &offer).await.expect("it is vouched for");
-        assert_eq!(connection.facts().version, spoken);
+        assert_eq!(connection.facts().version, expected);
     }
 }
 
 #[tokio::test]
-async fn nobody_else_is_spoken_to() {
-    let (port, roots) = speaking_tls("other.example").await;
+async fn rejects_untrusted_hosts() {
+    let (port, roots) = start_tls_server("other.example").await;
     let named_otherwise = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
-    let (_, strange) = speaking_tls("localhost").await;
-    let untrusted = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(strange);
+    let (_, other_roots) = start_tls_server("localhost").await;
+    let untrusted = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(other_roots);
     let without = egress(&[&format!("localhost:{port}")], LIMITS);
     for egress in [&named_otherwise, &untrusted, &without] {
         let error =
@@ -95,7 +95,7 @@ async fn nobody_else_is_spoken_to() {
 }
 
 #[test]
-fn roots_that_are_none_are_told() {
+fn reports_file_without_certificates() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let error = TlsRoots::load(Some(file.path()), None).expect_err("it is empty").to_string();
     assert!(error.contains(&file.path().display().to_string()), "{error}");

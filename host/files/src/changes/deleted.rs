@@ -6,27 +6,30 @@ use cap_std::fs::Dir;
 use codebox_core::path::MappedPath;
 use codebox_core::{FileKind, GuestPath, OutFile};
 
-use crate::collect::Left;
-use crate::open::{open_dir, parts_below};
+use crate::collect::JobWorkDir;
+use crate::open::{components_below, open_dir};
 
 /// Returns the deleted input files. Other deletions cannot be detected.
-pub(super) fn deleted(left: &Left<'_>) -> Vec<OutFile> {
-    let put = left.before.iter().filter_map(|(path, put)| Some((GuestPath::new(path.as_str()).ok()?, put)));
-    put.filter(|(guest, _)| guest.is_within(left.at) && is_gone(left.dir, &parts_below(guest, left.at)))
-        .map(|(guest, put)| OutFile {
+pub(super) fn deleted(work_dir: &JobWorkDir<'_>) -> Vec<OutFile> {
+    let input = work_dir.before.iter().filter_map(|(path, input)| Some((GuestPath::new(path.as_str()).ok()?, input)));
+    input
+        .filter(|(guest, _)| {
+            guest.is_within(work_dir.at) && is_deleted(work_dir.dir, &components_below(guest, work_dir.at))
+        })
+        .map(|(guest, input)| OutFile {
             guest,
             host: None,
-            size: put.size,
-            sha256: Some(put.sha256.clone()),
+            size: input.size,
+            sha256: Some(input.sha256.clone()),
             kind: FileKind::Regular,
         })
         .collect()
 }
 
 /// Returns true if no entry, or a directory, exists at the path of a file. An unreadable path counts as present.
-fn is_gone(dir: &Dir, parts: &[&str]) -> bool {
+fn is_deleted(dir: &Dir, parts: &[&str]) -> bool {
     let Some((name, parents)) = parts.split_last() else { return false };
-    let look = || -> io::Result<bool> {
+    let check = || -> io::Result<bool> {
         let mut dir = dir.try_clone()?;
         for parent in parents {
             if !dir.symlink_metadata(parent)?.is_dir() {
@@ -36,5 +39,5 @@ fn is_gone(dir: &Dir, parts: &[&str]) -> bool {
         }
         Ok(dir.symlink_metadata(name)?.is_dir())
     };
-    look().unwrap_or_else(|e| e.kind() == ErrorKind::NotFound)
+    check().unwrap_or_else(|e| e.kind() == ErrorKind::NotFound)
 }

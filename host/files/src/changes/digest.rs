@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::hex::hex;
 
 /// The largest file that is hashed, in bytes.
-pub(super) const MAX_HASHED: u64 = 1 << 30;
+pub(super) const MAX_HASHED_BYTES: u64 = 1 << 30;
 
 /// The digests of files with several names, by device and inode.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Digests {
         if let Some(known) = self.0.get(&key) {
             return known.clone();
         }
-        let fits = meta.len() <= MAX_HASHED && budget.take(meta.len());
+        let fits = meta.len() <= MAX_HASHED_BYTES && budget.take(meta.len());
         let found = fits.then(|| digest(file, budget).ok()).flatten();
         if meta.nlink() > 1 && self.0.len() < MAX_LISTED {
             self.0.insert(key, found.clone());
@@ -34,13 +34,13 @@ impl Digests {
     }
 }
 
-/// Returns the sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.
+/// Returns the sha256 of at most [`MAX_HASHED_BYTES`] bytes, in hexadecimal.
 fn digest(file: &mut File, budget: &Budget) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
-    let mut taken = file.take(MAX_HASHED);
+    let mut taken = file.take(MAX_HASHED_BYTES);
     loop {
-        if budget.is_over() {
+        if budget.was_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         match taken.read(&mut buffer)? {

@@ -7,9 +7,9 @@ pub(super) const MAX_LISTED: usize = 10_000;
 
 /// Changes up to the bound.
 #[derive(Default)]
-pub(super) struct Found(pub(super) FileChanges);
+pub(super) struct ChangeList(pub(super) FileChanges);
 
-impl Found {
+impl ChangeList {
     pub(super) fn list(&mut self, file: OutFile, created: bool) {
         let FileChanges { created: new, modified, dropped, .. } = &mut self.0;
         if new.len() + modified.len() >= MAX_LISTED {

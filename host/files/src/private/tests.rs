@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use super::*;
 
 /// A user id that no system assigns.
-const SOMEBODY_ELSE: u32 = 1_800_000_001;
+const OTHER_UID: u32 = 1_800_000_001;
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
@@ -14,19 +14,19 @@ fn refusal(path: &Path) -> String {
 }
 
 #[test]
-fn makes_directories_for_the_user_alone() -> io::Result<()> {
+fn creates_directories_only_for_the_user() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let path = home.path().join("a/b");
     private_dir(&path)?;
     private_dir(&path)?;
-    for made in [&path, &home.path().join("a")] {
-        assert_eq!(fs::metadata(made)?.mode() & 0o7777, 0o700);
+    for dir in [&path, &home.path().join("a")] {
+        assert_eq!(fs::metadata(dir)?.mode() & 0o7777, 0o700);
     }
     Ok(())
 }
 
 #[test]
-fn refuses_a_directory_that_others_may_write_to() -> io::Result<()> {
+fn rejects_directory_writable_by_others() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let path = home.path().join("a");
     for mode in [0o770, 0o702, 0o1777] {
@@ -41,20 +41,20 @@ fn refuses_a_directory_that_others_may_write_to() -> io::Result<()> {
 }
 
 #[test]
-fn refuses_a_directory_below_one_that_others_may_write_to() -> io::Result<()> {
+fn rejects_directory_below_one_writable_by_others() -> io::Result<()> {
     let home = tempfile::tempdir()?;
-    let (above, path) = (home.path().join("a"), home.path().join("a/b"));
+    let (parent, path) = (home.path().join("a"), home.path().join("a/b"));
     private_dir(&path)?;
-    set_mode(&above, 0o707)?;
+    set_mode(&parent, 0o707)?;
     let refused = refusal(&path);
-    assert!(refused.starts_with(&format!("{} is not safe", above.display())), "{refused}");
+    assert!(refused.starts_with(&format!("{} is not safe", parent.display())), "{refused}");
     // In a sticky directory such as /tmp, users cannot rename the entries of others.
-    set_mode(&above, 0o1777)?;
+    set_mode(&parent, 0o1777)?;
     private_dir(&path)
 }
 
 #[test]
-fn refuses_a_link_in_the_last_component_and_follows_safe_ones_above() -> io::Result<()> {
+fn rejects_link_as_last_component_and_follows_safe_parents() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let real = home.path().join("real");
     private_dir(&real.join("inner"))?;
@@ -71,7 +71,7 @@ fn refuses_a_link_in_the_last_component_and_follows_safe_ones_above() -> io::Res
 }
 
 #[test]
-fn refuses_what_belongs_to_another_user() -> io::Result<()> {
+fn rejects_directory_of_another_user() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let path = home.path().join("a");
     private_dir(&path.join("b"))?;
@@ -80,7 +80,7 @@ fn refuses_what_belongs_to_another_user() -> io::Result<()> {
         assert!(refusal(Path::new("/usr")).contains("owned by user 0"));
         return Ok(());
     }
-    chown(&path, Some(SOMEBODY_ELSE), None)?;
+    chown(&path, Some(OTHER_UID), None)?;
     for refused in [refusal(&path), refusal(&path.join("b"))] {
         assert!(refused.contains("owned by user 1800000001") && refused.contains("CODEBOX_HOME"), "{refused}");
     }

@@ -8,15 +8,15 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 #[test]
-fn a_changed_program_is_written_again() -> io::Result<()> {
+fn rewrites_changed_program() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let (folder, content) = (home.path().join("programs"), b"#!/bin/true\n");
     let path = ProgramFile::install(&folder, "tool", content)?.path().to_owned();
-    let is_whole = || -> io::Result<bool> {
+    let is_intact = || -> io::Result<bool> {
         let meta = fs::symlink_metadata(&path)?;
         Ok(meta.is_file() && meta.mode() & 0o7777 == 0o555 && fs::read(&path)? == content)
     };
-    assert!(is_whole()?);
+    assert!(is_intact()?);
     let first = fs::metadata(&path)?.ino();
     ProgramFile::install(&folder, "tool", content)?;
     assert_eq!(fs::metadata(&path)?.ino(), first, "what is right is left");
@@ -41,14 +41,14 @@ fn a_changed_program_is_written_again() -> io::Result<()> {
     for (at, change) in changes.into_iter().enumerate() {
         change(&path, &elsewhere)?;
         ProgramFile::install(&folder, "tool", content)?;
-        assert!(is_whole()?, "change {at}");
+        assert!(is_intact()?, "change {at}");
     }
     Ok(())
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_command_runs_the_verified_file_and_not_its_successor() -> io::Result<()> {
+fn command_runs_verified_file_after_replacement() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let content = fs::read("/bin/true")?;
     let program = ProgramFile::install(home.path(), "tool", &content)?;
@@ -59,7 +59,7 @@ fn a_command_runs_the_verified_file_and_not_its_successor() -> io::Result<()> {
 }
 
 #[test]
-fn content_is_compared_once() -> io::Result<()> {
+fn compares_content_once() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let seal = home.path().join("tool.seal");
     let install = |content: &[u8]| ProgramFile::install(home.path(), "tool", content);

@@ -6,14 +6,14 @@ use anyhow::Result;
 use cap_std::ambient_authority;
 
 use super::*;
-use crate::bench::{Over, as_plain_owner};
+use crate::fixture::{StopFlag, run_unprivileged};
 
 fn open(path: &Path) -> Result<Dir> {
     Ok(Dir::open_ambient_dir(path, ambient_authority())?)
 }
 
 #[test]
-fn a_tree_is_removed_however_deep_and_wide() -> Result<()> {
+fn removes_deep_and_wide_trees() -> Result<()> {
     let home = tempfile::tempdir()?;
     let parent = open(home.path())?;
     parent.create_dir("tree")?;
@@ -35,8 +35,8 @@ fn a_tree_is_removed_however_deep_and_wide() -> Result<()> {
 }
 
 #[test]
-fn directories_closed_to_their_owner_are_removed() -> Result<()> {
-    as_plain_owner(|| {
+fn removes_directories_without_owner_access() -> Result<()> {
+    run_unprivileged(|| {
         let home = tempfile::tempdir()?;
         let tree = home.path().join("tree");
         fs::create_dir_all(tree.join("a/b/c"))?;
@@ -57,7 +57,7 @@ fn directories_closed_to_their_owner_are_removed() -> Result<()> {
 }
 
 #[test]
-fn links_are_removed_and_not_what_they_lead_to() -> Result<()> {
+fn removes_links_but_not_their_targets() -> Result<()> {
     let home = tempfile::tempdir()?;
     let (tree, outside) = (home.path().join("tree"), home.path().join("outside"));
     fs::create_dir_all(tree.join("sub"))?;
@@ -76,7 +76,7 @@ fn links_are_removed_and_not_what_they_lead_to() -> Result<()> {
 }
 
 #[test]
-fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> Result<()> {
+fn p6_racing_swaps_of_directory_and_link_remove_nothing_outside() -> Result<()> {
     let home = tempfile::tempdir()?;
     let (work, outside) = (home.path().join("work"), home.path().join("outside"));
     for name in ["a", "a/b"] {
@@ -84,12 +84,12 @@ fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> 
         fs::write(outside.join(name).join("canary"), "x")?;
     }
     let parent = open(home.path())?;
-    let over = Over::default();
+    let stop = StopFlag::default();
     let swaps = std::thread::scope(|scope| -> Result<u64> {
-        let ends = over.on_drop();
+        let guard = stop.set_on_drop();
         let racer = scope.spawn(|| {
             let mut swaps = 0u64;
-            while !over.is_over() {
+            while !stop.is_over() {
                 // Every step may fail, because the tree is being removed.
                 for place in ["a", "a/b"].map(|name| work.join(name)) {
                     let aside = place.with_extension("aside");
@@ -107,10 +107,10 @@ fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> 
                 let _ = fs::write(work.join(name).join("file"), "x");
             }
             // The racer may make single attempts fail, but not all of them.
-            let gone = (0..10_000).any(|_| remove_tree(&parent, "work".as_ref()).is_ok() || !work.exists());
-            assert!(gone, "the tree stays");
+            let removed = (0..10_000).any(|_| remove_tree(&parent, "work".as_ref()).is_ok() || !work.exists());
+            assert!(removed, "the tree stays");
         }
-        drop(ends);
+        drop(guard);
         Ok(racer.join().unwrap_or_default())
     })?;
     assert!(swaps > 0, "the racer never swapped anything");
@@ -120,7 +120,7 @@ fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> 
     Ok(())
 }
 
-/// The inner test of [`what_is_mounted_below_is_left_alone`], run where mounting is permitted.
+/// The inner test of [`leaves_mounted_file_systems_in_place`], run where mounting is permitted.
 #[test]
 #[ignore = "mounts a file system: run in a namespace of its own by another test"]
 fn inside_a_mount_namespace() -> Result<()> {
@@ -146,14 +146,14 @@ fn inside_a_mount_namespace() -> Result<()> {
     let mounted = std::process::Command::new("mount").arg("--bind").args([&other, &tree]).status()?;
     anyhow::ensure!(mounted.success(), "mount --bind failed");
     let error = remove_tree(&parent, "tree".as_ref()).expect_err("a mount is no tree of ours");
-    assert_eq!(error.to_string(), MOUNTED);
+    assert_eq!(error.to_string(), MOUNT_POINT_REASON);
     assert_eq!(fs::read(other.join("canary"))?, b"x");
     Ok(())
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_mounted_below_is_left_alone() -> Result<()> {
+fn leaves_mounted_file_systems_in_place() -> Result<()> {
     let mut unshare = std::process::Command::new("unshare");
     unshare.arg("--mount");
     if !rustix::process::geteuid().is_root() {
@@ -161,8 +161,8 @@ fn what_is_mounted_below_is_left_alone() -> Result<()> {
     }
     let inner = "remove::tests::inside_a_mount_namespace";
     let run = unshare.arg(std::env::current_exe()?).args(["--exact", inner, "--ignored"]).output()?;
-    let said = String::from_utf8_lossy(&run.stdout);
-    let complained = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success() && said.contains("1 passed"), "{said}{complained}");
+    let stdout_text = String::from_utf8_lossy(&run.stdout);
+    let stderr_text = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && stdout_text.contains("1 passed"), "{stdout_text}{stderr_text}");
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cap_std::fs::Dir;
 
 use super::{MAX_IDLE, Scratch};
-use crate::inputs::put_file;
+use crate::inputs::write_input_file;
 use crate::open::open_dir;
 
 /// The private directories of one instance. The process that created them removes them with their content on drop.
@@ -17,7 +17,7 @@ pub struct InstanceScratch {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) dir: Option<Dir>,
-    pub(super) touched: bool,
+    pub(super) dirty: bool,
 }
 
 impl InstanceScratch {
@@ -27,7 +27,7 @@ impl InstanceScratch {
     /// The system's error if the directories do not exist.
     pub fn lent(path: &Path) -> io::Result<Self> {
         let dir = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
-        Ok(Self { process: None, name: String::new(), path: path.to_owned(), dir: Some(dir), touched: true })
+        Ok(Self { process: None, name: String::new(), path: path.to_owned(), dir: Some(dir), dirty: true })
     }
 
     /// Returns the host path of the parent of all directories.
@@ -43,8 +43,8 @@ impl InstanceScratch {
     }
 
     /// Marks the directories as written to, so that they are not reused.
-    pub fn touch(&mut self) {
-        self.touched = true;
+    pub fn mark_dirty(&mut self) {
+        self.dirty = true;
     }
 
     /// Opens a handle on one of the directories for writing to it.
@@ -52,7 +52,7 @@ impl InstanceScratch {
     /// # Errors
     /// The system's errors. A link counts as an error.
     pub fn open(&mut self, name: &str) -> io::Result<Dir> {
-        self.touched = true;
+        self.dirty = true;
         open_dir(self.dir()?, name.as_ref())
     }
 
@@ -61,7 +61,7 @@ impl InstanceScratch {
     /// # Errors
     /// The system's error if the name exists.
     pub fn add(&mut self, name: &str) -> io::Result<()> {
-        self.touched = true;
+        self.dirty = true;
         self.dir()?.create_dir(name)
     }
 
@@ -70,8 +70,8 @@ impl InstanceScratch {
     /// # Errors
     /// The system's errors.
     pub fn put(&mut self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
-        self.touched = true;
-        put_file(self.dir()?, &[name], content)?;
+        self.dirty = true;
+        write_input_file(self.dir()?, &[name], content)?;
         Ok(self.path(name))
     }
 
@@ -79,8 +79,8 @@ impl InstanceScratch {
     ///
     /// # Errors
     /// The system's errors.
-    pub fn make_point(&mut self, path: &Path) -> io::Result<()> {
-        self.touched = true;
+    pub fn create_mount_point(&mut self, path: &Path) -> io::Result<()> {
+        self.dirty = true;
         self.dir()?.create_dir_all(path)
     }
 
@@ -93,7 +93,7 @@ impl Drop for InstanceScratch {
     fn drop(&mut self) {
         let (Some(dir), Some(process)) = (self.dir.take(), &self.process) else { return };
         let mut idle = process.idle();
-        if !self.touched && idle.len() < MAX_IDLE {
+        if !self.dirty && idle.len() < MAX_IDLE {
             idle.push((std::mem::take(&mut self.name), dir));
             return;
         }

@@ -8,7 +8,7 @@ use cap_std::fs::Dir;
 
 use super::LOCK;
 use crate::remove::remove_tree;
-use crate::sys::open_itself;
+use crate::sys::set_nofollow;
 
 /// Removes all scratch directories of dead processes below `dir`, which is at `parent`.
 pub(super) fn sweep(dir: &Dir, parent: &Path) {
@@ -30,14 +30,14 @@ pub(super) fn sweep(dir: &Dir, parent: &Path) {
 
 /// Opens a file without following a link. Never blocks on a FIFO.
 fn open_regular(path: &Path) -> io::Result<File> {
-    open_itself(fs::OpenOptions::new().read(true)).open(path)
+    set_nofollow(fs::OpenOptions::new().read(true)).open(path)
 }
 
 /// Returns true if the process of the scratch directory at `path` lives, which means that its lock is held.
 ///
 /// A directory that is being created has no lock yet and counts as not owned.
 #[must_use]
-pub fn is_owned(path: &Path) -> bool {
+pub fn is_in_use(path: &Path) -> bool {
     // Taking a free lock for a moment is harmless, because its owner is dead.
     open_regular(&path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err())
 }

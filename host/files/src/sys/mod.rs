@@ -17,14 +17,17 @@ use windows as system;
 #[cfg(unix)]
 pub(crate) use mount::Mount;
 #[cfg(unix)]
-pub(crate) use owner::{check_own, check_own_or_private, check_own_or_root, check_parents, check_way};
+pub(crate) use owner::{check_own, check_own_or_private, check_own_or_root, check_parents, check_resolved_path};
 pub(crate) use system::{
-    Unlocked, above, allocated, build_private, changed_at, identity, is_runnable, lent_powers, make_program,
-    make_runnable, may_run, open_directory_itself, open_without_waiting, special_kind, take_access,
+    OwnerAccessGuard, allocated_bytes, change_time, grant_owner_access, identity, is_executable, is_executable_by_all,
+    parent_dir, set_directory_nofollow, set_executable, set_id_bits, set_nonblock, set_private_mode, set_program_mode,
+    special_kind,
 };
-pub use system::{file_time, open_itself};
+pub use system::{file_time, set_nofollow};
 #[cfg(windows)]
-pub(crate) use windows::{Mount, check_own, check_own_or_private, check_own_or_root, check_parents, check_way};
+pub(crate) use windows::{
+    Mount, check_own, check_own_or_private, check_own_or_root, check_parents, check_resolved_path,
+};
 
 /// The reason why a directory is not removed.
-pub(crate) const MOUNTED: &str = "another file system is mounted there";
+pub(crate) const MOUNT_POINT_REASON: &str = "another file system is mounted there";

@@ -11,7 +11,7 @@ use rustix::fd::AsFd;
 pub(crate) enum Mount {
     /// The mount id.
     #[cfg(target_os = "linux")]
-    Number(u64),
+    Id(u64),
     /// The device number, on systems without mount ids.
     Device(rustix::fs::Dev),
 }
@@ -20,8 +20,8 @@ impl Mount {
     /// Returns the mount of an open directory.
     pub(crate) fn of(handle: impl AsFd) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
-        if let Some(number) = number(&handle) {
-            return Ok(Self::Number(number));
+        if let Some(mount_id) = mount_id(&handle) {
+            return Ok(Self::Id(mount_id));
         }
         Ok(Self::Device(rustix::fs::fstat(handle)?.st_dev))
     }
@@ -29,7 +29,7 @@ impl Mount {
 
 /// Returns the mount id (Linux 5.8 and later).
 #[cfg(target_os = "linux")]
-fn number(handle: impl AsFd) -> Option<u64> {
+fn mount_id(handle: impl AsFd) -> Option<u64> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
     let seen = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     (seen.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(seen.stx_mnt_id)
@@ -42,11 +42,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_told_apart() -> anyhow::Result<()> {
+    fn distinguishes_mounts() -> anyhow::Result<()> {
         let (root, proc, inner) = (File::open("/")?, File::open("/proc")?, File::open("/proc/self")?);
         assert_ne!(Mount::of(&root)?, Mount::of(&proc)?);
         assert_eq!(Mount::of(&proc)?, Mount::of(&inner)?);
-        assert!(matches!(Mount::of(&root)?, Mount::Number(_)), "the system tells the number");
+        assert!(matches!(Mount::of(&root)?, Mount::Id(_)), "the system tells the number");
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use crate::trust::Untrusted;
+use crate::trust::UntrustedReason;
 
 const GROUP_MAY_WRITE: u32 = 0o020;
 const OTHERS_MAY_WRITE: u32 = 0o002;
@@ -19,20 +19,20 @@ fn user() -> u32 {
 }
 
 /// Checks that a file or directory belongs to this user and that no other user may write to it.
-pub(crate) fn check_own(meta: &Metadata) -> Result<(), Untrusted> {
+pub(crate) fn check_own(meta: &Metadata) -> Result<(), UntrustedReason> {
     if meta.uid() != user() {
-        return Err(Untrusted::Owner { owner: meta.uid(), user: user() });
+        return Err(UntrustedReason::Owner { owner: meta.uid(), user: user() });
     }
     check_mode(meta)
 }
 
 /// Checks that a file or directory belongs to this user or to root and that no other user may write to it.
-pub(crate) fn check_own_or_root(meta: &Metadata) -> Result<(), Untrusted> {
+pub(crate) fn check_own_or_root(meta: &Metadata) -> Result<(), UntrustedReason> {
     if meta.uid() == 0 { check_mode(meta) } else { check_own(meta) }
 }
 
-fn check_mode(meta: &Metadata) -> Result<(), Untrusted> {
-    if meta.mode() & (GROUP_MAY_WRITE | OTHERS_MAY_WRITE) == 0 { Ok(()) } else { Err(Untrusted::Writable) }
+fn check_mode(meta: &Metadata) -> Result<(), UntrustedReason> {
+    if meta.mode() & (GROUP_MAY_WRITE | OTHERS_MAY_WRITE) == 0 { Ok(()) } else { Err(UntrustedReason::Writable) }
 }
 
 /// Checks that no other user can replace `path` by writing to one of its parent directories.
@@ -46,18 +46,18 @@ pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
 
 /// Checks that no other user can replace the target of `path` by writing to a directory or link on the way. A missing
 /// entry is judged by its parent directory. A dangling link is an error.
-pub(crate) fn check_way(path: &Path) -> io::Result<()> {
+pub(crate) fn check_resolved_path(path: &Path) -> io::Result<()> {
     let root = fs::symlink_metadata("/")?.uid();
     let mut links = MAX_LINKS;
     let path = std::path::absolute(path)?;
     let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
     let first = usize::from(!is_link);
-    for above in path.ancestors().skip(first) {
-        let is_absent = fs::symlink_metadata(above).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        match check_parent(above, root, &mut links) {
+    for ancestor in path.ancestors().skip(first) {
+        let is_absent = fs::symlink_metadata(ancestor).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        match check_parent(ancestor, root, &mut links) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let leads_nowhere = format!("{} is a dangling symbolic link", above.display());
+                let leads_nowhere = format!("{} is a dangling symbolic link", ancestor.display());
                 return Err(io::Error::other(leads_nowhere));
             }
             checked => checked?,
@@ -71,24 +71,24 @@ fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
     let meta = fs::symlink_metadata(parent)?;
     // The owner of the root directory (in a user namespace not always user 0) can change everything anyway.
     if ![user(), 0, root].contains(&meta.uid()) {
-        return Err(Untrusted::Owner { owner: meta.uid(), user: user() }.at(parent));
+        return Err(UntrustedReason::Owner { owner: meta.uid(), user: user() }.at(parent));
     }
     if !meta.is_symlink() {
-        return if replaceable(&meta) { Err(Untrusted::Writable.at(parent)) } else { Ok(()) };
+        return if allows_replacement(&meta) { Err(UntrustedReason::Writable.at(parent)) } else { Ok(()) };
     }
     *links = links.checked_sub(1).ok_or_else(|| io::Error::other("too many symbolic links"))?;
-    let holder = parent.parent().unwrap_or(Path::new("/"));
-    let target = without_parents(&holder.join(fs::read_link(parent)?))?;
-    target.ancestors().try_for_each(|above| check_parent(above, root, links))
+    let link_dir = parent.parent().unwrap_or(Path::new("/"));
+    let target = resolve_parent_components(&link_dir.join(fs::read_link(parent)?))?;
+    target.ancestors().try_for_each(|ancestor| check_parent(ancestor, root, links))
 }
 
 /// Checks that a file belongs to this user or to root, and that only its owner and the user's private group may write
 /// to it.
-pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), Untrusted> {
+pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), UntrustedReason> {
     if ![0, user()].contains(&meta.uid()) {
-        return Err(Untrusted::Owner { owner: meta.uid(), user: user() });
+        return Err(UntrustedReason::Owner { owner: meta.uid(), user: user() });
     }
-    if meta.mode() & others_may_write(meta) == 0 { Ok(()) } else { Err(Untrusted::Writable) }
+    if meta.mode() & others_may_write(meta) == 0 { Ok(()) } else { Err(UntrustedReason::Writable) }
 }
 
 /// Returns the mode bits that let users other than the owner write.
@@ -99,13 +99,13 @@ fn others_may_write(meta: &Metadata) -> u32 {
 }
 
 /// Returns true if users other than the owner may rename the entries of the directory.
-fn replaceable(meta: &Metadata) -> bool {
+fn allows_replacement(meta: &Metadata) -> bool {
     // In a sticky directory (/tmp), an entry can be renamed only by the owner of the entry or of the directory.
     let is_sticky = meta.mode() & STICKY != 0;
     meta.mode() & others_may_write(meta) != 0 && !is_sticky
 }
 
 /// Resolves `..` in the target of a link through the kernel, because the directory before it may be a link itself.
-fn without_parents(path: &Path) -> io::Result<PathBuf> {
+fn resolve_parent_components(path: &Path) -> io::Result<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) { path.canonicalize() } else { Ok(path.to_owned()) }
 }

@@ -29,28 +29,28 @@ pub fn file_time() -> SystemTime {
 }
 
 /// Makes an open follow no link at the end of the path and never block, for example on a FIFO.
-pub fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+pub fn set_nofollow(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
 }
 
 /// Makes an open accept only a directory, and no link to one.
-pub(crate) fn open_directory_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn set_directory_nofollow(options: &mut OpenOptions) -> &mut OpenOptions {
     // On Linux, `O_PATH` opens the directory without read permission.
     #[cfg(target_os = "linux")]
-    let how = OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::PATH;
+    let open_flags = OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
-    let how = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(how))
+    let open_flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(open_flags))
 }
 
 /// Lets all users execute a file, and none write to it.
-pub(crate) fn make_program(file: &std::fs::File) -> io::Result<()> {
+pub(crate) fn set_program_mode(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o555))
 }
 
 /// Returns true if all users may execute a file.
-pub(crate) fn may_run(meta: &std::fs::Metadata) -> bool {
+pub(crate) fn is_executable_by_all(meta: &std::fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::mode(meta) & 0o555 == 0o555
 }
 
@@ -62,19 +62,19 @@ pub(crate) fn identity(meta: &std::fs::Metadata) -> Option<String> {
 }
 
 /// Makes an open relative to a directory handle never block.
-pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+pub(crate) fn set_nonblock(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     // An opened terminal must not become the controlling terminal of this process.
     cap_std::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NONBLOCK | OFlags::NOCTTY))
 }
 
 /// Returns the change time of a file, which no program can set.
-pub(crate) fn changed_at(meta: &Metadata) -> SystemTime {
+pub(crate) fn change_time(meta: &Metadata) -> SystemTime {
     let seconds = u64::try_from(meta.ctime()).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0))
 }
 
 /// Makes created directories accessible to this user alone.
-pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
+pub(crate) fn set_private_mode(builder: &mut DirBuilder) -> &mut DirBuilder {
     std::os::unix::fs::DirBuilderExt::mode(builder, 0o700)
 }
 
@@ -83,17 +83,17 @@ fn flags(flags: OFlags) -> i32 {
 }
 
 /// Makes a created file executable, subject to the user's umask.
-pub(crate) fn make_runnable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+pub(crate) fn set_executable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     cap_std::fs::OpenOptionsExt::mode(options, 0o777)
 }
 
 /// Returns true if the owner may execute the file.
-pub(crate) fn is_runnable(meta: &Metadata) -> bool {
+pub(crate) fn is_executable(meta: &Metadata) -> bool {
     meta.mode() & OWNER_MAY_RUN != 0
 }
 
 /// Returns the set bits that run a file with the privileges of its owner or group.
-pub(crate) fn lent_powers(meta: &Metadata) -> Option<&'static str> {
+pub(crate) fn set_id_bits(meta: &Metadata) -> Option<&'static str> {
     match meta.mode() & (SETUID | SETGID) {
         0 => None,
         SETUID => Some("setuid bit"),
@@ -113,19 +113,19 @@ pub(crate) fn special_kind(kind: FileType) -> &'static str {
 }
 
 /// Returns the allocated bytes of a file or directory.
-pub(crate) fn allocated(meta: &Metadata) -> u64 {
+pub(crate) fn allocated_bytes(meta: &Metadata) -> u64 {
     meta.blocks().saturating_mul(512)
 }
 
 /// Returns the current parent of a directory.
-pub(crate) fn above(dir: &Dir) -> io::Result<Dir> {
+pub(crate) fn parent_dir(dir: &Dir) -> io::Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let above = rustix::fs::openat(dir, "..", flags, Mode::empty())?;
-    Ok(Dir::from_std_file(std::fs::File::from(above)))
+    let parent_dir = rustix::fs::openat(dir, "..", flags, Mode::empty())?;
+    Ok(Dir::from_std_file(std::fs::File::from(parent_dir)))
 }
 
 /// Grants its owner access to a directory that lacks it.
-pub(crate) fn take_access(dir: &Dir) -> io::Result<()> {
+pub(crate) fn grant_owner_access(dir: &Dir) -> io::Result<()> {
     if Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode).contains(Mode::RWXU) {
         return Ok(());
     }
@@ -150,34 +150,35 @@ fn set_mode(dir: &Dir, mode: Mode) -> io::Result<()> {
 
 /// A directory without access for its owner, which is accessible as long as the value lives.
 #[derive(Debug)]
-pub(crate) struct Unlocked {
+pub(crate) struct OwnerAccessGuard {
     dir: Dir,
-    was: Mode,
+    original_mode: Mode,
 }
 
-impl Unlocked {
+impl OwnerAccessGuard {
     /// Makes an inaccessible directory accessible. Returns `None` if it already is, or if the change fails.
     pub(crate) fn take(dir: &Dir) -> Option<Self> {
-        let look = Mode::RUSR | Mode::XUSR;
-        let was = Mode::from_raw_mode(rustix::fs::fstat(dir).ok()?.st_mode);
+        let needed = Mode::RUSR | Mode::XUSR;
+        let original_mode = Mode::from_raw_mode(rustix::fs::fstat(dir).ok()?.st_mode);
         // Listing a directory and looking up its entries take both permissions, or a privileged user.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        if was.contains(look) || rustix::fs::openat(dir, ".", flags, Mode::empty()).is_ok() {
+        if original_mode.contains(needed) || rustix::fs::openat(dir, ".", flags, Mode::empty()).is_ok() {
             return None;
         }
         let dir = dir.try_clone().ok()?;
-        set_mode(&dir, was | look).ok()?;
-        Some(Self { dir, was })
+        set_mode(&dir, original_mode | needed).ok()?;
+        Some(Self { dir, original_mode })
     }
 }
 
-impl Drop for Unlocked {
+impl Drop for OwnerAccessGuard {
     fn drop(&mut self) {
-        let look = Mode::RUSR | Mode::XUSR;
+        let needed = Mode::RUSR | Mode::XUSR;
         // The mode is restored only if the directory's owner did not change it in the meantime.
-        let is_ours = rustix::fs::fstat(&self.dir).is_ok_and(|now| Mode::from_raw_mode(now.st_mode) == self.was | look);
+        let is_ours = rustix::fs::fstat(&self.dir)
+            .is_ok_and(|now| Mode::from_raw_mode(now.st_mode) == self.original_mode | needed);
         if is_ours {
-            let _ = set_mode(&self.dir, self.was);
+            let _ = set_mode(&self.dir, self.original_mode);
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn file_time() -> SystemTime {
 const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 
 /// Makes an open follow no link at the end of the path.
-pub fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+pub fn set_nofollow(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::windows::fs::OpenOptionsExt::custom_flags(options, OPEN_REPARSE_POINT)
 }
 
@@ -24,19 +24,19 @@ pub fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
 const BACKUP_SEMANTICS: u32 = 0x0200_0000;
 
 /// Makes an open accept a directory, and no link to one.
-pub(crate) fn open_directory_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn set_directory_nofollow(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::windows::fs::OpenOptionsExt::custom_flags(options, OPEN_REPARSE_POINT | BACKUP_SEMANTICS)
 }
 
 /// Checks nothing, because directories inherit their permissions from the user's profile.
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn check_own(_meta: &std::fs::Metadata) -> Result<(), crate::trust::Untrusted> {
+pub(crate) fn check_own(_meta: &std::fs::Metadata) -> Result<(), crate::trust::UntrustedReason> {
     Ok(())
 }
 
 /// Checks nothing, as for [`check_own`].
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn check_own_or_root(_meta: &std::fs::Metadata) -> Result<(), crate::trust::Untrusted> {
+pub(crate) fn check_own_or_root(_meta: &std::fs::Metadata) -> Result<(), crate::trust::UntrustedReason> {
     Ok(())
 }
 
@@ -48,19 +48,19 @@ pub(crate) fn check_parents(_path: &std::path::Path) -> io::Result<()> {
 
 /// Checks nothing, as for [`check_own`].
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn check_own_or_private(_meta: &std::fs::Metadata) -> Result<(), crate::trust::Untrusted> {
+pub(crate) fn check_own_or_private(_meta: &std::fs::Metadata) -> Result<(), crate::trust::UntrustedReason> {
     Ok(())
 }
 
 /// Checks nothing, as for [`check_own`].
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn check_way(_path: &std::path::Path) -> io::Result<()> {
+pub(crate) fn check_resolved_path(_path: &std::path::Path) -> io::Result<()> {
     Ok(())
 }
 
 /// Changes nothing, because Windows executes files by their name.
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn make_program(_file: &std::fs::File) -> io::Result<()> {
+pub(crate) fn set_program_mode(_file: &std::fs::File) -> io::Result<()> {
     Ok(())
 }
 
@@ -70,37 +70,37 @@ pub(crate) fn identity(_meta: &std::fs::Metadata) -> Option<String> {
 }
 
 /// Returns true, because Windows executes files by their name.
-pub(crate) fn may_run(_meta: &std::fs::Metadata) -> bool {
+pub(crate) fn is_executable_by_all(_meta: &std::fs::Metadata) -> bool {
     true
 }
 
 /// Changes nothing, because no directory entry makes an open block.
-pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+pub(crate) fn set_nonblock(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     options
 }
 
 /// Returns the modification time, which a program can set. Windows offers no change time here.
-pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
+pub(crate) fn change_time(meta: &cap_std::fs::Metadata) -> SystemTime {
     meta.modified().map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std)
 }
 
 /// Changes nothing, because directories inherit their permissions from the user's profile.
-pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
+pub(crate) fn set_private_mode(builder: &mut DirBuilder) -> &mut DirBuilder {
     builder
 }
 
 /// Changes nothing, because Windows executes files by their name.
-pub(crate) fn make_runnable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+pub(crate) fn set_executable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     options
 }
 
 /// Returns false, because Windows executes files by their name.
-pub(crate) fn is_runnable(_meta: &Metadata) -> bool {
+pub(crate) fn is_executable(_meta: &Metadata) -> bool {
     false
 }
 
 /// Returns `None`, because Windows has no setuid or setgid bits.
-pub(crate) fn lent_powers(_meta: &Metadata) -> Option<&'static str> {
+pub(crate) fn set_id_bits(_meta: &Metadata) -> Option<&'static str> {
     None
 }
 
@@ -110,12 +110,12 @@ pub(crate) fn special_kind(_kind: FileType) -> &'static str {
 }
 
 /// Returns a file's length, because the allocated size would take another call.
-pub(crate) fn allocated(meta: &Metadata) -> u64 {
+pub(crate) fn allocated_bytes(meta: &Metadata) -> u64 {
     meta.len()
 }
 
 /// Fails, because directory handles cannot open their parent.
-pub(crate) fn above(_dir: &Dir) -> io::Result<Dir> {
+pub(crate) fn parent_dir(_dir: &Dir) -> io::Result<Dir> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -131,15 +131,15 @@ impl Mount {
 }
 
 /// Changes nothing, because access is inherited and a job cannot revoke it.
-pub(crate) fn take_access(_dir: &Dir) -> io::Result<()> {
+pub(crate) fn grant_owner_access(_dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
 /// A directory without access for its owner, which does not occur on Windows.
 #[derive(Debug)]
-pub(crate) struct Unlocked;
+pub(crate) struct OwnerAccessGuard;
 
-impl Unlocked {
+impl OwnerAccessGuard {
     /// Returns `None`.
     pub(crate) fn take(_dir: &Dir) -> Option<Self> {
         None

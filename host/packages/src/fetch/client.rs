@@ -8,10 +8,10 @@ use uv_client::{
     RegistryClientBuilder,
 };
 
-use super::bound::Bounded;
+use super::response_limit::ResponseLimit;
+use crate::address_policy::AddressGuard;
 use crate::error::FetchError;
-use crate::reach::NoNearer;
-use crate::settings::{IndexSettings, Roots};
+use crate::settings::{IndexSettings, RootCertificates};
 
 /// HTTP client with the cache of its index pages.
 pub(crate) struct Registry {
@@ -21,40 +21,46 @@ pub(crate) struct Registry {
 
 /// Builds a client for these settings. Its cache is in a temporary directory, which is removed with the client.
 pub(super) fn registry(settings: &IndexSettings) -> Result<Registry, FetchError> {
-    registry_in(settings, Cache::temp().map_err(|error| FetchError::Client(error.into()))?)
+    registry_with_cache(settings, Cache::temp().map_err(|error| FetchError::Client(error.into()))?)
 }
 
 /// Builds a client for these settings that uses this cache.
-pub(crate) fn registry_in(settings: &IndexSettings, cache: Cache) -> Result<Registry, FetchError> {
-    let build = |base: BaseClientBuilder<'static>| {
-        RegistryClientBuilder::new(base, cache.clone()).index_locations(settings.locations.clone()).build()
+pub(crate) fn registry_with_cache(settings: &IndexSettings, cache: Cache) -> Result<Registry, FetchError> {
+    let build = |client_builder: BaseClientBuilder<'static>| {
+        RegistryClientBuilder::new(client_builder, cache.clone()).index_locations(settings.locations.clone()).build()
     };
-    let own = settings.in_order().filter_map(|index| index.url().as_str().parse().ok()).collect();
-    let guards = ExtraMiddleware(vec![Arc::new(NoNearer { own }), Arc::new(Bounded)]);
-    let base = base(settings).extra_middleware(guards);
-    let client = match &settings.roots {
-        Roots::Given(certificates) => build(base.custom_certificates(certificates.clone())),
-        Roots::System => build(base.with_system_certs(true)),
-        Roots::Bundled => build(base),
+    let own = settings.search_order().filter_map(|index| index.url().as_str().parse().ok()).collect();
+    let guards = ExtraMiddleware(vec![Arc::new(AddressGuard { own }), Arc::new(ResponseLimit)]);
+    let client_builder = client_builder(settings).extra_middleware(guards);
+    let client = match &settings.root_certificates {
+        RootCertificates::Custom(certificates) => build(client_builder.custom_certificates(certificates.clone())),
+        RootCertificates::System => build(client_builder.with_system_certs(true)),
+        RootCertificates::Bundled => build(client_builder),
         // A system without any certificates, such as a slim container image, cannot supply the client's roots.
-        Roots::SystemOrBundled => build(base.clone().with_system_certs(true)).or_else(|_| build(base)),
+        RootCertificates::SystemOrBundled => {
+            build(client_builder.clone().with_system_certs(true)).or_else(|_| build(client_builder))
+        }
     };
     let client = client.map_err(|error| FetchError::Client(error.into()))?;
     Ok(Registry { client, cache })
 }
 
 /// Builds a client for these settings that follows no redirect and adds no credentials: the caller handles both.
-pub(crate) fn plain(settings: &IndexSettings) -> Result<BaseClient, ClientBuildError> {
-    let base = base(settings).redirect(RedirectPolicy::NoRedirect).auth_integration(AuthIntegration::NoAuthMiddleware);
-    match &settings.roots {
-        Roots::Given(certificates) => base.custom_certificates(certificates.clone()).build(),
-        Roots::System => base.with_system_certs(true).build(),
-        Roots::Bundled => base.build(),
-        Roots::SystemOrBundled => base.clone().with_system_certs(true).build().or_else(|_| base.build()),
+pub(crate) fn build_plain_client(settings: &IndexSettings) -> Result<BaseClient, ClientBuildError> {
+    let client_builder = client_builder(settings)
+        .redirect(RedirectPolicy::NoRedirect)
+        .auth_integration(AuthIntegration::NoAuthMiddleware);
+    match &settings.root_certificates {
+        RootCertificates::Custom(certificates) => client_builder.custom_certificates(certificates.clone()).build(),
+        RootCertificates::System => client_builder.with_system_certs(true).build(),
+        RootCertificates::Bundled => client_builder.build(),
+        RootCertificates::SystemOrBundled => {
+            client_builder.clone().with_system_certs(true).build().or_else(|_| client_builder.build())
+        }
     }
 }
 
-fn base(settings: &IndexSettings) -> BaseClientBuilder<'static> {
+fn client_builder(settings: &IndexSettings) -> BaseClientBuilder<'static> {
     let globals = &settings.options.globals;
     let keyring = settings.options.top_level.keyring_provider;
     BaseClientBuilder::default()

@@ -5,12 +5,12 @@ use url::Url;
 use uv_client::{BaseClient, RetryState};
 
 use super::error::NpmError;
-use super::settings::{NpmSettings, plain};
+use super::settings::{NpmSettings, redacted_url};
+use crate::address_policy::check_target;
 use crate::error::Cause;
-use crate::reach::may_follow;
 
 /// Maximum number of redirects for one request.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// HTTP client with the user's proxies, certificates, timeouts and retries.
 pub(super) struct Client<'s> {
@@ -19,7 +19,7 @@ pub(super) struct Client<'s> {
 }
 
 /// A request to a registry.
-pub(super) struct Question<'q> {
+pub(super) struct RegistryQuery<'q> {
     /// Description of the requested object, for error messages.
     pub(super) what: &'q str,
     pub(super) registry: &'q Url,
@@ -28,24 +28,24 @@ pub(super) struct Question<'q> {
     /// The ETag of the cached response.
     pub(super) etag: Option<&'q str>,
     /// Maximum size of the response in bytes.
-    pub(super) most: u64,
+    pub(super) max_size: u64,
 }
 
 /// The response to a request.
-pub(super) enum Answer {
+pub(super) enum RegistryResponse {
     /// The whole body, and its ETag.
     Body(Vec<u8>, Option<String>),
     /// The cached response is still valid.
-    Unchanged,
+    NotModified,
     /// The registry does not have the object.
     Nothing,
 }
 
 /// Failure of one attempt.
-enum Failure {
+enum AttemptError {
     /// The connection broke during the transfer. Another attempt may succeed.
-    Broken(Cause),
-    Final(NpmError),
+    Retryable(Cause),
+    Permanent(NpmError),
 }
 
 impl<'s> Client<'s> {
@@ -61,43 +61,53 @@ impl<'s> Client<'s> {
     }
 
     /// Sends a request, and retries it if the connection breaks.
-    pub(super) async fn ask(&self, question: &Question<'_>) -> Result<Answer, NpmError> {
+    pub(super) async fn execute(&self, query: &RegistryQuery<'_>) -> Result<RegistryResponse, NpmError> {
         if self.is_offline() {
-            return Err(NpmError::Offline { what: question.what.to_owned() });
+            return Err(NpmError::Offline { what: query.what.to_owned() });
         }
-        let mut retries = RetryState::start(self.inner.retry_policy(), question.url.clone());
+        let mut retries = RetryState::start(self.inner.retry_policy(), query.url.clone());
         loop {
-            match self.attempt(question).await {
+            match self.attempt(query).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Broken(cause)) => match retries.should_retry(&*cause, 0) {
+                Err(AttemptError::Permanent(error)) => return Err(error),
+                Err(AttemptError::Retryable(cause)) => match retries.should_retry(&*cause, 0) {
                     Some(pause) => retries.sleep_backoff(pause).await,
-                    None => return Err(NpmError::Unreachable { registry: plain(question.registry), source: cause }),
+                    None => {
+                        return Err(NpmError::Unreachable { registry: redacted_url(query.registry), source: cause });
+                    }
                 },
             }
         }
     }
 
-    async fn attempt(&self, question: &Question<'_>) -> Result<Answer, Failure> {
-        let registry = || plain(question.registry);
+    async fn attempt(&self, query: &RegistryQuery<'_>) -> Result<RegistryResponse, AttemptError> {
+        let registry = || redacted_url(query.registry);
         let answer = |detail: String| {
-            Failure::Final(NpmError::Answer { registry: registry(), what: question.what.to_owned(), detail })
+            AttemptError::Permanent(NpmError::InvalidResponse {
+                registry: registry(),
+                what: query.what.to_owned(),
+                detail,
+            })
         };
-        let mut url = question.url.clone();
-        for _ in 0..=REDIRECTS {
-            if let Err(why) = may_follow(question.registry, &url).await {
-                return Err(Failure::Final(NpmError::Astray { registry: registry(), address: plain(&url), why }));
+        let mut url = query.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            if let Err(reason) = check_target(query.registry, &url).await {
+                return Err(AttemptError::Permanent(NpmError::ForbiddenAddress {
+                    registry: registry(),
+                    address: redacted_url(&url),
+                    reason,
+                }));
             }
             // Credentials are looked up for each address anew: a redirect must not send a token to another host.
             let mut request = self.inner.for_host(&url.clone().into()).get(url.clone());
-            request = request.header("accept", question.accept).header("user-agent", "codebox");
+            request = request.header("accept", query.accept).header("user-agent", "codebox");
             if let Some(credentials) = self.settings.credentials(&url) {
                 request = request.header("authorization", credentials);
             }
-            if let Some(etag) = question.etag {
+            if let Some(etag) = query.etag {
                 request = request.header("if-none-match", etag);
             }
-            let unreachable = |source| Failure::Final(NpmError::Unreachable { registry: registry(), source });
+            let unreachable = |source| AttemptError::Permanent(NpmError::Unreachable { registry: registry(), source });
             let mut response = request.send().await.map_err(|error| unreachable(error.into()))?;
             let text =
                 |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -105,38 +115,40 @@ impl<'s> Client<'s> {
                 200 => {
                     let etag = text("etag");
                     let mut body = Vec::new();
-                    while let Some(bytes) = response.chunk().await.map_err(|error| Failure::Broken(error.into()))? {
-                        if (body.len() + bytes.len()) as u64 > question.most {
-                            return Err(answer(format!("response is larger than {} bytes", question.most)));
+                    while let Some(bytes) =
+                        response.chunk().await.map_err(|error| AttemptError::Retryable(error.into()))?
+                    {
+                        if (body.len() + bytes.len()) as u64 > query.max_size {
+                            return Err(answer(format!("response is larger than {} bytes", query.max_size)));
                         }
                         body.extend_from_slice(&bytes);
                     }
-                    return Ok(Answer::Body(body, etag));
+                    return Ok(RegistryResponse::Body(body, etag));
                 }
-                304 if question.etag.is_some() => return Ok(Answer::Unchanged),
+                304 if query.etag.is_some() => return Ok(RegistryResponse::NotModified),
                 301 | 302 | 303 | 307 | 308 => {
-                    let to = text("location").and_then(|to| url.join(&to).ok());
-                    url = to.ok_or_else(|| answer("redirect without a valid location".to_owned()))?;
+                    let target = text("location").and_then(|target| url.join(&target).ok());
+                    url = target.ok_or_else(|| answer("redirect without a valid location".to_owned()))?;
                 }
                 401 | 403 => {
-                    let what = question.what.to_owned();
-                    return Err(Failure::Final(NpmError::Denied { registry: registry(), what }));
+                    let what = query.what.to_owned();
+                    return Err(AttemptError::Permanent(NpmError::Denied { registry: registry(), what }));
                 }
-                404 | 410 => return Ok(Answer::Nothing),
+                404 | 410 => return Ok(RegistryResponse::Nothing),
                 status => return Err(answer(format!("HTTP status {status}"))),
             }
         }
-        Err(answer(format!("more than {REDIRECTS} redirects")))
+        Err(answer(format!("more than {MAX_REDIRECTS} redirects")))
     }
 }
 
 /// Runs a future within the time limit of the settings.
-pub(super) async fn within<T>(
+pub(super) async fn timeout<T>(
     settings: &NpmSettings<'_>,
     work: impl Future<Output = Result<T, NpmError>>,
 ) -> Result<T, NpmError> {
-    match select(std::pin::pin!(work), std::pin::pin!(tokio::time::sleep(settings.within))).await {
+    match select(std::pin::pin!(work), std::pin::pin!(tokio::time::sleep(settings.timeout))).await {
         Either::Left((done, _)) => done,
-        Either::Right(_) => Err(NpmError::Late(settings.within)),
+        Either::Right(_) => Err(NpmError::Timeout(settings.timeout)),
     }
 }

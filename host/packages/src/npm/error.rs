@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::integrity::{BadIntegrity, Integrity};
-use super::spec::BadNpmSpec;
-use super::tree::BadTree;
+use super::integrity::{Integrity, ParseIntegrityError};
+use super::spec::ParseNpmSpecError;
+use super::tree::NpmTreeError;
 use crate::error::{Cause, SettingsError, UnpackError};
 
 /// Error installing npm packages. Complete entries of the store are unchanged.
@@ -17,23 +17,23 @@ use crate::error::{Cause, SettingsError, UnpackError};
 pub enum NpmError {
     /// The spec does not name a package.
     #[error(transparent)]
-    Spec(#[from] BadNpmSpec),
+    Spec(#[from] ParseNpmSpecError),
     /// The user's settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// An `.npmrc` cannot be read.
     #[error("cannot use npm configuration file {path:?}")]
-    Rc {
+    ConfigFile {
         path: PathBuf,
         #[source]
         source: Cause,
     },
     /// The lock cannot be used.
     #[error(transparent)]
-    Lock(#[from] BadTree),
+    Lock(#[from] NpmTreeError),
     /// The registry does not know the name.
-    #[error("npm package {name} is not in registry {registry}{}", like_it(.near))]
-    NotFound { name: String, registry: String, near: Vec<String> },
+    #[error("npm package {name} is not in registry {registry}{}", suggestion(.similar_names))]
+    NotFound { name: String, registry: String, similar_names: Vec<String> },
     /// The package has no such version.
     #[error("npm package {name} has no version {wanted} (its latest is {latest})")]
     NoVersion { name: String, wanted: String, latest: String },
@@ -52,13 +52,13 @@ pub enum NpmError {
     Denied { registry: String, what: String },
     /// The registry sent an unusable response.
     #[error("unusable response from npm registry {registry} for {what}: {detail}")]
-    Answer { registry: String, what: String, detail: String },
+    InvalidResponse { registry: String, what: String, detail: String },
     /// The registry refers to an address that is not allowed.
-    #[error("npm registry {registry} refers to {address}, which is not allowed: {why}")]
-    Astray { registry: String, address: String, why: &'static str },
+    #[error("npm registry {registry} refers to {address}, which is not allowed: {reason}")]
+    ForbiddenAddress { registry: String, address: String, reason: &'static str },
     /// The time limit was exceeded.
     #[error("timed out installing npm packages after {} seconds", .0.as_secs())]
-    Late(Duration),
+    Timeout(Duration),
     /// The archive's digest differs from the expected one.
     #[error("integrity mismatch for npm package {package}: expected {expected}, found {found}")]
     WrongIntegrity { package: String, expected: Integrity, found: Integrity },
@@ -67,7 +67,7 @@ pub enum NpmError {
     NoIntegrity {
         package: String,
         #[source]
-        source: Option<BadIntegrity>,
+        source: Option<ParseIntegrityError>,
     },
     /// The archive cannot be unpacked.
     #[error("cannot unpack npm package {package}")]
@@ -78,7 +78,7 @@ pub enum NpmError {
     },
     /// A package depends on something that is not in a registry.
     #[error("npm package {package} requires {dependency} from {wanted:?}: only names and versions are supported")]
-    Foreign { package: String, dependency: String, wanted: String },
+    UnsupportedDependency { package: String, dependency: String, wanted: String },
     /// A package is for other systems.
     #[error("npm package {package} does not support the platform of the container (linux)")]
     System { package: String },
@@ -87,7 +87,7 @@ pub enum NpmError {
     Peer { package: String, peer: String, wanted: String, found: String },
     /// One package was requested in several versions.
     #[error("npm package {name} is requested as {}: only one version can be installed", .wanted.join(" and as "))]
-    Several { name: String, wanted: Vec<String> },
+    ConflictingRequests { name: String, wanted: Vec<String> },
     /// A limit was exceeded.
     #[error("npm packages require more than {allowed} {what}")]
     TooMany { what: &'static str, allowed: u64 },
@@ -110,7 +110,7 @@ impl NpmError {
     }
 }
 
-fn like_it(names: &[String]) -> String {
+fn suggestion(names: &[String]) -> String {
     match names {
         [] => String::new(),
         names => format!("; similar names: {}", names.join(", ")),

@@ -59,7 +59,7 @@ impl Algorithm {
 /// Error for a text without a valid digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("integrity {0:?} contains no sha512, sha384, sha256 or sha1 in base64")]
-pub struct BadIntegrity(String);
+pub struct ParseIntegrityError(String);
 
 impl Integrity {
     /// Computes the sha512 digest of these bytes.
@@ -70,7 +70,7 @@ impl Integrity {
 
     /// Parses a sha1 in hexadecimal, the form of `dist.shasum`: the only digest of old packages.
     #[must_use]
-    pub fn of_shasum(text: &str) -> Option<Self> {
+    pub fn from_shasum(text: &str) -> Option<Self> {
         let digit = |at: usize| text.as_bytes().get(at).and_then(|c| char::from(*c).to_digit(16));
         if text.len() != 40 {
             return None;
@@ -94,10 +94,10 @@ impl Integrity {
 }
 
 impl FromStr for Integrity {
-    type Err = BadIntegrity;
+    type Err = ParseIntegrityError;
 
     /// Parses a list of digests and returns the strongest one.
-    fn from_str(text: &str) -> Result<Self, BadIntegrity> {
+    fn from_str(text: &str) -> Result<Self, ParseIntegrityError> {
         let read = |word: &str| {
             let (name, digest) = word.split_once('-')?;
             let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)?;
@@ -106,14 +106,14 @@ impl FromStr for Integrity {
             (digest.len() == algorithm.length()).then_some(Self { algorithm, digest })
         };
         let found = text.split_ascii_whitespace().filter_map(read);
-        found.max_by_key(|found| found.algorithm).ok_or_else(|| BadIntegrity(text.to_owned()))
+        found.max_by_key(|found| found.algorithm).ok_or_else(|| ParseIntegrityError(text.to_owned()))
     }
 }
 
 impl TryFrom<String> for Integrity {
-    type Error = BadIntegrity;
+    type Error = ParseIntegrityError;
 
-    fn try_from(text: String) -> Result<Self, BadIntegrity> {
+    fn try_from(text: String) -> Result<Self, ParseIntegrityError> {
         text.parse()
     }
 }
@@ -135,22 +135,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strongest_digest_counts() {
+    fn prefers_strongest_digest() {
         let weak = "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=";
         let strong = Integrity::of(b"");
         assert_eq!(format!("{weak} {strong}").parse(), Ok(strong.clone()));
-        assert_eq!(weak.parse(), Ok(Integrity::of_shasum("da39a3ee5e6b4b0d3255bfef95601890afd80709").expect("a sha1")));
+        assert_eq!(
+            weak.parse(),
+            Ok(Integrity::from_shasum("da39a3ee5e6b4b0d3255bfef95601890afd80709").expect("a sha1"))
+        );
         assert_eq!(weak.parse::<Integrity>().expect("a sha1").check(b""), Ok(()));
         assert!(strong.check(b"x").is_err());
     }
 
     #[test]
-    fn what_holds_no_digest_is_refused() {
+    fn rejects_invalid_digests() {
         for text in ["", "sha512-", "sha512-xx", "md5-1B2M2Y8AsgTpgAmY7PhCfg==", "sha1-2jmj", "sha1"] {
             assert!(text.parse::<Integrity>().is_err(), "{text}");
         }
         for text in ["", "da39", "zz39a3ee5e6b4b0d3255bfef95601890afd80709"] {
-            assert_eq!(Integrity::of_shasum(text), None, "{text}");
+            assert_eq!(Integrity::from_shasum(text), None, "{text}");
         }
     }
 }

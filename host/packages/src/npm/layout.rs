@@ -11,7 +11,7 @@ use url::Url;
 
 use super::integrity::Integrity;
 use super::name::NpmName;
-use super::spec::{Dependency, Wanted};
+use super::spec::{Dependency, VersionSpec};
 use super::tree::NpmPackage;
 
 /// Index of the root node, which is above all packages.
@@ -19,7 +19,7 @@ pub(super) const ROOT: usize = 0;
 
 /// Kind of a dependency on another package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DependencyKind {
     /// A peer dependency: installed beside the package, and shared with its dependents.
     Peer,
     Required,
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 pub(super) struct Edge {
     /// The name by which the dependency is searched.
     pub(super) place: NpmName,
-    pub(super) kind: Kind,
+    pub(super) kind: DependencyKind,
     /// The requested version as written, for messages.
     pub(super) text: String,
     /// The name and version; `None` for an address, a repository or a file.
@@ -61,7 +61,7 @@ struct Node {
 }
 
 /// A search that found a package.
-struct Found {
+struct Lookup {
     /// The node where the search started.
     from: usize,
     dependency: Dependency,
@@ -71,7 +71,7 @@ struct Found {
 /// A tree of packages at their places.
 pub(super) struct Layout {
     nodes: Vec<Node>,
-    found: HashMap<NpmName, Vec<Found>>,
+    found: HashMap<NpmName, Vec<Lookup>>,
 }
 
 impl Layout {
@@ -95,28 +95,28 @@ impl Layout {
 
     /// Returns the depth of a node below the root.
     pub(super) fn depth(&self, node: usize) -> usize {
-        self.above(node).count() - 1
+        self.ancestors(node).count() - 1
     }
 
     /// Returns a node and all nodes above it, the root last.
-    fn above(&self, node: usize) -> impl Iterator<Item = usize> {
+    fn ancestors(&self, node: usize) -> impl Iterator<Item = usize> {
         let up = move |at: &usize| (*at != ROOT).then(|| self.nodes[*at].parent);
         std::iter::successors(Some(node), up)
     }
 
     /// Returns the node where the search for a dependency of `node` starts.
-    pub(super) fn start(&self, node: usize, kind: Kind) -> usize {
-        if kind == Kind::Peer { self.nodes[node].parent } else { node }
+    pub(super) fn start(&self, node: usize, kind: DependencyKind) -> usize {
+        if kind == DependencyKind::Peer { self.nodes[node].parent } else { node }
     }
 
     /// Returns the node that a search from `start` finds under a name.
-    pub(super) fn look(&self, start: usize, name: &NpmName) -> Option<usize> {
-        self.above(start).find_map(|at| self.nodes[at].children.get(name).copied())
+    pub(super) fn lookup(&self, start: usize, name: &NpmName) -> Option<usize> {
+        self.ancestors(start).find_map(|at| self.nodes[at].children.get(name).copied())
     }
 
     /// Returns true if the package at a node satisfies a dependency.
     pub(super) fn satisfies(&self, node: usize, wanted: &Dependency) -> bool {
-        self.release(node).is_some_and(|release| fits(release, wanted))
+        self.release(node).is_some_and(|release| is_match(release, wanted))
     }
 
     /// Returns true if `start` has a child with this name.
@@ -125,23 +125,30 @@ impl Layout {
     }
 
     /// Records that a search from `start` found `at`.
-    pub(super) fn note(&mut self, start: usize, name: &NpmName, dependency: Dependency, at: usize, optional: bool) {
+    pub(super) fn record_lookup(
+        &mut self,
+        start: usize,
+        name: &NpmName,
+        dependency: Dependency,
+        at: usize,
+        optional: bool,
+    ) {
         if !optional {
             self.nodes[at].optional = false;
         }
-        self.found.entry(name.clone()).or_default().push(Found { from: start, dependency, at });
+        self.found.entry(name.clone()).or_default().push(Lookup { from: start, dependency, at });
     }
 
     /// Places a release at the highest node where a search from `start` finds it under a name. The name must be free at
     /// `start`.
-    pub(super) fn put(&mut self, start: usize, name: &NpmName, release: Release, optional: bool) -> usize {
+    pub(super) fn hoist(&mut self, start: usize, name: &NpmName, release: Release, optional: bool) -> usize {
         let mut best = start;
-        for at in self.above(start) {
-            if self.is_taken(at, name) || self.hides(at, name, &release) {
+        for at in self.ancestors(start) {
+            if self.is_taken(at, name) || self.shadows(at, name, &release) {
                 break;
             }
             // Higher up, the search may find other peers.
-            if at != start && self.misses_peer(at, &release) {
+            if at != start && self.breaks_peer(at, &release) {
                 break;
             }
             best = at;
@@ -150,7 +157,7 @@ impl Layout {
         let place = Some(name.clone());
         self.nodes.push(Node { parent: best, place, children: BTreeMap::new(), release: Some(release), optional });
         self.nodes[best].children.insert(name.clone(), node);
-        // Searches that passed this place find the new node from now on, which satisfies them: see `hides`.
+        // Searches that passed this place find the new node from now on, which satisfies them: see `shadows`.
         let mut found = self.found.remove(name).unwrap_or_default();
         for one in &mut found {
             if self.passes(best, one) {
@@ -162,21 +169,21 @@ impl Layout {
     }
 
     /// Returns true if the release at `at` would hide a package from a search that it does not satisfy.
-    fn hides(&self, at: usize, name: &NpmName, release: &Release) -> bool {
+    fn shadows(&self, at: usize, name: &NpmName, release: &Release) -> bool {
         let found = self.found.get(name).into_iter().flatten();
-        found.filter(|found| self.passes(at, found)).any(|found| !fits(release, &found.dependency))
+        found.filter(|found| self.passes(at, found)).any(|found| !is_match(release, &found.dependency))
     }
 
     /// Returns true if a recorded search passed `at` before it found its package.
-    fn passes(&self, at: usize, found: &Found) -> bool {
+    fn passes(&self, at: usize, found: &Lookup) -> bool {
         let parent = self.nodes[found.at].parent;
-        self.above(found.from).take_while(|passed| *passed != parent).any(|passed| passed == at)
+        self.ancestors(found.from).take_while(|passed| *passed != parent).any(|passed| passed == at)
     }
 
-    fn misses_peer(&self, at: usize, release: &Release) -> bool {
-        let peers = release.edges.iter().filter(|edge| edge.kind == Kind::Peer);
+    fn breaks_peer(&self, at: usize, release: &Release) -> bool {
+        let peers = release.edges.iter().filter(|edge| edge.kind == DependencyKind::Peer);
         peers
-            .filter_map(|edge| Some((self.look(at, &edge.place)?, edge.dependency.as_ref()?)))
+            .filter_map(|edge| Some((self.lookup(at, &edge.place)?, edge.dependency.as_ref()?)))
             .any(|(found, dependency)| !self.satisfies(found, dependency))
     }
 
@@ -190,18 +197,18 @@ impl Layout {
     fn package(&self, node: usize) -> Option<NpmPackage> {
         let Release { name, version, integrity, url, system, edges: _ } = self.release(node)?.clone();
         let names: Vec<&str> =
-            self.above(node).filter_map(|at| self.nodes[at].place.as_ref()).map(NpmName::as_str).collect();
+            self.ancestors(node).filter_map(|at| self.nodes[at].place.as_ref()).map(NpmName::as_str).collect();
         let place = names.into_iter().rev().collect::<Vec<_>>().join("/node_modules/");
         Some(NpmPackage { place, name, version, integrity, url, system })
     }
 }
 
-fn fits(release: &Release, wanted: &Dependency) -> bool {
+fn is_match(release: &Release, wanted: &Dependency) -> bool {
     release.name == wanted.name
         && match &wanted.wanted {
-            Wanted::Range(range) => *range == Range::any() || super::pick::admits(range, &release.version),
+            VersionSpec::Range(range) => *range == Range::any() || super::pick::range_includes(range, &release.version),
             // Tags are resolved to versions before packages are placed.
-            Wanted::Tag(_) => false,
+            VersionSpec::Tag(_) => false,
         }
 }
 
@@ -215,7 +222,7 @@ mod tests {
         text.parse().expect("a name")
     }
 
-    fn edge(text: &str, range: &str, kind: Kind) -> Edge {
+    fn edge(text: &str, range: &str, kind: DependencyKind) -> Edge {
         let place = name(text);
         let dependency = Dependency::read(&place, range);
         Edge { place, kind, text: range.to_owned(), dependency }
@@ -228,23 +235,23 @@ mod tests {
     }
 
     /// Places the dependencies of a node, from the releases of a small world, in the order of a resolution.
-    fn settle(world: &[Release], asked: Vec<Edge>) -> Layout {
+    fn build_layout(available: &[Release], asked: Vec<Edge>) -> Layout {
         let mut layout = Layout::new();
         let mut queue = std::collections::VecDeque::from([(ROOT, asked)]);
         while let Some((node, edges)) = queue.pop_front() {
             for edge in edges {
                 let (start, wanted) = (layout.start(node, edge.kind), edge.dependency.expect("a range"));
-                if let Some(found) = layout.look(start, &edge.place)
+                if let Some(found) = layout.lookup(start, &edge.place)
                     && layout.satisfies(found, &wanted)
                 {
-                    layout.note(start, &edge.place, wanted, found, false);
+                    layout.record_lookup(start, &edge.place, wanted, found, false);
                     continue;
                 }
-                let fitting = world.iter().rev().find(|release| fits(release, &wanted));
+                let fitting = available.iter().rev().find(|release| is_match(release, &wanted));
                 let (Some(release), false) = (fitting.cloned(), layout.is_taken(start, &edge.place)) else { continue };
                 let edges = release.edges.clone();
-                let at = layout.put(start, &edge.place, release, false);
-                layout.note(start, &edge.place, wanted, at, false);
+                let at = layout.hoist(start, &edge.place, release, false);
+                layout.record_lookup(start, &edge.place, wanted, at, false);
                 queue.push_back((at, edges));
             }
         }
@@ -256,32 +263,39 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_hoisted_and_what_does_not_is_nested() {
-        let world = [
+    fn hoists_compatible_and_nests_conflicting_versions() {
+        let available = [
             release("c", "1.0.0", vec![]),
             release("c", "2.0.0", vec![]),
-            release("a", "1.0.0", vec![edge("c", "^1", Kind::Required)]),
-            release("b", "1.0.0", vec![edge("c", "^2", Kind::Required)]),
-            release("d", "1.0.0", vec![edge("c", "^2", Kind::Required)]),
+            release("a", "1.0.0", vec![edge("c", "^1", DependencyKind::Required)]),
+            release("b", "1.0.0", vec![edge("c", "^2", DependencyKind::Required)]),
+            release("d", "1.0.0", vec![edge("c", "^2", DependencyKind::Required)]),
         ];
-        let asked = ["a", "b", "d"].map(|name| edge(name, "*", Kind::Required)).to_vec();
+        let asked = ["a", "b", "d"].map(|name| edge(name, "*", DependencyKind::Required)).to_vec();
         assert_eq!(
-            places(&settle(&world, asked)),
+            places(&build_layout(&available, asked)),
             ["a 1.0.0", "b 1.0.0", "b/node_modules/c 2.0.0", "c 1.0.0", "d 1.0.0", "d/node_modules/c 2.0.0"]
         );
     }
 
     #[test]
-    fn a_peer_is_beside_and_a_plugin_stays_where_its_peer_is() {
-        let world = [
+    fn places_plugin_beside_its_peer() {
+        let available = [
             release("host", "1.0.0", vec![]),
             release("host", "2.0.0", vec![]),
-            release("plugin", "1.0.0", vec![edge("host", "^1", Kind::Peer)]),
-            release("old", "1.0.0", vec![edge("host", "^1", Kind::Required), edge("plugin", "*", Kind::Required)]),
+            release("plugin", "1.0.0", vec![edge("host", "^1", DependencyKind::Peer)]),
+            release(
+                "old",
+                "1.0.0",
+                vec![edge("host", "^1", DependencyKind::Required), edge("plugin", "*", DependencyKind::Required)],
+            ),
         ];
-        let alone = settle(&world, vec![edge("plugin", "*", Kind::Required)]);
+        let alone = build_layout(&available, vec![edge("plugin", "*", DependencyKind::Required)]);
         assert_eq!(places(&alone), ["host 1.0.0", "plugin 1.0.0"]);
-        let both = settle(&world, vec![edge("host", "^2", Kind::Required), edge("old", "*", Kind::Required)]);
+        let both = build_layout(
+            &available,
+            vec![edge("host", "^2", DependencyKind::Required), edge("old", "*", DependencyKind::Required)],
+        );
         assert_eq!(
             places(&both),
             ["host 2.0.0", "old 1.0.0", "old/node_modules/host 1.0.0", "old/node_modules/plugin 1.0.0"]
@@ -289,38 +303,42 @@ mod tests {
     }
 
     #[test]
-    fn packages_may_want_each_other() {
-        let world = [
-            release("a", "1.0.0", vec![edge("b", "*", Kind::Required)]),
-            release("b", "1.0.0", vec![edge("a", "*", Kind::Required)]),
+    fn places_cyclic_dependencies() {
+        let available = [
+            release("a", "1.0.0", vec![edge("b", "*", DependencyKind::Required)]),
+            release("b", "1.0.0", vec![edge("a", "*", DependencyKind::Required)]),
         ];
-        assert_eq!(places(&settle(&world, vec![edge("a", "*", Kind::Required)])), ["a 1.0.0", "b 1.0.0"]);
+        assert_eq!(
+            places(&build_layout(&available, vec![edge("a", "*", DependencyKind::Required)])),
+            ["a 1.0.0", "b 1.0.0"]
+        );
     }
 
     /// Generates packages that depend only on later ones: cyclic dependencies between versions would be nested without
     /// end, which a resolution refuses by their depth.
-    fn worlds() -> impl Strategy<Value = (Vec<Release>, Vec<Edge>)> {
+    fn package_graphs() -> impl Strategy<Value = (Vec<Release>, Vec<Edge>)> {
         let edges = || prop::collection::btree_map(0..6_usize, 1..4_u32, 0..4);
         let read = |after: usize, edges: BTreeMap<usize, u32>| -> Vec<Edge> {
-            let one = |(name, major): (usize, u32)| edge(&format!("p{name}"), &format!("^{major}"), Kind::Required);
+            let one =
+                |(name, major): (usize, u32)| edge(&format!("p{name}"), &format!("^{major}"), DependencyKind::Required);
             edges.into_iter().filter(|(name, _)| *name >= after).map(one).collect()
         };
         (prop::collection::vec(edges(), 18), edges()).prop_map(move |(all, asked)| {
-            let world = all.into_iter().enumerate().map(|(at, edges)| {
+            let available = all.into_iter().enumerate().map(|(at, edges)| {
                 release(&format!("p{}", at / 3), &format!("{}.0.0", at % 3 + 1), read(at / 3 + 1, edges))
             });
-            (world.collect(), read(0, asked))
+            (available.collect(), read(0, asked))
         })
     }
 
     proptest! {
         #[test]
-        fn everybody_finds_what_they_want((world, asked) in worlds()) {
-            let layout = settle(&world, asked.clone());
+        fn dependencies_resolve_to_matching_versions((available, asked) in package_graphs()) {
+            let layout = build_layout(&available, asked.clone());
             for node in 0..layout.nodes.len() {
                 let edges = layout.release(node).map_or(&asked, |release| &release.edges);
                 for edge in edges {
-                    let found = layout.look(layout.start(node, edge.kind), &edge.place);
+                    let found = layout.lookup(layout.start(node, edge.kind), &edge.place);
                     let wanted = edge.dependency.as_ref().expect("a range");
                     prop_assert!(found.is_some_and(|found| layout.satisfies(found, wanted)), "{:?}", places(&layout));
                 }

@@ -8,22 +8,22 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::client::{Answer, Client, Question};
+use super::client::{Client, RegistryQuery, RegistryResponse};
 use super::error::NpmError;
 use super::name::NpmName;
-use super::pick::near;
-use super::settings::{NpmSettings, plain};
+use super::pick::similar_names;
+use super::settings::{NpmSettings, redacted_url};
 use super::store::NpmStore;
 
 /// Media type of the abbreviated metadata, which suffices for an installation.
-const SHORT: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
+const ABBREVIATED_METADATA: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
 
 /// Maximum size of a response in bytes: the abbreviated metadata of packages with the most versions has tens of
 /// megabytes.
-const MOST: u64 = 128 << 20;
+const MAX_RESPONSE_SIZE: u64 = 128 << 20;
 
 /// Time for which a cached response is valid.
-const FRESH: Duration = Duration::from_secs(5 * 60);
+const RESPONSE_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// Metadata of all versions of one package.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -42,57 +42,69 @@ pub(super) async fn packument(
     client: &Client<'_>,
     store: &NpmStore,
 ) -> Result<Packument, NpmError> {
-    let registry = settings.registry_of(name);
+    let registry = settings.registry_for(name);
     let what = name.to_string();
-    let answer = |detail: String| NpmError::Answer { registry: plain(registry), what: what.clone(), detail };
-    let url = registry.join(&name.in_address()).map_err(|error| answer(error.to_string()))?;
+    let answer =
+        |detail: String| NpmError::InvalidResponse { registry: redacted_url(registry), what: what.clone(), detail };
+    let url = registry.join(&name.url_segment()).map_err(|error| answer(error.to_string()))?;
     let file = store.metadata(url.as_str());
-    let missing = || NpmError::NotFound { near: near(name.as_str()), name: what.clone(), registry: plain(registry) };
+    let missing = || NpmError::NotFound {
+        similar_names: similar_names(name.as_str()),
+        name: what.clone(),
+        registry: redacted_url(registry),
+    };
     // An unpublished or reserved name has a response without versions.
-    let filled = |packument: Packument| if packument.versions.is_empty() { Err(missing()) } else { Ok(packument) };
-    let kept = Kept::read(&file, url.as_str());
-    if let Some(kept) = &kept
-        && (kept.fresh || client.is_offline())
-        && let Ok(packument) = serde_json::from_slice(&kept.body)
+    let non_empty = |packument: Packument| if packument.versions.is_empty() { Err(missing()) } else { Ok(packument) };
+    let cached = CachedResponse::read(&file, url.as_str());
+    if let Some(cached) = &cached
+        && (cached.fresh || client.is_offline())
+        && let Ok(packument) = serde_json::from_slice(&cached.body)
     {
-        return filled(packument);
+        return non_empty(packument);
     }
-    let etag = kept.as_ref().and_then(|kept| kept.etag.as_deref());
-    let question = Question { what: &what, registry, url: &url, accept: SHORT, etag, most: MOST };
+    let etag = cached.as_ref().and_then(|cached| cached.etag.as_deref());
+    let query = RegistryQuery {
+        what: &what,
+        registry,
+        url: &url,
+        accept: ABBREVIATED_METADATA,
+        etag,
+        max_size: MAX_RESPONSE_SIZE,
+    };
     let read = |body: &[u8]| serde_json::from_slice(body).map_err(|error| answer(error.to_string()));
-    match (client.ask(&question).await?, &kept) {
-        (Answer::Body(body, etag), _) => {
+    match (client.execute(&query).await?, &cached) {
+        (RegistryResponse::Body(body, etag), _) => {
             let packument = read(&body)?;
-            Kept::write(&file, url.as_str(), etag.as_deref(), &body, store);
-            filled(packument)
+            CachedResponse::write(&file, url.as_str(), etag.as_deref(), &body, store);
+            non_empty(packument)
         }
-        (Answer::Unchanged, Some(kept)) => {
-            let packument = read(&kept.body)?;
-            Kept::write(&file, url.as_str(), etag, &kept.body, store);
-            filled(packument)
+        (RegistryResponse::NotModified, Some(cached)) => {
+            let packument = read(&cached.body)?;
+            CachedResponse::write(&file, url.as_str(), etag, &cached.body, store);
+            non_empty(packument)
         }
-        (Answer::Unchanged | Answer::Nothing, _) => Err(missing()),
+        (RegistryResponse::NotModified | RegistryResponse::Nothing, _) => Err(missing()),
     }
 }
 
 /// A cached response: the first line holds its URL and ETag, and the rest is the body.
-struct Kept {
+struct CachedResponse {
     etag: Option<String>,
     fresh: bool,
     body: Vec<u8>,
 }
 
-impl Kept {
+impl CachedResponse {
     fn read(file: &Path, url: &str) -> Option<Self> {
         let age = SystemTime::now().duration_since(fs::metadata(file).ok()?.modified().ok()?).ok()?;
         let mut text = fs::read(file).ok()?;
         let line = text.iter().position(|byte| *byte == b'\n')?;
-        let (kept, etag): (String, Option<String>) = serde_json::from_slice(&text[..line]).ok()?;
-        if kept != url {
+        let (cached, etag): (String, Option<String>) = serde_json::from_slice(&text[..line]).ok()?;
+        if cached != url {
             return None;
         }
         text.drain(..=line);
-        Some(Self { etag, fresh: age < FRESH, body: text })
+        Some(Self { etag, fresh: age < RESPONSE_TTL, body: text })
     }
 
     /// Caches a response. A full disk is not an error.

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::BadNpmSpec;
+use super::spec::ParseNpmSpecError;
 
 /// Maximum length of a name in the registry, in bytes.
-const LONGEST: usize = 214;
+const MAX_LENGTH: usize = 214;
 
 /// A package's name: `name` or `@scope/name`, valid as a directory name below `node_modules` on every system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,16 +23,16 @@ impl NpmName {
     }
 
     /// Returns the name as one path segment of a registry URL.
-    pub(super) fn in_address(&self) -> String {
+    pub(super) fn url_segment(&self) -> String {
         self.0.replace('/', "%2f")
     }
 }
 
 impl FromStr for NpmName {
-    type Err = BadNpmSpec;
+    type Err = ParseNpmSpecError;
 
-    fn from_str(text: &str) -> Result<Self, BadNpmSpec> {
-        let bad = || BadNpmSpec::name(text);
+    fn from_str(text: &str) -> Result<Self, ParseNpmSpecError> {
+        let bad = || ParseNpmSpecError::name(text);
         let (scope, name) = match text.strip_prefix('@') {
             Some(rest) => {
                 let (scope, name) = rest.split_once('/').ok_or_else(bad)?;
@@ -40,7 +40,7 @@ impl FromStr for NpmName {
             }
             None => (None, text),
         };
-        if text.len() > LONGEST || !is_part(name) || !scope.is_none_or(is_part) {
+        if text.len() > MAX_LENGTH || !is_valid_part(name) || !scope.is_none_or(is_valid_part) {
             return Err(bad());
         }
         // npm reserves these names; `node_modules` is the directory of packages.
@@ -53,15 +53,15 @@ impl FromStr for NpmName {
 
 /// Returns true if a scope or a bare name is valid. Old packages have capitals; no package starts with a dot, an
 /// underscore or a hyphen, which a command line would take for an option.
-fn is_part(part: &str) -> bool {
+fn is_valid_part(part: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~');
     !part.is_empty() && part.chars().all(plain) && !part.starts_with(['.', '_', '-', '~']) && !part.ends_with('.')
 }
 
 impl TryFrom<String> for NpmName {
-    type Error = BadNpmSpec;
+    type Error = ParseNpmSpecError;
 
-    fn try_from(text: String) -> Result<Self, BadNpmSpec> {
+    fn try_from(text: String) -> Result<Self, ParseNpmSpecError> {
         text.parse()
     }
 }

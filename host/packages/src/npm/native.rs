@@ -21,7 +21,7 @@ pub enum Native {
 impl Native {
     /// Returns true if a container can use the package.
     #[must_use]
-    pub fn fits_container(self) -> bool {
+    pub fn works_in_container(self) -> bool {
         self != Self::Script
     }
 }
@@ -46,7 +46,7 @@ pub struct NativePackage {
 }
 
 /// Classifies an unpacked package by the names of its files and by `manifest`, its package.json.
-pub(super) fn of_files<'n>(names: impl Iterator<Item = &'n str>, manifest: &Value) -> Option<Native> {
+pub(super) fn detect_native<'n>(names: impl Iterator<Item = &'n str>, manifest: &Value) -> Option<Native> {
     let mut builds = manifest["gypfile"].as_bool() == Some(true);
     let mut addon = false;
     for name in names {
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_tell() {
-        let of = |names: &[&str], manifest| of_files(names.iter().copied(), &manifest);
+    fn detects_native_packages_by_file_names() {
+        let of = |names: &[&str], manifest| detect_native(names.iter().copied(), &manifest);
         assert_eq!(of(&["index.js", "package.json"], json!({"scripts": {"postinstall": "x"}})), None);
         assert_eq!(of(&["prebuilds/linux-x64/a.node"], json!({})), Some(Native::Addon));
         assert_eq!(of(&["binding.gyp", "src/a.cc"], json!({})), Some(Native::Script));

@@ -5,39 +5,39 @@ use serde_json::Value;
 use strsim::osa_distance;
 
 use super::metadata::Packument;
-use super::spec::Wanted;
+use super::spec::VersionSpec;
 use super::target::Target;
 
 /// Returns the version that npm would choose: `latest` if it is in the range, otherwise the highest version in the
 /// range, with preference for those that support this version of Node and are not deprecated.
-pub(super) fn pick<'p>(packument: &'p Packument, wanted: &Wanted) -> Option<(&'p str, &'p Value)> {
+pub(super) fn pick<'p>(packument: &'p Packument, wanted: &VersionSpec) -> Option<(&'p str, &'p Value)> {
     let range = match wanted {
-        Wanted::Tag(tag) => return known(packument, packument.tags.get(tag)?),
-        Wanted::Range(range) => range,
+        VersionSpec::Tag(tag) => return find_version(packument, packument.tags.get(tag)?),
+        VersionSpec::Range(range) => range,
     };
-    let latest = packument.tags.get("latest").and_then(|version| known(packument, version));
+    let latest = packument.tags.get("latest").and_then(|version| find_version(packument, version));
     if let Some((version, manifest)) = latest
-        && (admits(range, version) || *range == Range::any())
-        && Target::has_engine(manifest)
+        && (range_includes(range, version) || *range == Range::any())
+        && Target::supports_engine(manifest)
         && !is_deprecated(manifest)
     {
         return latest;
     }
     let found = packument.versions.iter().filter_map(|(text, manifest)| {
         let version = Version::parse(text).ok()?;
-        let engine = Target::has_engine(manifest);
+        let engine = Target::supports_engine(manifest);
         let sound = !is_deprecated(manifest);
         range.satisfies(&version).then_some(((engine && sound, engine, sound, version), (text.as_str(), manifest)))
     });
     found.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, found)| found)
 }
 
-fn known<'p>(packument: &'p Packument, version: &str) -> Option<(&'p str, &'p Value)> {
+fn find_version<'p>(packument: &'p Packument, version: &str) -> Option<(&'p str, &'p Value)> {
     packument.versions.get_key_value(version).map(|(text, manifest)| (text.as_str(), manifest))
 }
 
 /// Returns true if a range includes a version.
-pub(super) fn admits(range: &Range, version: &str) -> bool {
+pub(super) fn range_includes(range: &Range, version: &str) -> bool {
     Version::parse(version).is_ok_and(|version| range.satisfies(&version))
 }
 
@@ -50,7 +50,7 @@ fn is_deprecated(manifest: &Value) -> bool {
 }
 
 /// Names of popular packages, suggested for misspelt names.
-const USUAL: &str = "ajv async axios bluebird chalk cheerio chokidar classnames colors commander cors cross-env csv-parse \
+const POPULAR_PACKAGES: &str = "ajv async axios bluebird chalk cheerio chokidar classnames colors commander cors cross-env csv-parse \
     date-fns dayjs debug dotenv ejs eslint esbuild execa express fastify fast-glob fs-extra glob got graphql handlebars \
     highlight.js immer immutable inquirer jest joi js-yaml jsonwebtoken jsdom lodash lodash-es luxon lru-cache marked mathjs \
     mime minimatch minimist mkdirp mocha moment ms nanoid node-fetch nodemailer openai ora p-limit papaparse pino prettier \
@@ -58,16 +58,16 @@ const USUAL: &str = "ajv async axios bluebird chalk cheerio chokidar classnames 
     tslib typescript underscore uuid validator vite vue webpack winston ws xml2js yaml yargs zod";
 
 /// Returns up to three popular names within an edit distance of two.
-pub(super) fn near(name: &str) -> Vec<String> {
+pub(super) fn similar_names(name: &str) -> Vec<String> {
     let plain = |name: &str| name.to_lowercase().replace(['-', '_', '.'], "");
-    let mut found: Vec<(usize, &str)> = USUAL
+    let mut found: Vec<(usize, &str)> = POPULAR_PACKAGES
         .split_whitespace()
-        .filter(|usual| *usual != name)
-        .map(|usual| (osa_distance(&plain(name), &plain(usual)), usual))
-        .filter(|(slips, usual)| *slips <= 2.min(usual.len() / 3))
+        .filter(|popular| *popular != name)
+        .map(|popular| (osa_distance(&plain(name), &plain(popular)), popular))
+        .filter(|(distance, popular)| *distance <= 2.min(popular.len() / 3))
         .collect();
     found.sort_unstable();
-    found.into_iter().take(3).map(|(_, usual)| usual.to_owned()).collect()
+    found.into_iter().take(3).map(|(_, popular)| popular.to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn picked(wanted: &str) -> Option<String> {
+    fn pick_version(wanted: &str) -> Option<String> {
         let packument: Packument = serde_json::from_value(json!({
             "dist-tags": {"latest": "2.1.0", "next": "3.0.0-rc.1", "gone": "9.9.9"},
             "versions": {
@@ -85,11 +85,11 @@ mod tests {
             }
         }))
         .expect("a packument");
-        pick(&packument, &Wanted::read(wanted).expect("a range")).map(|(version, _)| version.to_owned())
+        pick(&packument, &VersionSpec::read(wanted).expect("a range")).map(|(version, _)| version.to_owned())
     }
 
     #[test]
-    fn the_version_is_npms() {
+    fn picks_same_version_as_npm() {
         for (wanted, version) in [
             ("latest", Some("2.1.0")),
             ("*", Some("2.1.0")),
@@ -106,15 +106,15 @@ mod tests {
             ("nobody", None),
             ("^7", None),
         ] {
-            assert_eq!(picked(wanted).as_deref(), version, "{wanted}");
+            assert_eq!(pick_version(wanted).as_deref(), version, "{wanted}");
         }
     }
 
     #[test]
-    fn slips_are_told() {
-        assert_eq!(near("lodahs"), ["lodash", "lodash-es"]);
-        assert_eq!(near("comander"), ["commander"]);
-        assert_eq!(near("node_fetch"), ["node-fetch"]);
-        assert!(near("a-name-that-nobody-has").is_empty());
+    fn suggests_popular_names_for_typos() {
+        assert_eq!(similar_names("lodahs"), ["lodash", "lodash-es"]);
+        assert_eq!(similar_names("comander"), ["commander"]);
+        assert_eq!(similar_names("node_fetch"), ["node-fetch"]);
+        assert!(similar_names("a-name-that-nobody-has").is_empty());
     }
 }

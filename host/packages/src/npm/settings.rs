@@ -16,7 +16,7 @@ use uv_client::{Certificates, Connectivity};
 use super::error::NpmError;
 use super::name::NpmName;
 use crate::error::SettingsError;
-use crate::settings::{ConfigFiles, IndexSettings, Roots};
+use crate::settings::{ConfigFiles, IndexSettings, RootCertificates};
 
 /// Selection of the `.npmrc` files to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub enum NpmFiles {
     /// The file named by `NPM_CONFIG_USERCONFIG`, or else the one in this home directory, and with lower precedence the
     /// file named by `NPM_CONFIG_GLOBALCONFIG`. The file of a project is not read: downloads must not depend on the
     /// working directory.
-    OfUser {
+    User {
         /// The user's home directory, if known.
         home: Option<PathBuf>,
     },
     /// These files, which must exist. Later ones take precedence.
-    Only(Vec<PathBuf>),
+    Explicit(Vec<PathBuf>),
 }
 
 /// The user's registries and the settings of the connection to them.
@@ -38,14 +38,14 @@ pub struct NpmSettings<'e> {
     rc: ResolvedNpmRc,
     env: Env<'e>,
     /// The paths and contents of the files, in increasing order of precedence.
-    texts: Vec<(PathBuf, String)>,
+    file_texts: Vec<(PathBuf, String)>,
     uv_files: ConfigFiles,
     /// The time limit of the whole installation.
-    pub(super) within: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// Default time limit of an installation, sufficient for a slow registry.
-const WITHIN: Duration = Duration::from_secs(15 * 60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 impl<'e> NpmSettings<'e> {
     /// Reads the settings that npm would read.
@@ -71,10 +71,10 @@ impl<'e> NpmSettings<'e> {
         uv_files: &ConfigFiles,
     ) -> Result<Self, NpmError> {
         let env = Env(env);
-        let texts = env.texts(files)?;
+        let file_texts = env.file_texts(files)?;
         let mut rc = NpmRc::default();
-        for (path, text) in &texts {
-            let unusable = |source: crate::error::Cause| NpmError::Rc { path: path.clone(), source };
+        for (path, text) in &file_texts {
+            let unusable = |source: crate::error::Cause| NpmError::ConfigFile { path: path.clone(), source };
             let read = NpmRc::parse(&env, text).map_err(|error| unusable(error.to_string().into()))?;
             rc.registry = read.registry.or(rc.registry);
             rc.scope_registries.extend(read.scope_registries);
@@ -82,26 +82,32 @@ impl<'e> NpmSettings<'e> {
             rc.replace_registry_host = read.replace_registry_host.or(rc.replace_registry_host);
         }
         let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "a registry URL" });
-        let registry = match env.word("registry") {
-            Some(text) => NpmRegistryUrl { url: web(&text).ok_or_else(|| bad("NPM_CONFIG_REGISTRY"))?, from_env: true },
-            None => NpmRegistryUrl { url: web(NPM_DEFAULT_REGISTRY).ok_or_else(|| bad("registry"))?, from_env: false },
+        let registry = match env.variable("registry") {
+            Some(text) => NpmRegistryUrl {
+                url: parse_registry_url(&text).ok_or_else(|| bad("NPM_CONFIG_REGISTRY"))?,
+                from_env: true,
+            },
+            None => NpmRegistryUrl {
+                url: parse_registry_url(NPM_DEFAULT_REGISTRY).ok_or_else(|| bad("registry"))?,
+                from_env: false,
+            },
         };
         let rc = rc.as_resolved(&registry).map_err(|_| bad("registry in .npmrc"))?;
         if rc.get_all_known_registries_urls().iter().any(|url| !matches!(url.scheme(), "http" | "https")) {
             return Err(bad("registry in .npmrc"));
         }
-        Ok(Self { rc, env, texts, uv_files: uv_files.clone(), within: WITHIN })
+        Ok(Self { rc, env, file_texts, uv_files: uv_files.clone(), timeout: DEFAULT_TIMEOUT })
     }
 
     /// Returns the settings with another time limit for the whole installation.
     #[must_use]
-    pub fn within(self, within: Duration) -> Self {
-        Self { within, ..self }
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Returns the settings without registries of scopes, for a default registry that has every package.
     #[must_use]
-    pub fn with_one_registry(mut self) -> Self {
+    pub fn with_single_registry(mut self) -> Self {
         self.rc.scopes.clear();
         self
     }
@@ -109,35 +115,39 @@ impl<'e> NpmSettings<'e> {
     /// Returns the registry of packages without a scope, without credentials.
     #[must_use]
     pub fn registry(&self) -> String {
-        plain(&self.rc.default_config.registry_url)
+        redacted_url(&self.rc.default_config.registry_url)
     }
 
     /// Returns the settings of the connection, including offline mode.
     pub(super) fn connection(&self) -> Result<IndexSettings, NpmError> {
-        self.env.connection(IndexSettings::from_user(self.env.0, &self.uv_files)?, &self.texts)
+        self.env.connection(IndexSettings::from_user(self.env.0, &self.uv_files)?, &self.file_texts)
     }
 
     /// Returns the registry of a package, with a trailing slash.
-    pub(super) fn registry_of(&self, name: &NpmName) -> &Url {
+    pub(super) fn registry_for(&self, name: &NpmName) -> &Url {
         self.rc.get_registry_url(name.as_str())
     }
 
     /// Returns all registries as a text, for the key of a resolution.
     pub(super) fn registries(&self) -> String {
-        let mut scopes: Vec<String> =
-            self.rc.scopes.iter().map(|(scope, config)| format!("@{scope} {}", plain(&config.registry_url))).collect();
+        let mut scopes: Vec<String> = self
+            .rc
+            .scopes
+            .iter()
+            .map(|(scope, config)| format!("@{scope} {}", redacted_url(&config.registry_url)))
+            .collect();
         scopes.sort();
         format!("{} {}", self.registry(), scopes.join(" "))
     }
 
     /// Returns the URL to download an archive from, given the URL that a registry lists.
-    pub(super) fn archive_at(&self, name: &NpmName, url: Url) -> Url {
+    pub(super) fn archive_url(&self, name: &NpmName, url: Url) -> Url {
         self.rc.replace_tarball_url(url, name.as_str())
     }
 
     /// Returns the `authorization` header for a URL.
     pub(super) fn credentials(&self, url: &Url) -> Option<String> {
-        self.rc.tarball_config(url).and_then(|config| header(config))
+        self.rc.tarball_config(url).and_then(|config| authorization_header(config))
     }
 }
 
@@ -149,7 +159,7 @@ impl fmt::Debug for NpmSettings<'_> {
 }
 
 /// Returns a URL without its credentials.
-pub(super) fn plain(url: &Url) -> String {
+pub(super) fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
     let _ = url.set_username("");
     let _ = url.set_password(None);
@@ -157,12 +167,12 @@ pub(super) fn plain(url: &Url) -> String {
 }
 
 /// Parses the URL of a registry and adds a trailing slash.
-fn web(text: &str) -> Option<Url> {
+fn parse_registry_url(text: &str) -> Option<Url> {
     let url = Url::parse(&format!("{}/", text.trim().trim_end_matches('/'))).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-fn header(config: &RegistryConfig) -> Option<String> {
+fn authorization_header(config: &RegistryConfig) -> Option<String> {
     if let Some(token) = &config.auth_token {
         return Some(format!("Bearer {token}"));
     }
@@ -185,68 +195,71 @@ impl sys_traits::BaseEnvVar for Env<'_> {
 
 impl Env<'_> {
     /// Returns the value of the variable for one of npm's settings.
-    fn word(&self, key: &str) -> Option<String> {
+    fn variable(&self, key: &str) -> Option<String> {
         let name = format!("npm_config_{}", key.replace('-', "_"));
         let found = (self.0)(&name.to_ascii_uppercase()).or_else(|| (self.0)(&name));
         found.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    fn texts(&self, files: &NpmFiles) -> Result<Vec<(PathBuf, String)>, NpmError> {
+    fn file_texts(&self, files: &NpmFiles) -> Result<Vec<(PathBuf, String)>, NpmError> {
         let (paths, all) = match files {
-            NpmFiles::Only(paths) => (paths.clone(), true),
-            NpmFiles::OfUser { home } => {
-                let user = self.word("userconfig").map(PathBuf::from);
+            NpmFiles::Explicit(paths) => (paths.clone(), true),
+            NpmFiles::User { home } => {
+                let user = self.variable("userconfig").map(PathBuf::from);
                 let user = user.or_else(|| home.as_ref().map(|home| home.join(".npmrc")));
-                (self.word("globalconfig").map(PathBuf::from).into_iter().chain(user).collect(), false)
+                (self.variable("globalconfig").map(PathBuf::from).into_iter().chain(user).collect(), false)
             }
         };
         let read = |path: PathBuf| match fs::read_to_string(&path) {
             Ok(text) => Some(Ok((path, text))),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !all => None,
-            Err(error) => Some(Err(NpmError::Rc { path, source: error.into() })),
+            Err(error) => Some(Err(NpmError::ConfigFile { path, source: error.into() })),
         };
         paths.into_iter().filter_map(read).collect()
     }
 
     /// Applies npm's connection settings on top of uv's.
-    fn connection(&self, mut net: IndexSettings, texts: &[(PathBuf, String)]) -> Result<IndexSettings, NpmError> {
-        let said = |key: &str| {
-            self.word(key)
-                .or_else(|| texts.iter().rev().find_map(|(_, text)| setting(text, key, &|name| (self.0)(name))))
+    fn connection(&self, mut net: IndexSettings, file_texts: &[(PathBuf, String)]) -> Result<IndexSettings, NpmError> {
+        let configured = |key: &str| {
+            self.variable(key)
+                .or_else(|| file_texts.iter().rev().find_map(|(_, text)| setting(text, key, &|name| (self.0)(name))))
         };
         let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "a value that npm accepts" });
-        if said("offline").is_some_and(|value| value == "true") {
+        if configured("offline").is_some_and(|value| value == "true") {
             net.connectivity = Connectivity::Offline;
         }
-        if let Some(millis) = said("fetch-timeout") {
+        if let Some(millis) = configured("fetch-timeout") {
             net.read_timeout = Duration::from_millis(millis.parse().map_err(|_| bad("fetch-timeout"))?);
             net.connect_timeout = net.connect_timeout.min(net.read_timeout);
         }
-        if let Some(retries) = said("fetch-retries") {
+        if let Some(retries) = configured("fetch-retries") {
             net.retries = retries.parse().map_err(|_| bad("fetch-retries"))?;
         }
         let globals = &mut net.options.globals;
-        let usual = |value: &String| !matches!(value.as_str(), "null" | "false" | "true");
-        if let Some(proxy) = said("https-proxy").filter(usual) {
+        let is_set = |value: &String| !matches!(value.as_str(), "null" | "false" | "true");
+        if let Some(proxy) = configured("https-proxy").filter(is_set) {
             globals.https_proxy = Some(proxy.parse().map_err(|_| bad("https-proxy"))?);
         }
-        if let Some(proxy) = said("proxy").filter(usual) {
+        if let Some(proxy) = configured("proxy").filter(is_set) {
             globals.http_proxy = Some(proxy.parse().map_err(|_| bad("proxy"))?);
         }
-        if let Some(hosts) = said("noproxy") {
+        if let Some(hosts) = configured("noproxy") {
             globals.no_proxy = Some(hosts.split(',').map(|host| host.trim().to_owned()).collect());
         }
         // Certificates that are configured for all connections take precedence.
-        if let Some(path) = said("cafile").filter(usual).filter(|_| !matches!(net.roots, Roots::Given(_))) {
+        if let Some(path) = configured("cafile")
+            .filter(is_set)
+            .filter(|_| !matches!(net.root_certificates, RootCertificates::Custom(_)))
+        {
             let path = PathBuf::from(path);
-            net.roots = Roots::Given(certificates(&path)?);
+            net.root_certificates = RootCertificates::Custom(certificates(&path)?);
         }
         Ok(net)
     }
 }
 
 fn certificates(path: &Path) -> Result<Certificates, NpmError> {
-    Certificates::from_file(path).map_err(|error| NpmError::Rc { path: path.to_owned(), source: error.into() })
+    Certificates::from_file(path).map_err(|error| NpmError::ConfigFile { path: path.to_owned(), source: error.into() })
 }
 
 /// Returns the last value of a plain setting in an `.npmrc`.
@@ -273,8 +286,8 @@ mod tests {
         let path = dir.path().join(".npmrc");
         fs::write(&path, rc).expect("a file");
         let env = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        let (env, files) = (Box::leak(Box::new(env)), NpmFiles::Only(vec![path]));
-        NpmSettings::from_user(env, &files, &ConfigFiles::Only(Vec::new()))
+        let (env, files) = (Box::leak(Box::new(env)), NpmFiles::Explicit(vec![path]));
+        NpmSettings::from_user(env, &files, &ConfigFiles::Explicit(Vec::new()))
     }
 
     fn name(text: &str) -> NpmName {
@@ -282,17 +295,18 @@ mod tests {
     }
 
     #[test]
-    fn registries_are_found_as_npm_finds_them() {
+    fn selects_registries_like_npm() {
         let read = settings("registry=http://127.0.0.1:1/all\n@own:registry=http://127.0.0.1:2/\n", &[]).expect("fine");
-        assert_eq!(read.registry_of(&name("a")).as_str(), "http://127.0.0.1:1/all/");
-        assert_eq!(read.registry_of(&name("@own/a")).as_str(), "http://127.0.0.1:2/");
-        assert_eq!(read.registry_of(&name("@other/a")).as_str(), "http://127.0.0.1:1/all/");
+        assert_eq!(read.registry_for(&name("a")).as_str(), "http://127.0.0.1:1/all/");
+        assert_eq!(read.registry_for(&name("@own/a")).as_str(), "http://127.0.0.1:2/");
+        assert_eq!(read.registry_for(&name("@other/a")).as_str(), "http://127.0.0.1:1/all/");
         let read =
             settings("registry=http://127.0.0.1:1/", &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine");
         assert_eq!(read.registry(), "http://127.0.0.1:3/");
         let own = "registry=http://127.0.0.1:1/\n@own:registry=http://127.0.0.1:2/\n";
-        let read = settings(own, &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine").with_one_registry();
-        assert_eq!(read.registry_of(&name("@own/a")).as_str(), "http://127.0.0.1:3/");
+        let read =
+            settings(own, &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine").with_single_registry();
+        assert_eq!(read.registry_for(&name("@own/a")).as_str(), "http://127.0.0.1:3/");
         assert!(settings("", &[]).expect("fine").registry().starts_with("https://"));
         for rc in ["registry=file:///tmp/", "registry=nonsense", "@a:registry=ftp://x/"] {
             assert!(settings(rc, &[]).is_err(), "{rc}");
@@ -300,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_its_registry_alone() {
+    fn sends_token_only_to_its_registry() {
         let rc = "registry=https://one.example/npm/\n//one.example/npm/:_authToken=${TOKEN}\n";
         let read = settings(rc, &[("TOKEN", "secret")]).expect("fine");
         let shown = |url: &str| read.credentials(&url.parse().expect("an address"));
@@ -312,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_is_as_npm_has_it() {
+    fn applies_connection_settings_of_npm() {
         let read = |rc: &str, variables| settings(rc, variables).and_then(|read| read.connection());
         let net = read("offline = true\nfetch-timeout=1500\nfetch-retries=0\n", &[]).expect("fine");
         assert!(net.connectivity.is_offline());

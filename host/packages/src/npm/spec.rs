@@ -30,21 +30,21 @@ impl NpmSpec {
         &self.wanted
     }
 
-    pub(super) fn to_wanted(&self) -> Wanted {
+    pub(super) fn to_version_spec(&self) -> VersionSpec {
         // Parsing succeeded once, when the spec was created.
-        Wanted::read(&self.wanted).unwrap_or(Wanted::Tag("latest".to_owned()))
+        VersionSpec::read(&self.wanted).unwrap_or(VersionSpec::Tag("latest".to_owned()))
     }
 }
 
 /// Error for a text that is not a package spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not allowed: write NAME, @SCOPE/NAME or NAME@VERSION, with a range such as ^1.2 or a tag")]
-pub struct BadNpmSpec {
+pub struct ParseNpmSpecError {
     what: &'static str,
     text: String,
 }
 
-impl BadNpmSpec {
+impl ParseNpmSpecError {
     pub(super) fn name(text: &str) -> Self {
         Self { what: "package name", text: text.to_owned() }
     }
@@ -55,9 +55,9 @@ impl BadNpmSpec {
 }
 
 impl FromStr for NpmSpec {
-    type Err = BadNpmSpec;
+    type Err = ParseNpmSpecError;
 
-    fn from_str(text: &str) -> Result<Self, BadNpmSpec> {
+    fn from_str(text: &str) -> Result<Self, ParseNpmSpecError> {
         // The first character may be the `@` of a scope.
         let at = text.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
         let (name, wanted) = match at {
@@ -65,7 +65,7 @@ impl FromStr for NpmSpec {
             None => (text, "latest"),
         };
         let name = name.parse()?;
-        Wanted::read(wanted).ok_or_else(|| BadNpmSpec::wanted(text))?;
+        VersionSpec::read(wanted).ok_or_else(|| ParseNpmSpecError::wanted(text))?;
         Ok(Self { name, wanted: wanted.to_owned() })
     }
 }
@@ -78,23 +78,23 @@ impl fmt::Display for NpmSpec {
 
 /// Requested version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum VersionSpec {
     Range(Range),
     /// A dist-tag, which the package's author assigns to a version.
     Tag(String),
 }
 
 /// Maximum length of a range in bytes.
-const LONGEST: usize = 256;
+const MAX_RANGE_LENGTH: usize = 256;
 
-impl Wanted {
+impl VersionSpec {
     /// Parses a range or a tag. Returns `None` for anything else.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.replace('\t', " ");
         // Ranges and tags have no other characters, such as separators of URLs and paths, quotes and control
         // characters.
         let plain = |c: char| c.is_ascii_alphanumeric() || "^~<>=|*.+-_ ".contains(c);
-        if text.len() > LONGEST || !text.chars().all(plain) || text.starts_with('-') {
+        if text.len() > MAX_RANGE_LENGTH || !text.chars().all(plain) || text.starts_with('-') {
             return None;
         }
         let text = text.trim();
@@ -103,7 +103,7 @@ impl Wanted {
         }
         match range(text) {
             // The crate ignores words that are not versions.
-            Some(_) if !text.split([' ', '|', ',']).all(is_of_range) => None,
+            Some(_) if !text.split([' ', '|', ',']).all(is_range_word) => None,
             Some(range) => Some(Self::Range(range)),
             None => is_tag(text).then(|| Self::Tag(text.to_owned())),
         }
@@ -112,47 +112,47 @@ impl Wanted {
 
 /// Parses a range of any origin, as leniently as the crate does.
 pub(super) fn range(text: &str) -> Option<Range> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_RANGE_LENGTH {
         return None;
     }
-    Range::parse(readable(&text.replace('\t', " "))?).ok()
+    Range::parse(normalize_range(&text.replace('\t', " "))?).ok()
 }
 
 /// Rewrites a range to a form that the crate interprets as npm does. The crate panics on others, such as `~*`, `=x` and
 /// `~1.x.2`; it interprets `<=1` as versions before 1.0.0, and comparators that exclude each other as alternatives.
 ///
 /// Returns `None` if there is no such form.
-fn readable(text: &str) -> Option<String> {
+fn normalize_range(text: &str) -> Option<String> {
     let mut joined = String::new();
     for c in text.chars() {
-        let is_begun = joined.ends_with(OPERATORS)
+        let follows_operator = joined.ends_with(OPERATORS)
             || joined.strip_suffix('v').is_some_and(|before| {
                 before.chars().next_back().is_none_or(|c| " |".contains(c) || OPERATORS.contains(&c))
             });
-        if c != ' ' || !is_begun {
+        if c != ' ' || !follows_operator {
             joined.push(c);
         }
     }
-    let mut some = Vec::new();
+    let mut alternatives = Vec::new();
     for one in joined.split("||").map(str::trim) {
         let words: Vec<String> = match one.split_once(" - ") {
             Some((least, most)) => vec![format!(">={}", least.trim()), format!("<={}", most.trim())],
             None if one.is_empty() => vec!["*".to_owned()],
             None => one.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect(),
         };
-        let words: Vec<String> = words.iter().map(|word| comparator(word)).collect::<Option<_>>()?;
+        let words: Vec<String> = words.iter().map(|word| normalize_comparator(word)).collect::<Option<_>>()?;
         let ranges: Vec<Range> = words.iter().filter_map(|word| Range::parse(word).ok()).collect();
         let mut all = Some(Range::any());
         for range in &ranges {
             all = all.and_then(|all| all.intersect(range));
         }
-        some.push(if all.is_some() { words.join(" ") } else { NONE.to_owned() });
+        alternatives.push(if all.is_some() { words.join(" ") } else { EMPTY_RANGE.to_owned() });
     }
-    Some(some.join("||"))
+    Some(alternatives.join("||"))
 }
 
 /// Rewrites one comparator of a range. Returns `None` for an invalid one that the crate would mishandle.
-fn comparator(word: &str) -> Option<String> {
+fn normalize_comparator(word: &str) -> Option<String> {
     let version = word.trim_start_matches(OPERATORS);
     let operator = &word[..word.len() - version.len()];
     if version.contains(OPERATORS) {
@@ -160,29 +160,29 @@ fn comparator(word: &str) -> Option<String> {
     }
     let mut parts = version.trim_start_matches('v').splitn(3, '.');
     let [major, minor, patch] = [(); 3].map(|()| parts.next().unwrap_or_default());
-    let is_open = |part: &str| part.is_empty() || part.starts_with(['x', 'X', '*']);
+    let is_wildcard = |part: &str| part.is_empty() || part.starts_with(['x', 'X', '*']);
     let next = |part: &str| part.parse::<u32>().ok().map(|number| u64::from(number) + 1);
     Some(match operator {
         "" => word.to_owned(),
-        _ if is_open(major) && major.len() > 1 => return None,
+        _ if is_wildcard(major) && major.len() > 1 => return None,
         // No version is above all others, or below.
-        "<" | ">" if is_open(major) => NONE.to_owned(),
-        _ if is_open(major) => "*".to_owned(),
-        "<=" if is_open(minor) => format!("<{}.0.0-0", next(major)?),
-        "<=" if is_open(patch) => format!("<{major}.{}.0-0", next(minor)?),
-        _ if is_open(minor) && !minor.is_empty() => format!("{operator}{major}.x"),
+        "<" | ">" if is_wildcard(major) => EMPTY_RANGE.to_owned(),
+        _ if is_wildcard(major) => "*".to_owned(),
+        "<=" if is_wildcard(minor) => format!("<{}.0.0-0", next(major)?),
+        "<=" if is_wildcard(patch) => format!("<{major}.{}.0-0", next(minor)?),
+        _ if is_wildcard(minor) && !minor.is_empty() => format!("{operator}{major}.x"),
         _ => word.to_owned(),
     })
 }
 
 /// Range that includes no version.
-const NONE: &str = "<0.0.0-0";
+const EMPTY_RANGE: &str = "<0.0.0-0";
 
 /// Characters of the operators before a version.
 const OPERATORS: [char; 5] = ['<', '>', '=', '^', '~'];
 
 /// Returns true if a word can be part of a range: an operator, a version, both, or the dash between two versions.
-fn is_of_range(word: &str) -> bool {
+fn is_range_word(word: &str) -> bool {
     let version = word.trim_start_matches(OPERATORS).trim_start_matches(['v', 'V']);
     matches!(word, "-") || version.is_empty() || version.starts_with(|c: char| c.is_ascii_digit() || "xX*".contains(c))
 }
@@ -198,17 +198,17 @@ fn is_tag(text: &str) -> bool {
 pub(super) struct Dependency {
     /// The package's name, which differs from its place if the dependency is an alias.
     pub(super) name: NpmName,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: VersionSpec,
 }
 
 impl Dependency {
     /// Parses a value of `dependencies` or a similar table. Returns `None` for URLs, repositories and files.
     pub(super) fn read(place: &NpmName, value: &str) -> Option<Self> {
         let Some(alias) = value.trim().strip_prefix("npm:") else {
-            return Some(Self { name: place.clone(), wanted: Wanted::read(value)? });
+            return Some(Self { name: place.clone(), wanted: VersionSpec::read(value)? });
         };
         let spec: NpmSpec = alias.parse().ok()?;
-        Some(Self { name: spec.name.clone(), wanted: spec.to_wanted() })
+        Some(Self { name: spec.name.clone(), wanted: spec.to_version_spec() })
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_ranges_and_tags_are_read() {
+    fn parses_names_ranges_and_tags() {
         for (text, name, wanted) in [
             ("lodash", "lodash", "latest"),
             ("@types/node", "@types/node", "latest"),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn rejects_urls_paths_and_options() {
         let long = "x".repeat(215);
         for text in [
             "",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_may_have_aliases_but_no_addresses() {
+    fn accepts_aliases_and_rejects_urls() {
         let place: NpmName = "string-width-cjs".parse().expect("a name");
         let read = Dependency::read(&place, "npm:string-width@^4.2.0").expect("an alias");
         assert_eq!(read.name.as_str(), "string-width");
@@ -312,20 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_is_meant_as_such() {
-        let admits = |range: &str, version: &str| match Wanted::read(range) {
-            Some(Wanted::Range(range)) => super::super::pick::admits(&range, version),
+    fn interprets_wildcards_like_npm() {
+        let range_includes = |range: &str, version: &str| match VersionSpec::read(range) {
+            Some(VersionSpec::Range(range)) => super::super::pick::range_includes(&range, version),
             other => panic!("{range}: {other:?}"),
         };
         for range in [
             "*", "x", "~*", "=*", "^*", ">=*", "<=x", "~>X", "~ *", "= v *", "~x.1.2", "^x.x", "2 || ~*", "||", "\t",
             "=\t*", "* - *",
         ] {
-            assert!(admits(range, "2.3.4") && admits(range, "0.0.1"), "{range}");
+            assert!(range_includes(range, "2.3.4") && range_includes(range, "0.0.1"), "{range}");
         }
         for range in ["<*", ">x", ">2.x <1.x", "1.2.0 >x", "<1 >=2 || >3 <2"] {
             for version in ["0.0.0", "0.0.1", "1.2.0", "2.3.4", "9.0.0"] {
-                assert!(!admits(range, version), "{range} {version}");
+                assert!(!range_includes(range, version), "{range} {version}");
             }
         }
         for (range, least, most, above) in [
@@ -340,24 +340,30 @@ mod tests {
             (">=1.2 <=2", "1.2.0", "2.9.9", "3.0.0"),
             ("1 - 2 || 5", "1.0.0", "5.9.9", "3.0.0"),
         ] {
-            assert!(admits(range, least) && admits(range, most) && !admits(range, above), "{range}");
+            assert!(
+                range_includes(range, least) && range_includes(range, most) && !range_includes(range, above),
+                "{range}"
+            );
         }
         for range in ["~1.x.2", "=1.x.2", "^1.*.9", "1.x.2", "~>1.x", "~ 1.x.2-beta", "~v1.X.2"] {
-            assert!(admits(range, "1.0.0") && admits(range, "1.9.9") && !admits(range, "2.0.0"), "{range}");
+            assert!(
+                range_includes(range, "1.0.0") && range_includes(range, "1.9.9") && !range_includes(range, "2.0.0"),
+                "{range}"
+            );
         }
         for range in ["~*beta", "=xy", "^*-1"] {
-            assert_eq!(Wanted::read(range), None, "{range}");
+            assert_eq!(VersionSpec::read(range), None, "{range}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_read_is_one_directory_below_node_modules(text in ".{0,40}") {
+        fn parsed_names_are_single_directories(text in ".{0,40}") {
             if let Ok(spec) = text.parse::<NpmSpec>() {
                 let parts: Vec<&str> = spec.name().as_str().split('/').collect();
                 prop_assert!(parts.len() == 1 + usize::from(text.starts_with('@')));
                 for part in parts {
-                    prop_assert!(crate::unpack::is_harmless(part));
+                    prop_assert!(crate::unpack::is_safe_path(part));
                     prop_assert!(!part.starts_with('-'));
                 }
                 prop_assert!(!spec.wanted().contains([':', '/', '\\', '\n', '\0']));
@@ -366,7 +372,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(text in "[@a-z0-9^~<>=|* .+-]{0,60}", wanted in "[vxX*0-9^~<>=|\t .-]{0,20}") {
+        fn never_panics(text in "[@a-z0-9^~<>=|* .+-]{0,60}", wanted in "[vxX*0-9^~<>=|\t .-]{0,20}") {
             let _ = text.parse::<NpmSpec>();
             let _ = range(&wanted);
         }

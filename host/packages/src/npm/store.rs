@@ -22,20 +22,20 @@ pub struct NpmStore {
 }
 
 /// Directory of a package's files.
-const TREE: &str = "tree";
+const TREE_DIR: &str = "tree";
 
-/// File beside the tree that holds the package's [`Facts`].
-const FACTS: &str = "facts.json";
+/// File beside the tree that holds the package's [`PackageProperties`].
+const PROPERTIES_FILE: &str = "facts.json";
 
 /// Directory of unpacked packages.
 pub(super) const PACKAGES: &str = "packages";
 
 /// Name prefix of unfinished entries.
-pub(super) const STAGED: &str = ".new-";
+pub(super) const STAGING_PREFIX: &str = ".new-";
 
 /// Properties of a package that were determined when it was unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Facts {
+pub(super) struct PackageProperties {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) bytes: u64,
@@ -55,12 +55,12 @@ impl NpmStore {
 
     /// Returns the path of the cached registry response for a URL.
     pub(super) fn metadata(&self, url: &str) -> PathBuf {
-        self.root.join("metadata").join(hex(url))
+        self.root.join("metadata").join(sha256_hex(url))
     }
 
     /// Returns the path of the cached resolution for a set of specs and settings.
-    pub(super) fn resolution(&self, question: &str) -> PathBuf {
-        self.root.join("resolutions").join(hex(question))
+    pub(super) fn resolution(&self, query: &str) -> PathBuf {
+        self.root.join("resolutions").join(sha256_hex(query))
     }
 
     /// Returns the directory of the environment for a tree.
@@ -69,10 +69,10 @@ impl NpmStore {
     }
 
     /// Returns the directory with a stored package's files, and its properties.
-    pub(super) fn package(&self, integrity: &Integrity) -> Option<(PathBuf, Facts)> {
+    pub(super) fn package(&self, integrity: &Integrity) -> Option<(PathBuf, PackageProperties)> {
         let dir = self.package_dir(integrity);
-        let facts = facts_in(&dir)?;
-        Some((dir.join(TREE), facts))
+        let properties = read_properties(&dir)?;
+        Some((dir.join(TREE_DIR), properties))
     }
 
     fn package_dir(&self, integrity: &Integrity) -> PathBuf {
@@ -80,33 +80,33 @@ impl NpmStore {
     }
 
     /// Stores the package that `unpack` unpacks.
-    pub(super) fn keep_package(
+    pub(super) fn store_package(
         &self,
         integrity: &Integrity,
-        unpack: impl FnOnce(&Path) -> Result<Facts, NpmError>,
+        unpack: impl FnOnce(&Path) -> Result<PackageProperties, NpmError>,
     ) -> Result<(), NpmError> {
         let staged = self.staged()?;
-        let facts = unpack(&staged.path().join(TREE))?;
-        let text = serde_json::to_vec(&facts).map_err(|error| NpmError::file(staged.path())(error.into()))?;
-        fs::write(staged.path().join(FACTS), text).map_err(NpmError::file(staged.path()))?;
-        let place = self.package_dir(integrity);
-        if place.is_dir() && facts_in(&place).is_none() {
+        let properties = unpack(&staged.path().join(TREE_DIR))?;
+        let text = serde_json::to_vec(&properties).map_err(|error| NpmError::file(staged.path())(error.into()))?;
+        fs::write(staged.path().join(PROPERTIES_FILE), text).map_err(NpmError::file(staged.path()))?;
+        let entry_dir = self.package_dir(integrity);
+        if entry_dir.is_dir() && read_properties(&entry_dir).is_none() {
             // An entry without readable properties blocks the path.
-            fs::remove_dir_all(&place).map_err(NpmError::file(&place))?;
+            fs::remove_dir_all(&entry_dir).map_err(NpmError::file(&entry_dir))?;
         }
-        self.settle(staged, &place)
+        self.commit(staged, &entry_dir)
     }
 
-    /// Creates a staging directory, which is removed unless it is [settled](Self::settle).
+    /// Creates a staging directory, which is removed unless it is [committed](Self::commit).
     pub(super) fn staged(&self) -> Result<TempDir, NpmError> {
         fs::create_dir_all(&self.root).map_err(NpmError::file(&self.root))?;
-        Builder::new().prefix(STAGED).tempdir_in(&self.root).map_err(NpmError::file(&self.root))
+        Builder::new().prefix(STAGING_PREFIX).tempdir_in(&self.root).map_err(NpmError::file(&self.root))
     }
 
     /// Renames a staging directory to its final path, unless another process has created that path first.
-    pub(super) fn settle(&self, staged: TempDir, name: &Path) -> Result<(), NpmError> {
-        flush(staged.path()).map_err(NpmError::file(staged.path()))?;
-        open_to_all(staged.path()).map_err(NpmError::file(staged.path()))?;
+    pub(super) fn commit(&self, staged: TempDir, name: &Path) -> Result<(), NpmError> {
+        sync_files(staged.path()).map_err(NpmError::file(staged.path()))?;
+        make_readable(staged.path()).map_err(NpmError::file(staged.path()))?;
         if let Some(parent) = name.parent() {
             fs::create_dir_all(parent).map_err(NpmError::file(parent))?;
         }
@@ -122,35 +122,35 @@ impl NpmStore {
     pub(super) fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
         let parent = file.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent)?;
-        let mut written = Builder::new().prefix(STAGED).tempfile_in(parent)?;
+        let mut written = Builder::new().prefix(STAGING_PREFIX).tempfile_in(parent)?;
         written.write_all(bytes)?;
         written.persist(file)?;
         Ok(())
     }
 }
 
-pub(super) fn facts_in(package: &Path) -> Option<Facts> {
-    serde_json::from_slice(&fs::read(package.join(FACTS)).ok()?).ok()
+pub(super) fn read_properties(package: &Path) -> Option<PackageProperties> {
+    serde_json::from_slice(&fs::read(package.join(PROPERTIES_FILE)).ok()?).ok()
 }
 
-fn hex(text: &str) -> String {
+fn sha256_hex(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Syncs the files in a directory to the disk before it is renamed: after a power failure a name must not refer to
 /// files without their bytes. On Linux, one call syncs all of them.
 #[cfg(target_os = "linux")]
-fn flush(dir: &Path) -> io::Result<()> {
+fn sync_files(dir: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(dir)?)?;
     Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn flush(dir: &Path) -> io::Result<()> {
+fn sync_files(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
-            true => flush(&entry.path())?,
+            true => sync_files(&entry.path())?,
             false => File::open(entry.path())?.sync_all()?,
         }
     }
@@ -160,11 +160,11 @@ fn flush(dir: &Path) -> io::Result<()> {
 /// Makes a directory readable for all users: a temporary directory is private to its owner, but a container's user has
 /// to read this one.
 #[cfg(unix)]
-fn open_to_all(dir: &Path) -> io::Result<()> {
+fn make_readable(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755))
 }
 
 #[cfg(not(unix))]
-fn open_to_all(_dir: &Path) -> io::Result<()> {
+fn make_readable(_dir: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::unpack::{UnpackLimits, tarball};
 
 /// Summary of an unpacked archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct UnpackSummary {
     /// Total size of all files in bytes.
     pub(super) bytes: u64,
     pub(super) native: Option<Native>,
@@ -33,11 +33,16 @@ pub fn unpack_tarball(limits: &UnpackLimits, what: &str, archive: impl Read, int
     unpack(limits, what, archive, into).map(drop)
 }
 
-pub(super) fn unpack(limits: &UnpackLimits, what: &str, archive: impl Read, into: &Path) -> Result<Held, UnpackError> {
-    let tarball::Held { bytes, names } = tarball::unpack(limits, what, archive, into)?;
+pub(super) fn unpack(
+    limits: &UnpackLimits,
+    what: &str,
+    archive: impl Read,
+    into: &Path,
+) -> Result<UnpackSummary, UnpackError> {
+    let tarball::UnpackSummary { bytes, names } = tarball::unpack(limits, what, archive, into)?;
     let manifest = fs::read(into.join("package.json")).map_err(|_| UnpackError::Missing("package.json".to_owned()))?;
     // Some manifests start with a byte order mark. An unreadable manifest is treated as empty.
     let manifest = manifest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&manifest);
     let manifest = serde_json::from_slice(manifest).unwrap_or(Value::Null);
-    Ok(Held { bytes, native: native::of_files(names.iter().map(String::as_str), &manifest) })
+    Ok(UnpackSummary { bytes, native: native::detect_native(names.iter().map(String::as_str), &manifest) })
 }

@@ -10,15 +10,16 @@ use url::Url;
 
 use super::integrity::Integrity;
 use super::name::NpmName;
-use super::pick::admits;
-use super::spec::{NpmSpec, Wanted};
+use super::pick::range_includes;
+use super::spec::{NpmSpec, VersionSpec};
 
 /// Packages and their places below `node_modules`, in the form of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NpmTree {
     /// The requested specs in the form `NAME@RANGE`, sorted.
-    pub asked: Vec<String>,
+    #[serde(rename = "asked")]
+    pub requested: Vec<String>,
     /// The packages, sorted by place.
     #[serde(default, rename = "package", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<NpmPackage>,
@@ -45,25 +46,25 @@ pub struct NpmPackage {
 
 /// Error for a tree that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadTree {
+pub enum NpmTreeError {
     /// A place is not below `node_modules`, or has no parent.
     #[error("locked package {0:?} has a path that is not allowed")]
-    Place(String),
+    InvalidPlace(String),
     /// A place occurs twice.
     #[error("locked package {0:?} occurs twice")]
-    Twice(String),
+    Duplicate(String),
     /// A URL has a scheme other than http and https, or contains credentials.
     #[error("locked package {0:?} has a URL that is not allowed")]
-    Address(String),
+    InvalidUrl(String),
     /// The text is not a valid lock.
     #[error("not a codebox lock file: {0}")]
-    Unreadable(String),
+    Invalid(String),
     /// A requested package is missing, or its version does not satisfy the request.
     #[error("no package in it satisfies {0}")]
-    Unmet(String),
+    Unsatisfied(String),
     /// The content of a package is that of another one.
     #[error("locked package {place:?} contains {name}@{version}")]
-    Another {
+    ContentMismatch {
         /// The package's place.
         place: String,
         /// The actual name.
@@ -72,44 +73,45 @@ pub enum BadTree {
         version: String,
     },
     /// The tree was resolved for other specs.
-    #[error("it was created for {}, but the program requests {}", .locked.join(", "), .asked.join(", "))]
-    Asked {
+    #[error("it was created for {}, but the program requests {}", .locked.join(", "), .requested.join(", "))]
+    SpecsChanged {
         /// The specs of the tree.
         locked: Vec<String>,
         /// The requested specs.
-        asked: Vec<String>,
+        requested: Vec<String>,
     },
 }
 
 /// Formats the specs as a sorted list without duplicates.
-pub(super) fn asked(specs: &[NpmSpec]) -> Vec<String> {
+pub(super) fn requested(specs: &[NpmSpec]) -> Vec<String> {
     let sorted: BTreeSet<String> = specs.iter().map(NpmSpec::to_string).collect();
     sorted.into_iter().collect()
 }
 
 /// A tree in the form of a lock file.
 #[derive(Serialize)]
-struct Written<T> {
+struct LockFile<T> {
     version: u32,
     #[serde(flatten)]
     tree: T,
 }
 
 /// Format version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+const LOCK_VERSION: u32 = 1;
 
 impl FromStr for NpmTree {
-    type Err = BadTree;
+    type Err = NpmTreeError;
 
-    fn from_str(text: &str) -> Result<Self, BadTree> {
-        let unreadable =
-            |error: toml::de::Error| BadTree::Unreadable(error.message().lines().next().unwrap_or_default().to_owned());
+    fn from_str(text: &str) -> Result<Self, NpmTreeError> {
+        let unreadable = |error: toml::de::Error| {
+            NpmTreeError::Invalid(error.message().lines().next().unwrap_or_default().to_owned())
+        };
         // The version is removed before the tree is parsed: with a flattened tree, unknown fields would be accepted.
         let mut table: toml::Table = text.parse().map_err(unreadable)?;
         match table.remove("version") {
-            Some(version) if version.as_integer() == Some(i64::from(VERSION)) => {}
-            Some(_) => return Err(BadTree::Unreadable(format!("expected version {VERSION}"))),
-            None => return Err(BadTree::Unreadable("version is missing".to_owned())),
+            Some(version) if version.as_integer() == Some(i64::from(LOCK_VERSION)) => {}
+            Some(_) => return Err(NpmTreeError::Invalid(format!("expected version {LOCK_VERSION}"))),
+            None => return Err(NpmTreeError::Invalid("version is missing".to_owned())),
         }
         let tree: Self = table.try_into().map_err(unreadable)?;
         tree.check()?;
@@ -122,64 +124,68 @@ impl NpmTree {
     ///
     /// # Errors
     /// When the tree cannot be serialized, which does not happen to a resolved tree.
-    pub fn to_text(&self) -> Result<String, BadTree> {
-        let text = toml::to_string(&Written { version: VERSION, tree: self });
-        text.map_err(|error| BadTree::Unreadable(error.to_string()))
+    pub fn to_text(&self) -> Result<String, NpmTreeError> {
+        let text = toml::to_string(&LockFile { version: LOCK_VERSION, tree: self });
+        text.map_err(|error| NpmTreeError::Invalid(error.to_string()))
     }
 
     /// Validates a tree that was read from an untrusted file.
     ///
     /// # Errors
-    /// [`BadTree`] for the first problem found.
-    pub fn check(&self) -> Result<(), BadTree> {
+    /// [`NpmTreeError`] for the first problem found.
+    pub fn check(&self) -> Result<(), NpmTreeError> {
         let mut seen = BTreeSet::new();
         for package in &self.packages {
             let NpmPackage { place, url, .. } = package;
             let names: Vec<&str> = place.split("/node_modules/").collect();
             if !names.iter().all(|name| name.parse::<NpmName>().is_ok()) {
-                return Err(BadTree::Place(place.clone()));
+                return Err(NpmTreeError::InvalidPlace(place.clone()));
             }
             if !seen.insert(place.to_lowercase()) {
-                return Err(BadTree::Twice(place.clone()));
+                return Err(NpmTreeError::Duplicate(place.clone()));
             }
             if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
-                return Err(BadTree::Address(place.clone()));
+                return Err(NpmTreeError::InvalidUrl(place.clone()));
             }
         }
         let orphan = self.packages.iter().find(|package| {
-            let above = package.place.rsplit_once("/node_modules/");
-            above.is_some_and(|(above, _)| !seen.contains(&above.to_lowercase()))
+            let parent = package.place.rsplit_once("/node_modules/");
+            parent.is_some_and(|(parent, _)| !seen.contains(&parent.to_lowercase()))
         });
-        orphan.map_or(Ok(()), |package| Err(BadTree::Place(package.place.clone())))
+        orphan.map_or(Ok(()), |package| Err(NpmTreeError::InvalidPlace(package.place.clone())))
     }
 
     /// Checks that the tree was resolved for `specs`.
     ///
     /// # Errors
-    /// [`BadTree::Asked`] if it is not.
-    pub fn is_for(&self, specs: &[NpmSpec]) -> Result<(), BadTree> {
-        let asked = asked(specs);
-        if asked == self.asked { Ok(()) } else { Err(BadTree::Asked { locked: self.asked.clone(), asked }) }
+    /// [`NpmTreeError::SpecsChanged`] if it is not.
+    pub fn check_specs(&self, specs: &[NpmSpec]) -> Result<(), NpmTreeError> {
+        let requested = requested(specs);
+        if requested == self.requested {
+            Ok(())
+        } else {
+            Err(NpmTreeError::SpecsChanged { locked: self.requested.clone(), requested })
+        }
     }
 
     /// Checks that the requested packages are present in the requested versions.
     ///
     /// # Errors
-    /// [`BadTree::Unmet`] if it is not.
-    pub fn serves(&self, specs: &[NpmSpec]) -> Result<(), BadTree> {
-        let met = |spec: &NpmSpec| {
+    /// [`NpmTreeError::Unsatisfied`] if it is not.
+    pub fn check_satisfies(&self, specs: &[NpmSpec]) -> Result<(), NpmTreeError> {
+        let is_met = |spec: &NpmSpec| {
             self.packages.iter().any(|package| {
                 package.place == spec.name().as_str()
                     && package.name == *spec.name()
-                    && match spec.to_wanted() {
-                        Wanted::Range(range) => range == Range::any() || admits(&range, &package.version),
-                        Wanted::Tag(_) => true,
+                    && match spec.to_version_spec() {
+                        VersionSpec::Range(range) => range == Range::any() || range_includes(&range, &package.version),
+                        VersionSpec::Tag(_) => true,
                     }
             })
         };
-        match specs.iter().find(|spec| !met(spec)) {
+        match specs.iter().find(|spec| !is_met(spec)) {
             None => Ok(()),
-            Some(spec) => Err(BadTree::Unmet(spec.to_string())),
+            Some(spec) => Err(NpmTreeError::Unsatisfied(spec.to_string())),
         }
     }
 
@@ -209,34 +215,34 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_anybody_wrote_is_looked_through() {
+    fn rejects_invalid_places_and_urls() {
         let good = "http://127.0.0.1/a.tgz";
         let tree = |packages: &[(&str, &str)]| NpmTree {
-            asked: Vec::new(),
+            requested: Vec::new(),
             packages: packages.iter().map(|(place, url)| package(place, url)).collect(),
         };
         assert_eq!(tree(&[("a", good), ("a/node_modules/@s/b", good)]).check(), Ok(()));
         for place in ["", "..", "a/b", "../a", "a/node_modules/..", "/a", "a/node_modules/", "a/node_modules/b"] {
-            assert!(matches!(tree(&[(place, good)]).check(), Err(BadTree::Place(_))), "{place}");
+            assert!(matches!(tree(&[(place, good)]).check(), Err(NpmTreeError::InvalidPlace(_))), "{place}");
         }
-        assert!(matches!(tree(&[("a", good), ("A", good)]).check(), Err(BadTree::Twice(_))));
+        assert!(matches!(tree(&[("a", good), ("A", good)]).check(), Err(NpmTreeError::Duplicate(_))));
         for url in ["file:///etc/passwd", "http://user:word@127.0.0.1/a.tgz", "git+ssh://x/y"] {
-            assert!(matches!(tree(&[("a", url)]).check(), Err(BadTree::Address(_))), "{url}");
+            assert!(matches!(tree(&[("a", url)]).check(), Err(NpmTreeError::InvalidUrl(_))), "{url}");
         }
     }
 
     #[test]
-    fn a_tree_survives_being_written() {
+    fn round_trips_through_text() {
         let tree =
-            NpmTree { asked: vec!["a@latest".to_owned()], packages: vec![package("a", "http://127.0.0.1/a.tgz")] };
+            NpmTree { requested: vec!["a@latest".to_owned()], packages: vec![package("a", "http://127.0.0.1/a.tgz")] };
         let text = serde_json::to_string(&tree).expect("a text");
         assert_eq!(serde_json::from_str::<NpmTree>(&text).expect("the tree"), tree);
         let text = tree.to_text().expect("a text");
         assert_eq!(text.parse(), Ok(tree));
         for other in [text.replace("version = 1", "version = 2"), text.replace("asked", "tasked"), "x".to_owned()] {
-            assert!(matches!(other.parse::<NpmTree>(), Err(BadTree::Unreadable(_))), "{other}");
+            assert!(matches!(other.parse::<NpmTree>(), Err(NpmTreeError::Invalid(_))), "{other}");
         }
         let elsewhere = text.replace("place = \"a\"", "place = \"../a\"");
-        assert!(matches!(elsewhere.parse::<NpmTree>(), Err(BadTree::Place(_))));
+        assert!(matches!(elsewhere.parse::<NpmTree>(), Err(NpmTreeError::InvalidPlace(_))));
     }
 }

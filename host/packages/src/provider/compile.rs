@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{House, Wheel};
+use crate::{PackageStore, Wheel};
 use codebox_core::{
     Access, Backend, ByteSize, DirGrant, ExecIo, Grants, GuestPath, HostPath, Instance, InstanceSpec, Isolation, Job,
     Language, Limit, Limits, ResultKind, RunnerError,
@@ -12,11 +12,11 @@ use codebox_core::{
 use serde::{Deserialize, Serialize};
 
 /// The number of wheels that one guest compiles. Each wheel is a granted directory.
-const AT_ONCE: usize = 24;
+const WHEELS_PER_GUEST: usize = 24;
 
 /// The program that compiles every module below /in/N to the path below /out/N at which the import looks for bytecode.
 /// It skips modules that cannot be compiled, because their import reports the error.
-const COMPILE: &str = r#"
+const COMPILE_SCRIPT: &str = r#"
 import importlib.util, os
 from importlib._bootstrap_external import _code_to_hash_pyc
 for wheel in os.listdir("/in"):
@@ -51,28 +51,35 @@ pub struct CompileWork {
 
 /// Compiles wheels with `compiler` and stores the bytecode. Returns true if all of them were compiled. The missing bytecode of a wheel
 /// only costs time at each import.
-pub(super) fn start(house: &House, compiler: &Compiler, wheels: &[&Wheel], runtime: &str) -> Result<bool, RunnerError> {
+pub(super) fn compile_wheels(
+    package_store: &PackageStore,
+    compiler: &Compiler,
+    wheels: &[&Wheel],
+    runtime: &str,
+) -> Result<bool, RunnerError> {
     let failed = |error: &(dyn std::error::Error + 'static)| RunnerError::of(ResultKind::InstallFailed, error);
-    let mut whole = true;
-    for some in wheels.chunks(AT_ONCE) {
-        let bench = house.workbench().map_err(|e| failed(&e))?;
-        let out = bench.path().to_owned();
-        let work =
-            CompileWork { modules: some.iter().map(|wheel| house.modules_of(wheel)).collect(), out: out.clone() };
+    let mut all_compiled = true;
+    for chunk in wheels.chunks(WHEELS_PER_GUEST) {
+        let work_dir = package_store.create_work_dir().map_err(|e| failed(&e))?;
+        let out = work_dir.path().to_owned();
+        let work = CompileWork {
+            modules: chunk.iter().map(|wheel| package_store.modules_dir(wheel)).collect(),
+            out: out.clone(),
+        };
         if !compiler(&work) {
             // The partial bytecode of a wheel would be mistaken for the complete one.
-            whole = false;
+            all_compiled = false;
             continue;
         }
-        for (number, wheel) in some.iter().enumerate() {
-            let made = out.join(number.to_string());
-            if !made.is_dir() {
-                std::fs::create_dir(&made).map_err(|e| failed(&e))?;
+        for (number, wheel) in chunk.iter().enumerate() {
+            let bytecode_dir = out.join(number.to_string());
+            if !bytecode_dir.is_dir() {
+                std::fs::create_dir(&bytecode_dir).map_err(|e| failed(&e))?;
             }
-            house.keep_compiled(wheel, runtime, &made).map_err(|e| failed(&e))?;
+            package_store.store_compiled(wheel, runtime, &bytecode_dir).map_err(|e| failed(&e))?;
         }
     }
-    Ok(whole)
+    Ok(all_compiled)
 }
 
 impl CompileWork {
@@ -146,7 +153,7 @@ impl CompileWork {
     /// # Errors
     /// Returns an error if the modules cannot be compiled.
     pub async fn run_in(&self, mut instance: Box<dyn Instance>) -> Result<(), RunnerError> {
-        let mut job = Job::python(COMPILE.replace("PLACE", codebox_core::PYTHON_PACKAGES));
+        let mut job = Job::python(COMPILE_SCRIPT.replace("PLACE", codebox_core::PYTHON_PACKAGES));
         job.limits = self.limits();
         let report = instance.exec(&job, &mut ExecIo::none()).await;
         instance.close().await?;

@@ -1,11 +1,11 @@
 //! Facts about the Python of a container image, which a program in a container without grants determines once for each
 //! image.
 
-use crate::{BuildPlace, House, Image, ImageChoice, Target};
+use crate::{BuildImage, ImageChoice, ImageInterpreter, PackageStore, Target};
 use codebox_core::{Backend, ExecIo, Grants, InstanceSpec, Isolation, Job, Language, Limits, ResultKind, RunnerError};
 
 /// The program that prints the facts on which the choice of wheels depends.
-const ASK: &str = r#"
+const PROBE_SCRIPT: &str = r#"
 import importlib.metadata, json, os, platform, re, sys
 try:
     name, version = "glibc", os.confstr("CS_GNU_LIBC_VERSION").split()[1]
@@ -29,8 +29,12 @@ print(json.dumps({
 "#;
 
 /// Returns the image of a Python job and the facts about it, from the cache or from a container.
-pub(super) async fn of(house: &House, engine: &dyn Backend, named: Option<&str>) -> Result<BuildPlace, RunnerError> {
-    let job = Job::python(ASK);
+pub(super) async fn of(
+    package_store: &PackageStore,
+    engine: &dyn Backend,
+    named: Option<&str>,
+) -> Result<BuildImage, RunnerError> {
+    let job = Job::python(PROBE_SCRIPT);
     let spec = InstanceSpec {
         language: Language::Python,
         grants: Grants::none(),
@@ -44,24 +48,24 @@ pub(super) async fn of(house: &House, engine: &dyn Backend, named: Option<&str>)
         let line = format!("cannot choose packages for backend {}: it has no images", engine.id());
         RunnerError::new(ResultKind::EngineUnavailable, line)
     })?;
-    let number = store.image_id(&spec).await?;
+    let image_id = store.image_id(&spec).await?;
     let choice = if named.is_some() { ImageChoice::Named } else { ImageChoice::Usual };
-    let place = |image, number| BuildPlace { target: Target::Container(image), image: number, choice };
-    let key = House::key(&("image with packages", &number));
+    let build_image = |image, image_id| BuildImage { target: Target::Container(image), image: image_id, choice };
+    let key = PackageStore::key(&("image with packages", &image_id));
     // The content of an image with a given number never changes.
-    if let Some((image, _)) = house.remembered(&key) {
-        return Ok(place(image, number));
+    if let Some((image, _)) = package_store.cached_answer(&key) {
+        return Ok(build_image(image, image_id));
     }
     let mut instance = engine.open(&spec).await?;
     let report = instance.exec(&job, &mut ExecIo::none()).await;
     let closed = instance.close().await;
     let report = report?;
     closed?;
-    let silent = || {
-        let line = format!("cannot choose packages for image {}: it has no usable Python", named.unwrap_or(&number));
+    let no_python = || {
+        let line = format!("cannot choose packages for image {}: it has no usable Python", named.unwrap_or(&image_id));
         RunnerError::new(ResultKind::InstallFailed, line).with_fix("choose another image with --image")
     };
-    let image: Image = serde_json::from_slice(report.stdout.bytes().as_ref()).map_err(|_| silent())?;
-    house.remember(&key, &image);
-    Ok(place(image, number))
+    let image: ImageInterpreter = serde_json::from_slice(report.stdout.bytes().as_ref()).map_err(|_| no_python())?;
+    package_store.cache_answer(&key, &image);
+    Ok(build_image(image, image_id))
 }

@@ -5,45 +5,45 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::{
-    BadTree, ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, node_module,
-    npm_environment,
+    ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, NpmTreeError,
+    builtin_module, npm_environment,
 };
 use codebox_core::{GuestPath, Isolation, Job, Language, Layer, Progress, ResultKind, RunnerError};
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
 use codebox_service::{Admitted, Escalation, PackageNeeds};
 
-use super::{PackageDirs, asked};
+use super::{PackageDirs, request};
 
 /// Returns true if the packages of a job come from npm.
-pub(super) fn is_for(job: &Job) -> bool {
-    *job.language.run_as() == Language::JavaScript
+pub(super) fn is_npm_job(job: &Job) -> bool {
+    *job.language.runtime_language() == Language::JavaScript
 }
 
 /// Returns true if a job requests npm packages.
-pub(super) fn wants(admitted: &Admitted) -> bool {
+pub(super) fn requests_packages(admitted: &Admitted) -> bool {
     let job = admitted.job();
-    is_for(job) && !(job.packages.is_empty() && admitted.requirements().is_empty())
+    is_npm_job(job) && !(job.packages.is_empty() && admitted.requirements().is_empty())
 }
 
 /// Rejects a script that requests no packages although its lock was made for some, because the packages would be
 /// missing.
-pub(super) fn check_unasked(admitted: &Admitted) -> Result<(), RunnerError> {
-    let Some(script) = admitted.script().filter(|_| is_for(admitted.job())) else { return Ok(()) };
-    let file = asked::lock_of(script);
-    let tree = asked::unasked_text(&file).and_then(|text| text.parse::<NpmTree>().ok());
+pub(super) fn reject_unused_lock(admitted: &Admitted) -> Result<(), RunnerError> {
+    let Some(script) = admitted.script().filter(|_| is_npm_job(admitted.job())) else { return Ok(()) };
+    let file = request::lock_path(script);
+    let tree = request::unused_lock_text(&file).and_then(|text| text.parse::<NpmTree>().ok());
     let specs =
-        tree.and_then(|tree| tree.asked.iter().map(|spec| spec.parse()).collect::<Result<Vec<NpmSpec>, _>>().ok());
-    asked::refuse_unasked(&file, specs.unwrap_or_default().iter().map(shortest).collect())
+        tree.and_then(|tree| tree.requested.iter().map(|spec| spec.parse()).collect::<Result<Vec<NpmSpec>, _>>().ok());
+    request::reject_lock_without_requests(&file, specs.unwrap_or_default().iter().map(shortest_spelling).collect())
 }
 
 /// Returns the shortest spelling of a requested package that parses to the same request.
-fn shortest(spec: &NpmSpec) -> String {
+fn shortest_spelling(spec: &NpmSpec) -> String {
     if spec.wanted() == "latest" { spec.name().to_string() } else { spec.to_string() }
 }
 
 /// The npm packages that a job requests, and the store that holds them.
-pub(super) struct Npm<'p> {
+pub(super) struct NpmPackages<'p> {
     specs: Vec<NpmSpec>,
     /// The lock of the script, with its path.
     lock: Option<(PathBuf, NpmTree)>,
@@ -53,23 +53,23 @@ pub(super) struct Npm<'p> {
     env: &'p (dyn Fn(&str) -> Option<String> + Send + Sync),
 }
 
-impl<'p> Npm<'p> {
+impl<'p> NpmPackages<'p> {
     /// Collects the requests of `admitted`, including the lock of its script if `locked` says so.
     pub(super) fn of(
         admitted: &Admitted,
         (settings, dirs, env): (&'p Settings, &'p PackageDirs, &'p (dyn Fn(&str) -> Option<String> + Send + Sync)),
-        locked: Locked,
+        locked: LockPolicy,
     ) -> Result<Self, RunnerError> {
         let job = admitted.job();
         if let Some(file) = admitted.requirements().first() {
             let line = format!("cannot install the packages in {}: requirements files are for Python", file.display());
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use --with NAME"));
         }
-        if admitted.asks_to_build() {
+        if admitted.may_build() {
             let line = format!("cannot build packages for {}: only Python packages can be built", job.language);
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove --build"));
         }
-        if let Some(module) = job.packages.iter().find_map(|package| node_module(package)) {
+        if let Some(module) = job.packages.iter().find_map(|package| builtin_module(package)) {
             let line = format!("{module} is built into Node: no package is required");
             let name = module.split('/').next().unwrap_or(module);
             let fix = format!("remove it, or use --with {name}@latest for the npm package of that name");
@@ -77,26 +77,26 @@ impl<'p> Npm<'p> {
         }
         let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
         let specs = specs.map_err(|error| RunnerError::of(ResultKind::InvalidRequest, &error))?;
-        allowed(specs.iter().map(|spec| spec.name().as_str()), &settings.packages)?;
-        let mut asked =
+        check_allowed(specs.iter().map(|spec| spec.name().as_str()), &settings.packages)?;
+        let mut request =
             Self { specs, lock: None, settings, store: NpmStore::at(&dirs.npm), home: dirs.home.clone(), env };
-        if let (Some(script), Locked::Kept) = (admitted.script(), locked) {
-            let file = asked::lock_of(script);
-            if asked::is_lock(&file)? {
-                let tree = asked::text_of(&file)?.parse::<NpmTree>().map_err(|error| bad_lock(&file, &error))?;
-                allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
-                asked.lock = Some((file, tree));
+        if let (Some(script), LockPolicy::UseExisting) = (admitted.script(), locked) {
+            let file = request::lock_path(script);
+            if request::lock_exists(&file)? {
+                let tree = request::read_text(&file)?.parse::<NpmTree>().map_err(|error| lock_error(&file, &error))?;
+                check_allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
+                request.lock = Some((file, tree));
             }
         }
-        Ok(asked)
+        Ok(request)
     }
 
     /// Determines in which isolations the requested packages are available. Downloads the packages, because only their
     /// files show that.
     pub(super) fn needs(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, RunnerError> {
-        let made = self.made(progress)?;
-        let native: Vec<String> = made.native.iter().map(|one| one.package.clone()).collect();
-        let packages = &made.tree.packages;
+        let installed = self.installed(progress)?;
+        let native: Vec<String> = installed.native.iter().map(|one| one.package.clone()).collect();
+        let packages = &installed.tree.packages;
         let all: Vec<String> = packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
         let mut notes = vec![format!("packages: {}", all.join(", "))];
         if let (Some(first), true) = (native.first(), admitted.job().isolations.contains(Isolation::Wasm)) {
@@ -107,30 +107,36 @@ impl<'p> Npm<'p> {
                 return Err(RunnerError::new(ResultKind::EscalationRefused, line)
                     .with_fix("use --isolation container, or allow escalation in your configuration"));
             }
-            let told = made.native.iter().map(|one| format!("{} {}", one.package, one.native));
-            notes.push(format!("packages that require a container: {}", told.collect::<Vec<_>>().join(", ")));
+            let reasons = installed.native.iter().map(|one| format!("{} {}", one.package, one.native));
+            notes.push(format!("packages that require a container: {}", reasons.collect::<Vec<_>>().join(", ")));
         }
         // The names are as typed, so that they can be parsed again.
         Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes, pure: Vec::new() })
     }
 
     /// Returns the layer for the guest, and the lock that protects it from removal.
-    pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<(Layer, File), RunnerError> {
-        let (made, held) = self.held(progress)?;
-        if let (Isolation::Wasm, Some(native)) = (isolation, made.native.first()) {
+    pub(super) fn guest_layers(
+        &self,
+        isolation: Isolation,
+        progress: &dyn Progress,
+    ) -> Result<(Layer, File), RunnerError> {
+        let (installed, held) = self.held(progress)?;
+        if let (Isolation::Wasm, Some(native)) = (isolation, installed.native.first()) {
             let line = format!("package {} is not available in WebAssembly: it {}", native.package, native.native);
             return Err(RunnerError::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
         }
         let guest = GuestPath::new(NODE_MODULES).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        Ok((Layer { host: made.dir, guest }, held))
+        Ok((Layer { host: installed.dir, guest }, held))
     }
 
     /// Installs the packages and locks them. Tries again if another process removes them before they are locked.
     fn held(&self, progress: &dyn Progress) -> Result<(NpmEnvironment, File), RunnerError> {
         for _ in 0..3 {
-            let made = self.made(progress)?;
-            if let Some(held) = self.store.hold(&made.dir).map_err(|error| self.unresolved(&error))? {
-                return Ok((made, held));
+            let installed = self.installed(progress)?;
+            if let Some(held) =
+                self.store.lock_environment(&installed.dir).map_err(|error| self.resolution_error(&error))?
+            {
+                return Ok((installed, held));
             }
         }
         Err(RunnerError::new(ResultKind::InternalError, "the packages were removed right after they were installed"))
@@ -138,35 +144,35 @@ impl<'p> Npm<'p> {
 
     /// Writes the lock file of a script next to it.
     pub(super) fn lock(&self, script: &Path, progress: &dyn Progress) -> Result<PathBuf, RunnerError> {
-        let text = self.made(progress)?.tree.to_text();
+        let text = self.installed(progress)?.tree.to_text();
         let text = text.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        let file = asked::lock_of(script);
-        asked::write_lock(&file, &text)?;
+        let file = request::lock_path(script);
+        request::write_lock(&file, &text)?;
         Ok(file)
     }
 
     /// Returns the installed packages. Rejects packages that support neither isolation.
-    fn made(&self, progress: &dyn Progress) -> Result<NpmEnvironment, RunnerError> {
-        let made = self.environment(progress).map_err(|error| match (&error, &self.lock) {
-            (NpmError::Lock(bad), Some((file, _))) => bad_lock(file, bad),
-            _ => self.unresolved(&error),
+    fn installed(&self, progress: &dyn Progress) -> Result<NpmEnvironment, RunnerError> {
+        let installed = self.environment(progress).map_err(|error| match (&error, &self.lock) {
+            (NpmError::Lock(bad), Some((file, _))) => lock_error(file, bad),
+            _ => self.resolution_error(&error),
         })?;
-        match made.native.iter().find(|native| !native.native.fits_container()) {
+        match installed.native.iter().find(|native| !native.native.works_in_container()) {
             Some(native) => {
                 let line = format!("package {} is not available: it {}", native.package, native.native);
                 Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("use a package with prebuilt files"))
             }
-            None => Ok(made),
+            None => Ok(installed),
         }
     }
 
-    fn unresolved(&self, error: &NpmError) -> RunnerError {
+    fn resolution_error(&self, error: &NpmError) -> RunnerError {
         let kind = match error {
             // These errors may be temporary.
-            NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Late(_) => {
+            NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Timeout(_) => {
                 ResultKind::EngineUnavailable
             }
-            NpmError::Rc { .. } | NpmError::Settings(_) => ResultKind::InvalidRequest,
+            NpmError::ConfigFile { .. } | NpmError::Settings(_) => ResultKind::InvalidRequest,
             NpmError::File { .. } => ResultKind::InternalError,
             _ => ResultKind::InstallFailed,
         };
@@ -183,49 +189,49 @@ impl<'p> Npm<'p> {
 
     /// Resolves and installs on a thread of its own. The thread ends here, because a run confines its process later.
     fn environment(&self, progress: &dyn Progress) -> Result<NpmEnvironment, NpmError> {
-        let inside = || {
-            let only = self.settings.packages.registry.as_ref();
-            let env = |name: &str| match (only, name) {
-                (Some(only), "NPM_CONFIG_REGISTRY") => Some(only.clone()),
+        let install = || {
+            let registry_override = self.settings.packages.registry.as_ref();
+            let env = |name: &str| match (registry_override, name) {
+                (Some(registry_override), "NPM_CONFIG_REGISTRY") => Some(registry_override.clone()),
                 _ => (self.env)(name),
             };
             let home = self.home.clone();
-            let settings = NpmSettings::from_user(&env, &NpmFiles::OfUser { home }, &ConfigFiles::OfUser)?;
-            let settings = if only.is_some() { settings.with_one_registry() } else { settings };
+            let settings = NpmSettings::from_user(&env, &NpmFiles::User { home }, &ConfigFiles::User)?;
+            let settings = if registry_override.is_some() { settings.with_single_registry() } else { settings };
             let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let executor = executor.map_err(|source| NpmError::Client(source.into()))?;
             let locked = self.lock.as_ref().map(|(_, tree)| tree);
             executor.block_on(npm_environment(&self.specs, locked, &settings, &self.store, progress))
         };
-        let gone = || NpmError::Client("the npm registry thread has exited".into());
+        let thread_failed = || NpmError::Client("the npm registry thread has exited".into());
         thread::scope(|scope| {
-            let thread = thread::Builder::new().name("codebox-npm".to_owned()).spawn_scoped(scope, inside);
-            thread.map_err(|_| gone())?.join().map_err(|_| gone())?
+            let thread = thread::Builder::new().name("codebox-npm".to_owned()).spawn_scoped(scope, install);
+            thread.map_err(|_| thread_failed())?.join().map_err(|_| thread_failed())?
         })
     }
 }
 
 /// Use of a script's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Locked {
+pub(super) enum LockPolicy {
     /// An existing lock is used.
-    Kept,
+    UseExisting,
     /// An existing lock is ignored, because a new one is made.
-    Anew,
+    Regenerate,
 }
 
-fn allowed<'n>(mut names: impl Iterator<Item = &'n str>, rules: &Packages) -> Result<(), RunnerError> {
-    names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(asked::not_allowed(name)))
+fn check_allowed<'n>(mut names: impl Iterator<Item = &'n str>, rules: &Packages) -> Result<(), RunnerError> {
+    names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(request::not_allowed(name)))
 }
 
-fn bad_lock(file: &Path, error: &BadTree) -> RunnerError {
+fn lock_error(file: &Path, error: &NpmTreeError) -> RunnerError {
     let fix = match error {
-        BadTree::Unmet(_) | BadTree::Asked { .. } => "recreate it with codebox lock",
-        BadTree::Unreadable(_)
-        | BadTree::Place(_)
-        | BadTree::Twice(_)
-        | BadTree::Address(_)
-        | BadTree::Another { .. } => "remove it, or recreate it with codebox lock",
+        NpmTreeError::Unsatisfied(_) | NpmTreeError::SpecsChanged { .. } => "recreate it with codebox lock",
+        NpmTreeError::Invalid(_)
+        | NpmTreeError::InvalidPlace(_)
+        | NpmTreeError::Duplicate(_)
+        | NpmTreeError::InvalidUrl(_)
+        | NpmTreeError::ContentMismatch { .. } => "remove it, or recreate it with codebox lock",
     };
     RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Index, ResolveError, Resolved, Sources, Target, native};
+use super::{Index, ResolveError, Resolved, SdistPolicy, Target, native_packages};
 use crate::requirement::Requirement;
 use crate::source::Sdist;
 
@@ -25,58 +25,58 @@ impl Index<'_> {
     /// the `sources` of [`Decision::Pure`] once they are built.
     ///
     /// # Errors
-    /// As for [`resolve`](Self::resolve), when neither tier has a solution. Unless it is [`ResolveError::Unbuilt`], the
+    /// As for [`resolve`](Self::resolve), when neither tier has a solution. Unless it is [`ResolveError::BuildRequired`], the
     /// error is that of the WebAssembly target.
     pub async fn decide(
         &self,
-        wanted: &[Requirement],
+        requirements: &[Requirement],
         wasm: &Target,
-        sources: Sources<'_>,
+        sources: SdistPolicy<'_>,
     ) -> Result<Decision, ResolveError> {
         // The first attempt requires the newest versions. Without that bound, a search would go back through all old
         // versions to one from before the package had native code.
         let mut newest = Vec::new();
-        for one in free(wanted, wasm) {
+        for one in unconditional(requirements, wasm) {
             let version = self.newest(one, wasm.python()).await?;
-            newest.extend(version.and_then(|version| no_older(one.name(), &version)));
+            newest.extend(version.and_then(|version| at_least(one.name(), &version)));
         }
-        match self.resolve(&[wanted, &newest].concat(), wasm, sources).await {
+        match self.resolve(&[requirements, &newest].concat(), wasm, sources).await {
             Ok(resolved) => return Ok(Decision::Pure(resolved)),
             Err(ResolveError::NoSolution { .. }) => {}
             // The packages are not available in a container either, or that is unknown.
             Err(error) => return Err(error),
         }
-        let mut in_container = self.resolve(wanted, &Target::usual(), sources).await;
+        let mut in_container = self.resolve(requirements, &Target::default_container(), sources).await;
         if let Err(ResolveError::NoSolution { .. }) = in_container {
             // Some packages have no wheels for that target any more. The image chosen for the run decides.
-            in_container = self.resolve(wanted, &Target::older(), sources).await;
+            in_container = self.resolve(requirements, &Target::older_container(), sources).await;
         }
         // An older version is accepted if a container has no newer one either.
         let container = match in_container {
             Ok(container) => container,
-            Err(unbuilt @ ResolveError::Unbuilt(_)) => return Err(unbuilt),
-            Err(_) => return self.resolve(wanted, wasm, sources).await.map(Decision::Pure),
+            Err(unbuilt @ ResolveError::BuildRequired(_)) => return Err(unbuilt),
+            Err(_) => return self.resolve(requirements, wasm, sources).await.map(Decision::Pure),
         };
         let built = container.sources.iter().map(|Sdist(file)| file);
-        let as_new = free(wanted, wasm).filter_map(|one| {
+        let minimum_versions = unconditional(requirements, wasm).filter_map(|one| {
             let wheel = container.wheels.iter().chain(built.clone()).find(|wheel| wheel.name == one.name())?;
-            no_older(&wheel.name, &wheel.version)
+            at_least(&wheel.name, &wheel.version)
         });
-        let as_new: Vec<Requirement> = as_new.collect();
-        match self.resolve(&[wanted, &as_new].concat(), wasm, sources).await {
+        let minimum_versions: Vec<Requirement> = minimum_versions.collect();
+        match self.resolve(&[requirements, &minimum_versions].concat(), wasm, sources).await {
             Ok(resolved) => return Ok(Decision::Pure(resolved)),
             Err(ResolveError::NoSolution { .. }) => {}
             Err(error) => return Err(error),
         }
         let is_built_in = |name: &str| wasm.built_in().iter().any(|built_in| built_in.name == name);
-        let natives = native(&container, wanted).into_iter().filter(|name| !is_built_in(name));
+        let natives = native_packages(&container, requirements).into_iter().filter(|name| !is_built_in(name));
         let mut names: Vec<String> = natives.map(str::to_owned).collect();
         if names.is_empty() {
             names = built.map(|file| file.name.clone()).collect();
         }
         if names.is_empty() {
             // No package is native: the requirement excludes the built-in version, or needs an older interpreter.
-            names = wanted.iter().map(|one| one.name().to_owned()).collect();
+            names = requirements.iter().map(|one| one.name().to_owned()).collect();
             names.sort_by_key(|name| !is_built_in(name));
         }
         Ok(Decision::Native(names))
@@ -84,12 +84,12 @@ impl Index<'_> {
 }
 
 /// Returns the unconditional requirements that are not built in. A built-in package has only one version.
-fn free<'w>(wanted: &'w [Requirement], wasm: &'w Target) -> impl Iterator<Item = &'w Requirement> {
+fn unconditional<'w>(requirements: &'w [Requirement], wasm: &'w Target) -> impl Iterator<Item = &'w Requirement> {
     let built_in = wasm.built_in();
-    wanted.iter().filter(move |one| !one.has_marker() && built_in.iter().all(|other| other.name != one.name()))
+    requirements.iter().filter(move |one| !one.has_marker() && built_in.iter().all(|other| other.name != one.name()))
 }
 
-fn no_older(name: &str, version: &str) -> Option<Requirement> {
+fn at_least(name: &str, version: &str) -> Option<Requirement> {
     // The operator `>=` does not allow a local version, the part after the plus sign.
     let version = version.split('+').next().unwrap_or(version);
     format!("{name}>={version}").parse().ok()

@@ -16,15 +16,15 @@ use uv_resolver::{
 };
 use uv_types::InstalledPackagesProvider;
 
-use super::sources::Asker;
+use super::build_context::NoBuildContext;
+use super::sources::MetadataProvider;
 use super::target::BuiltIn;
-use super::unbuilt::Unbuilt;
 
 /// Built-in packages, with exactly one version each.
 #[derive(Clone, Default)]
-pub(super) struct Present(Arc<BTreeMap<PackageName, (InstalledDist, String)>>);
+pub(super) struct BuiltInPackages(Arc<BTreeMap<PackageName, (InstalledDist, String)>>);
 
-impl Present {
+impl BuiltInPackages {
     pub(super) fn new(built_in: &[BuiltIn]) -> Self {
         let one = |BuiltIn { name, version, metadata }: &BuiltIn| {
             let name: PackageName = name.parse().ok()?;
@@ -37,7 +37,7 @@ impl Present {
     }
 }
 
-impl InstalledPackagesProvider for Present {
+impl InstalledPackagesProvider for BuiltInPackages {
     fn iter(&self) -> impl Iterator<Item = &InstalledDist> {
         self.0.values().map(|(dist, _)| dist)
     }
@@ -49,14 +49,14 @@ impl InstalledPackagesProvider for Present {
 
 /// Provider that serves the packages of the indexes, except for the built-in ones.
 pub(super) struct Provider<'a> {
-    pub(super) index: DefaultResolverProvider<'a, Unbuilt>,
+    pub(super) index: DefaultResolverProvider<'a, NoBuildContext>,
     /// The indexes without source distributions, for packages whose authors publish platform-specific wheels: a build
     /// of these would not result in a pure wheel, so a target that requires pure wheels cannot use it.
-    pub(super) wheels: Option<DefaultResolverProvider<'a, Unbuilt>>,
-    pub(super) present: Present,
+    pub(super) wheels: Option<DefaultResolverProvider<'a, NoBuildContext>>,
+    pub(super) built_in_packages: BuiltInPackages,
     /// The requested names that no index has.
     pub(super) unknown: Arc<Mutex<Vec<String>>>,
-    pub(super) asker: Asker<'a>,
+    pub(super) metadata_provider: MetadataProvider<'a>,
 }
 
 impl ResolverProvider for Provider<'_> {
@@ -66,11 +66,13 @@ impl ResolverProvider for Provider<'_> {
         index: Option<&'io IndexMetadata>,
     ) -> PackageVersionsResult {
         // A built-in package cannot be replaced by another version.
-        if self.present.0.contains_key(name) {
+        if self.built_in_packages.0.contains_key(name) {
             return Ok(VersionsResponse::Found(Vec::new()));
         }
         let answer = match &self.wheels {
-            Some(wheels) if self.asker.is_native(name).await => wheels.get_package_versions(name, index).await,
+            Some(wheels) if self.metadata_provider.is_native(name).await => {
+                wheels.get_package_versions(name, index).await
+            }
             _ => self.index.get_package_versions(name, index).await,
         };
         if let (Ok(VersionsResponse::NotFound | VersionsResponse::NoIndex), Ok(mut unknown)) =
@@ -85,7 +87,7 @@ impl ResolverProvider for Provider<'_> {
         match dist {
             // Metadata that the index itself serves is limited by the client's middleware.
             Dist::Built(BuiltDist::Registry(built)) if !built.best_wheel().file.dist_info_metadata => {
-                match self.asker.metadata_of_wheel(dist, built.best_wheel()).await {
+                match self.metadata_provider.metadata_of_wheel(dist, built.best_wheel()).await {
                     Some(known) => Ok(known),
                     // The index provider reports that the network is disabled.
                     None => self.index.get_or_build_wheel_metadata(dist).await,
@@ -93,12 +95,12 @@ impl ResolverProvider for Provider<'_> {
             }
             Dist::Built(_) => self.index.get_or_build_wheel_metadata(dist).await,
             // The index provider is not used, since it would build the source distribution here.
-            Dist::Source(source) => self.asker.metadata(dist, source).await,
+            Dist::Source(source) => self.metadata_provider.metadata(dist, source).await,
         }
     }
 
     async fn get_installed_metadata<'io>(&'io self, dist: &'io InstalledDist) -> WheelMetadataResult {
-        let text = self.present.0.get(dist.name()).map_or("", |(_, metadata)| metadata.as_str());
+        let text = self.built_in_packages.0.get(dist.name()).map_or("", |(_, metadata)| metadata.as_str());
         match ResolutionMetadata::parse_metadata(text.as_bytes()) {
             Ok(metadata) => Ok(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
             Err(error) => Err(uv_distribution::Error::Metadata(error)),

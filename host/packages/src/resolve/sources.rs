@@ -10,54 +10,54 @@ use uv_pep440::Version;
 use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{MetadataResponse, WheelMetadataResult};
 
-use super::wheels::Looks;
-use super::{Index, ResolveError, pinned};
-use crate::condition;
-use crate::house::{BuildPlace, House, HouseError};
-use crate::source::{Sdist, stated};
+use super::wheels::ReadLimits;
+use super::{Index, ResolveError, pin_file};
+use crate::complexity;
+use crate::package_store::{BuildImage, PackageStore, StoreError};
+use crate::source::{Sdist, static_metadata};
 
 /// Policy for source distributions of packages without wheels.
 #[derive(Debug, Clone, Copy)]
-pub enum Sources<'h> {
+pub enum SdistPolicy<'h> {
     /// Source distributions are not used.
     Refused,
-    /// Source distributions are used, since the caller builds them: in `place`, or in any image if `place` is `None`.
+    /// Source distributions are used, since the caller builds them: in `build_image`, or in any image if `build_image` is `None`.
     Built {
         /// The store of source distributions and their wheels.
-        house: &'h House,
+        package_store: &'h PackageStore,
         /// The image in which they are built.
-        place: Option<&'h BuildPlace>,
+        build_image: Option<&'h BuildImage>,
     },
 }
 
-impl Sources<'_> {
+impl SdistPolicy<'_> {
     /// Returns true if source distributions are used.
     #[must_use]
-    pub fn serve(&self) -> bool {
+    pub fn allows_builds(&self) -> bool {
         matches!(self, Self::Built { .. })
     }
 }
 
 /// Metadata provider of one resolution, for distributions whose metadata no index serves.
-pub(super) struct Asker<'a> {
+pub(super) struct MetadataProvider<'a> {
     pub(super) index: &'a Index<'a>,
-    sources: Sources<'a>,
+    sources: SdistPolicy<'a>,
     /// Lock for one download at a time: a task that waits for the store's lock must not block the task that holds it.
-    turn: tokio::sync::Mutex<()>,
+    download_lock: tokio::sync::Mutex<()>,
     /// Reasons for unavailable metadata. A reason is reported only if the resolver chooses its distribution.
-    troubles: Arc<Troubles>,
-    pub(super) looks: Looks,
+    metadata_errors: Arc<MetadataErrors>,
+    pub(super) read_limits: ReadLimits,
 }
 
 /// Reasons for unavailable metadata, by the name and version of the distribution.
 #[derive(Default)]
-pub(super) struct Troubles(Mutex<BTreeMap<(String, String), ResolveError>>);
+pub(super) struct MetadataErrors(Mutex<BTreeMap<(String, String), ResolveError>>);
 
-impl Troubles {
+impl MetadataErrors {
     /// Removes and returns the reason that caused a resolution to fail, if it is among these.
-    pub(super) fn behind(&self, error: &uv_resolver::ResolveError) -> Option<ResolveError> {
+    pub(super) fn take_cause(&self, error: &uv_resolver::ResolveError) -> Option<ResolveError> {
         match error {
-            uv_resolver::ResolveError::Dependencies(error, ..) => self.behind(error),
+            uv_resolver::ResolveError::Dependencies(error, ..) => self.take_cause(error),
             uv_resolver::ResolveError::Dist(_, dist, ..) => {
                 let key = (dist.name().to_string(), dist.version()?.to_string());
                 self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key)
@@ -67,9 +67,13 @@ impl Troubles {
     }
 }
 
-impl<'a> Asker<'a> {
-    pub(super) fn new(index: &'a Index<'a>, sources: Sources<'a>, (troubles, looks): (Arc<Troubles>, Looks)) -> Self {
-        Self { index, sources, turn: tokio::sync::Mutex::default(), troubles, looks }
+impl<'a> MetadataProvider<'a> {
+    pub(super) fn new(
+        index: &'a Index<'a>,
+        sources: SdistPolicy<'a>,
+        (metadata_errors, read_limits): (Arc<MetadataErrors>, ReadLimits),
+    ) -> Self {
+        Self { index, sources, download_lock: tokio::sync::Mutex::default(), metadata_errors, read_limits }
     }
 
     /// Returns true if any version of a package has platform-specific wheels.
@@ -79,57 +83,59 @@ impl<'a> Asker<'a> {
 
     /// Returns the metadata of a source distribution.
     pub(super) async fn metadata(&self, dist: &Dist, source: &SourceDist) -> WheelMetadataResult {
-        let (Sources::Built { house, place }, SourceDist::Registry(found)) = (self.sources, source) else {
-            return Ok(not_built(dist));
+        let (SdistPolicy::Built { package_store, build_image }, SourceDist::Registry(found)) = (self.sources, source)
+        else {
+            return Ok(unavailable(dist));
         };
-        match self.told(found, house, place).await {
+        match self.sdist_metadata(found, package_store, build_image).await {
             Ok(metadata) => Ok(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
-            Err(trouble) => Ok(self.troubled(dist, (&found.name, &found.version), trouble)),
+            Err(metadata_error) => Ok(self.record_error(dist, (&found.name, &found.version), metadata_error)),
         }
     }
 
     /// Records a reason and returns the response for unavailable metadata. The reason is reported only if the resolver
     /// chooses the distribution.
-    pub(super) fn troubled(
+    pub(super) fn record_error(
         &self,
         dist: &Dist,
         (name, version): (&PackageName, &Version),
-        trouble: ResolveError,
+        metadata_error: ResolveError,
     ) -> MetadataResponse {
         let key = (name.to_string(), version.to_string());
-        self.troubles.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, trouble);
-        not_built(dist)
+        self.metadata_errors.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, metadata_error);
+        unavailable(dist)
     }
 
-    async fn told(
+    async fn sdist_metadata(
         &self,
         found: &RegistrySourceDist,
-        house: &House,
-        place: Option<&BuildPlace>,
+        package_store: &PackageStore,
+        build_image: Option<&BuildImage>,
     ) -> Result<ResolutionMetadata, ResolveError> {
         let sdist = sdist(found)?;
-        if let Some(built) = house.built(&sdist, place) {
-            let text = house.metadata_of(&built).map_err(|error| ResolveError::File(Box::new(error)))?;
-            if !condition::are_plain(&text) {
+        if let Some(built) = package_store.built(&sdist, build_image) {
+            let text = package_store.metadata_of(&built).map_err(|error| ResolveError::File(Box::new(error)))?;
+            if !complexity::are_allowed(&text) {
                 let reason = "its requirements are too complex".to_owned();
-                return Err(ResolveError::File(Box::new(HouseError::Wheel { wheel: built.file, reason })));
+                return Err(ResolveError::File(Box::new(StoreError::Wheel { wheel: built.file, reason })));
             }
             return ResolutionMetadata::parse_metadata(&text).map_err(|error| {
                 let reason = format!("cannot parse its requirements: {error}");
-                ResolveError::File(Box::new(HouseError::Wheel { wheel: built.file, reason }))
+                ResolveError::File(Box::new(StoreError::Wheel { wheel: built.file, reason }))
             });
         }
-        let _turn = self.turn.lock().await;
-        let unpacked = house.source(&sdist, self.index).await.map_err(|error| ResolveError::File(Box::new(error)))?;
-        stated(&unpacked.tree, &sdist).ok_or_else(|| ResolveError::Unbuilt(Box::new(sdist)))
+        let _guard = self.download_lock.lock().await;
+        let unpacked =
+            package_store.source(&sdist, self.index).await.map_err(|error| ResolveError::File(Box::new(error)))?;
+        static_metadata(&unpacked.tree, &sdist).ok_or_else(|| ResolveError::BuildRequired(Box::new(sdist)))
     }
 }
 
-fn not_built(dist: &Dist) -> MetadataResponse {
+fn unavailable(dist: &Dist) -> MetadataResponse {
     MetadataResponse::Error(Box::new(RequestedDist::Installable(dist.clone())), Arc::new(Error::NoBuild))
 }
 
 /// Converts an index's source distribution to a pinned one. Fails if it has no hash.
 pub(super) fn sdist(found: &RegistrySourceDist) -> Result<Sdist, ResolveError> {
-    pinned((&found.name, &found.version), &found.file, &found.index).map(Sdist)
+    pin_file((&found.name, &found.version), &found.file, &found.index).map(Sdist)
 }

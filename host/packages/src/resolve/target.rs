@@ -24,12 +24,12 @@ pub enum Target {
         built_in: Vec<BuiltIn>,
     },
     /// CPython in a Linux container.
-    Container(Image),
+    Container(ImageInterpreter),
 }
 
 /// Properties of an image's interpreter, as the image reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
+pub struct ImageInterpreter {
     /// The interpreter's version, such as `3.11.2`.
     pub python: String,
     /// The machine: `x86_64` or `aarch64`.
@@ -57,13 +57,13 @@ pub struct BuiltIn {
 }
 
 /// Maximum number of bytes that are read of a METADATA.
-const METADATA: u64 = 1 << 20;
+const MAX_METADATA_SIZE: u64 = 1 << 20;
 
 /// Lists the packages that a runtime's library archive has built in.
 ///
 /// # Errors
 /// When the archive cannot be read.
-pub fn built_in_of(library: &Path) -> Result<Vec<BuiltIn>, UnpackError> {
+pub fn read_built_in_packages(library: &Path) -> Result<Vec<BuiltIn>, UnpackError> {
     let unsound = |e: zip::result::ZipError| UnpackError::Archive { path: library.to_owned(), source: e.into() };
     let open = |source| UnpackError::Open { path: library.to_owned(), source };
     let file = std::fs::File::open(library).map_err(open)?;
@@ -74,7 +74,7 @@ pub fn built_in_of(library: &Path) -> Result<Vec<BuiltIn>, UnpackError> {
     for (member, stem) in found {
         let Some((name, version)) = stem.split_once('-') else { continue };
         let mut metadata = String::new();
-        let read = archive.by_name(&member).map_err(unsound)?.take(METADATA).read_to_string(&mut metadata);
+        let read = archive.by_name(&member).map_err(unsound)?.take(MAX_METADATA_SIZE).read_to_string(&mut metadata);
         read.map_err(|source| UnpackError::Member { member, source })?;
         let name = name.replace('_', "-").to_lowercase();
         built_in.insert(name.clone(), BuiltIn { name, version: version.to_owned(), metadata });
@@ -85,17 +85,17 @@ pub fn built_in_of(library: &Path) -> Result<Vec<BuiltIn>, UnpackError> {
 impl Target {
     /// Returns the target that represents any container before an image is chosen. Most indexes have wheels for it.
     #[must_use]
-    pub fn usual() -> Self {
+    pub fn default_container() -> Self {
         Self::any("3.13.0")
     }
 
     /// Returns the same target with an older interpreter, for which older wheels exist.
-    pub(super) fn older() -> Self {
+    pub(super) fn older_container() -> Self {
         Self::any("3.11.0")
     }
 
     fn any(python: &str) -> Self {
-        Self::Container(Image {
+        Self::Container(ImageInterpreter {
             python: python.to_owned(),
             machine: if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" }.to_owned(),
             libc: "glibc".to_owned(),
@@ -121,7 +121,9 @@ impl Target {
         let (major, minor) = self.minor_version();
         match self {
             Self::Wasm { .. } => format!("wasm-{major}.{minor}"),
-            Self::Container(Image { machine, libc, .. }) => format!("linux-{machine}-{libc}-{major}.{minor}"),
+            Self::Container(ImageInterpreter { machine, libc, .. }) => {
+                format!("linux-{machine}-{libc}-{major}.{minor}")
+            }
         }
     }
 
@@ -159,7 +161,7 @@ impl Target {
 
     /// Returns true if a wheel with this file name is compatible with the target.
     #[must_use]
-    pub fn takes(&self, file: &str) -> bool {
+    pub fn supports_wheel(&self, file: &str) -> bool {
         let named = file.parse::<WheelFilename>();
         named.is_ok_and(|named| self.tags().is_ok_and(|tags| named.is_compatible(&tags)))
     }
@@ -168,7 +170,7 @@ impl Target {
         let platform = match self {
             // No wheels exist for this platform, so only those for any platform are compatible.
             Self::Wasm { .. } => Platform::new(Os::Haiku { release: "0".to_owned() }, Arch::Wasm32),
-            Self::Container(Image { machine, libc, libc_version: (major, minor), .. }) => {
+            Self::Container(ImageInterpreter { machine, libc, libc_version: (major, minor), .. }) => {
                 let (major, minor) = (*major, *minor);
                 let os = if libc == "musl" { Os::Musllinux { major, minor } } else { Os::Manylinux { major, minor } };
                 let arch = match machine.as_str() {

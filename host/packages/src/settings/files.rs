@@ -12,9 +12,9 @@ use crate::error::{Cause, SettingsError};
 pub enum ConfigFiles {
     /// The user's and the system's file, at uv's own locations; the user's takes precedence. A project's uv.toml is not
     /// read: downloads must not depend on the working directory.
-    OfUser,
+    User,
     /// These files, which must exist. Earlier ones take precedence.
-    Only(Vec<PathBuf>),
+    Explicit(Vec<PathBuf>),
 }
 
 /// Reads the files and merges their options. Only uv's top-level options are used, not the `[pip]` table.
@@ -25,12 +25,12 @@ pub(super) fn read(variables: &Variables<'_>, files: &ConfigFiles) -> Result<Opt
         Vec::new()
     } else {
         match files {
-            ConfigFiles::OfUser => {
+            ConfigFiles::User => {
                 let user = FilesystemOptions::user().map_err(unusable)?;
                 let system = FilesystemOptions::system().map_err(unusable)?;
                 user.into_iter().chain(system).collect()
             }
-            ConfigFiles::Only(paths) => paths
+            ConfigFiles::Explicit(paths) => paths
                 .iter()
                 .map(|path| FilesystemOptions::from_file(path).map_err(unusable))
                 .collect::<Result<_, _>>()?,

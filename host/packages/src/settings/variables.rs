@@ -35,7 +35,7 @@ impl<'a> Variables<'a> {
     }
 
     /// Parses a list separated by commas, since folder names may contain spaces.
-    pub(super) fn commas<T: FromStr>(
+    pub(super) fn comma_list<T: FromStr>(
         &self,
         name: &'static str,
         expected: &'static str,

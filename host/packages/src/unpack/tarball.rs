@@ -9,16 +9,16 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-use super::names::shown;
-use super::{UnpackLimits, is_harmless, make_all};
+use super::names::truncated;
+use super::{UnpackLimits, create_dirs, is_safe_path};
 use crate::error::UnpackError;
 
 /// Maximum number of bytes before a member's data: its header, and the names and attributes that are too long for the
 /// header. They are read as a whole, and compress to almost nothing.
-const BEFORE: u64 = 1 << 20;
+const MAX_HEADER_SIZE: u64 = 1 << 20;
 
 /// Summary of an unpacked archive.
-pub(crate) struct Held {
+pub(crate) struct UnpackSummary {
     /// Total size of all files in bytes.
     pub(crate) bytes: u64,
     /// The names of all files.
@@ -35,44 +35,50 @@ pub(crate) struct Held {
 /// # Errors
 /// See [`UnpackError`]. After an error, `into` may hold a part of the archive: unpack to a directory that can be
 /// removed.
-pub(crate) fn unpack(limits: &UnpackLimits, what: &str, archive: impl Read, into: &Path) -> Result<Held, UnpackError> {
+pub(crate) fn unpack(
+    limits: &UnpackLimits,
+    what: &str,
+    archive: impl Read,
+    into: &Path,
+) -> Result<UnpackSummary, UnpackError> {
     fs::create_dir(into).map_err(|source| UnpackError::Write { path: into.to_owned(), source })?;
     let unsound = |error: io::Error| UnpackError::Archive { path: what.into(), source: error.into() };
-    let before = Cell::new(BEFORE);
+    let header_budget = Cell::new(MAX_HEADER_SIZE);
     // The bound includes bytes that no member's size covers: headers, padding, and data after the end.
-    let left = limits.bytes.saturating_mul(2);
-    let mut archive = Archive::new(Bounded { inner: MultiGzDecoder::new(archive), left, before: &before });
+    let remaining = limits.bytes.saturating_mul(2);
+    let mut archive =
+        Archive::new(LimitedReader { inner: MultiGzDecoder::new(archive), remaining, header_budget: &header_budget });
     let (mut seen, mut names, mut bytes, mut count, mut directories) = (HashSet::new(), Vec::new(), 0, 0, 0);
     let mut entries = archive.entries().map_err(unsound)?;
     loop {
-        before.set(BEFORE);
-        let Some(entry) = entries.next() else { return Ok(Held { bytes, names }) };
+        header_budget.set(MAX_HEADER_SIZE);
+        let Some(entry) = entries.next() else { return Ok(UnpackSummary { bytes, names }) };
         let mut entry = entry.map_err(unsound)?;
         count += 1;
-        limits.hold(count)?;
+        limits.check_member_count(count)?;
         let path = entry.path_bytes().into_owned();
         let full = String::from_utf8(path)
-            .map_err(|error| UnpackError::Name(shown(&String::from_utf8_lossy(error.as_bytes()))))?;
+            .map_err(|error| UnpackError::Name(truncated(&String::from_utf8_lossy(error.as_bytes()))))?;
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Regular | EntryType::Continuous | EntryType::Directory => {}
             // A global header applies to the whole archive and is not a member.
             EntryType::XGlobalHeader => continue,
-            _ => return Err(UnpackError::Kind(shown(&full))),
+            _ => return Err(UnpackError::Kind(truncated(&full))),
         }
-        if !is_harmless(full.strip_prefix("./").unwrap_or(&full)) {
-            return Err(UnpackError::Name(shown(&full)));
+        if !is_safe_path(full.strip_prefix("./").unwrap_or(&full)) {
+            return Err(UnpackError::Name(truncated(&full)));
         }
         // Entries of directories are skipped: each directory is created with the first file in it.
         let inner = full.strip_prefix("./").unwrap_or(&full).split_once('/').map(|(_, rest)| rest);
         let name = match (kind, inner) {
             (EntryType::Directory, _) => continue,
             (_, Some(name)) if !name.is_empty() && !name.ends_with('/') => name.to_owned(),
-            _ => return Err(UnpackError::Name(shown(&full))),
+            _ => return Err(UnpackError::Name(truncated(&full))),
         };
         // Some systems ignore case.
         if !seen.insert(name.to_lowercase()) {
-            return Err(UnpackError::Duplicate(shown(&name)));
+            return Err(UnpackError::Duplicate(truncated(&name)));
         }
         bytes += entry.size();
         if bytes > limits.bytes {
@@ -81,17 +87,17 @@ pub(crate) fn unpack(limits: &UnpackLimits, what: &str, archive: impl Read, into
         let path = into.join(&name);
         if let Some(parent) = path.parent() {
             let unwritable = |source| UnpackError::Write { path: path.clone(), source };
-            directories += make_all(parent).map_err(unwritable)?;
+            directories += create_dirs(parent).map_err(unwritable)?;
         }
-        limits.hold(names.len() + 1 + directories)?;
-        let runs = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
-        before.set(u64::MAX);
-        write(&mut entry, &name, runs, &path)?;
+        limits.check_member_count(names.len() + 1 + directories)?;
+        let is_executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
+        header_budget.set(u64::MAX);
+        write(&mut entry, &name, is_executable, &path)?;
         names.push(name);
     }
 }
 
-fn write(entry: &mut impl Read, name: &str, runs: bool, path: &Path) -> Result<(), UnpackError> {
+fn write(entry: &mut impl Read, name: &str, is_executable: bool, path: &Path) -> Result<(), UnpackError> {
     let unwritable = |source| UnpackError::Write { path: path.to_owned(), source };
     let mut file = File::create_new(path).map_err(unwritable)?;
     let mut buffer = vec![0; 1 << 16];
@@ -104,30 +110,30 @@ fn write(entry: &mut impl Read, name: &str, runs: bool, path: &Path) -> Result<(
     }
     let mut mode = file.metadata().map_err(unwritable)?.permissions();
     #[cfg(unix)]
-    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, if runs { 0o555 } else { 0o444 });
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, if is_executable { 0o555 } else { 0o444 });
     #[cfg(not(unix))]
     {
-        let _ = runs;
+        let _ = is_executable;
         mode.set_readonly(true);
     }
     file.set_permissions(mode).map_err(unwritable)
 }
 
 /// Reader that fails when it exceeds a maximum number of bytes.
-struct Bounded<'b, R> {
+struct LimitedReader<'b, R> {
     inner: R,
-    left: u64,
+    remaining: u64,
     /// Number of bytes allowed before the next member's data.
-    before: &'b Cell<u64>,
+    header_budget: &'b Cell<u64>,
 }
 
-impl<R: Read> Read for Bounded<'_, R> {
+impl<R: Read> Read for LimitedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        let left = self.left.checked_sub(count as u64);
-        self.left = left.ok_or_else(|| io::Error::other("unpacked size exceeds the limit"))?;
-        let before = self.before.get().checked_sub(count as u64);
-        self.before.set(before.ok_or_else(|| io::Error::other("header of a member exceeds the limit"))?);
+        let remaining = self.remaining.checked_sub(count as u64);
+        self.remaining = remaining.ok_or_else(|| io::Error::other("unpacked size exceeds the limit"))?;
+        let header_budget = self.header_budget.get().checked_sub(count as u64);
+        self.header_budget.set(header_budget.ok_or_else(|| io::Error::other("header of a member exceeds the limit"))?);
         Ok(count)
     }
 }
@@ -153,12 +159,12 @@ mod tests {
     }
 
     /// Unpacks an archive with these members. Returns the result, and true if anything was written.
-    fn unpacked(fill: impl FnOnce(&mut Builder<GzEncoder<Vec<u8>>>)) -> (Result<Held, UnpackError>, bool) {
+    fn unpacked(fill: impl FnOnce(&mut Builder<GzEncoder<Vec<u8>>>)) -> (Result<UnpackSummary, UnpackError>, bool) {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         fill(&mut builder);
         let packed = builder.into_inner().and_then(GzEncoder::finish).expect("an archive");
-        let room = tempfile::tempdir().expect("a directory");
-        let into = room.path().join("into");
+        let parent_dir = tempfile::tempdir().expect("a directory");
+        let into = parent_dir.path().join("into");
         let limits = UnpackLimits { members: 1000, ..UnpackLimits::default() };
         let done = unpack(&limits, "a.tar.gz", packed.as_slice(), &into);
         let written = fs::read_dir(&into).expect("a directory").next().is_some();
@@ -166,24 +172,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_member_is_bounded() {
+    fn limits_header_data_of_members() {
         for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
             let (done, written) = unpacked(|builder| {
-                builder.append(&header(kind, 2 * BEFORE), io::repeat(b'a').take(2 * BEFORE)).expect("a member");
+                builder
+                    .append(&header(kind, 2 * MAX_HEADER_SIZE), io::repeat(b'a').take(2 * MAX_HEADER_SIZE))
+                    .expect("a member");
                 builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
             });
             let error = done.err().expect("a refusal");
-            let why = error.source().map(ToString::to_string).unwrap_or_default();
-            assert!(why.contains("header of a member") && !written, "{kind:?}: {error}: {why}");
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            assert!(cause.contains("header of a member") && !written, "{kind:?}: {error}: {cause}");
         }
         // A long valid name is accepted, and the limit does not apply to data.
         let name = format!("top/{}file", "deep/".repeat(50));
         let (done, _) = unpacked(|builder| {
-            let mut long = header(EntryType::Regular, 3 * BEFORE);
-            builder.append_data(&mut long, &name, io::repeat(b'a').take(3 * BEFORE)).expect("a member");
+            let mut long = header(EntryType::Regular, 3 * MAX_HEADER_SIZE);
+            builder.append_data(&mut long, &name, io::repeat(b'a').take(3 * MAX_HEADER_SIZE)).expect("a member");
             builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
         });
-        assert_eq!(done.expect("an archive").bytes, 3 * BEFORE + 1);
+        assert_eq!(done.expect("an archive").bytes, 3 * MAX_HEADER_SIZE + 1);
         // The error contains only a part of the name.
         let (done, _) = unpacked(|builder| {
             let mut long = header(EntryType::Regular, 0);
@@ -194,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_count_as_members() {
+    fn counts_directories_as_members() {
         let filled = |files: usize, depth: usize| {
             unpacked(|builder| {
                 for number in 0..files {

@@ -3,11 +3,11 @@
 use codebox_packages::{ConfigFiles, IndexSettings};
 use tempfile::tempdir;
 
-use crate::fetching::{binary, fetch, index, settings};
+use crate::fetch_support::{binary, fetch, index, settings};
 use crate::support::{WHEEL, html_page, json_page, pin, wheel};
 
 #[test]
-fn fetches_from_a_json_index_and_replaces_what_was_there() {
+fn fetches_from_json_index_and_replaces_existing_file() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let pin = pin(&content);
     let server = index(json_page(&pin.sha256.to_string()), vec![binary(&content)]);
@@ -23,7 +23,7 @@ fn fetches_from_a_json_index_and_replaces_what_was_there() {
 }
 
 #[test]
-fn fetches_from_every_place_a_user_can_name() {
+fn fetches_from_every_configurable_source() {
     let content = wheel();
     let pin = pin(&content);
     let server = index(html_page(), vec![binary(&content)]);
@@ -51,25 +51,25 @@ fn fetches_from_every_place_a_user_can_name() {
 }
 
 #[test]
-fn uv_toml_is_honoured() {
+fn reads_uv_toml() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let pin = pin(&content);
     let server = index(json_page(&pin.sha256.to_string()), vec![binary(&content)]);
     let file = home.path().join("uv.toml");
     let text = format!("[[index]]\nname = \"house\"\nurl = \"{}\"\ndefault = true\n", server.index());
     std::fs::write(&file, text).expect("a file");
-    let settings = IndexSettings::from_user(&|_| None, &ConfigFiles::Only(vec![file])).expect("settings");
+    let settings = IndexSettings::from_user(&|_| None, &ConfigFiles::Explicit(vec![file])).expect("settings");
     assert_eq!(settings.sources(), [server.index()]);
     let (fetched, _) = fetch(&pin, &settings, &home.path().join("runtime.whl"));
     fetched.expect("the wheel");
 }
 
 #[test]
-fn a_broken_connection_is_tried_again() {
+fn retries_broken_connection() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let pin = pin(&content);
     let mut broken = binary(&content);
-    broken.breaks_after = Some(500);
+    broken.disconnect_after = Some(500);
     let server = index(json_page(&pin.sha256.to_string()), vec![broken, binary(&content)]);
     let settings = settings(&[("UV_DEFAULT_INDEX", &server.index()), ("UV_HTTP_RETRIES", "1")]);
     let (fetched, recorder) = fetch(&pin, &settings, &home.path().join("runtime.whl"));
@@ -80,14 +80,14 @@ fn a_broken_connection_is_tried_again() {
 }
 
 #[test]
-fn credentials_in_the_address_are_used() {
+fn sends_credentials_of_index_url() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let server = index(html_page(), vec![binary(&content)]);
     let address = server.index().replace("//", "//me:hunter2@");
     let settings = settings(&[("UV_DEFAULT_INDEX", &address)]);
     let (fetched, _) = fetch(&pin(&content), &settings, &home.path().join("runtime.whl"));
     fetched.expect("the wheel");
-    let seen = server.seen();
+    let request_heads = server.request_heads();
     let with = |head: &String| head.to_lowercase().contains("authorization: basic");
-    assert!(seen.iter().filter(|head| head.starts_with("GET /files/")).any(with), "{seen:?}");
+    assert!(request_heads.iter().filter(|head| head.starts_with("GET /files/")).any(with), "{request_heads:?}");
 }

@@ -6,11 +6,11 @@ use std::net::TcpListener;
 use codebox_packages::{ConfigFiles, FetchError, IndexSettings};
 use tempfile::tempdir;
 
-use crate::fetching::{binary, fetch, index, settings};
+use crate::fetch_support::{binary, fetch, index, settings};
 use crate::support::{Reply, html_page, is_empty, json_page, pin, wheel};
 
 #[test]
-fn a_wrong_file_leaves_nothing_behind() {
+fn rejects_wrong_hash_and_leaves_no_file() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let pin = pin(&content);
     let mut altered = content.clone();
@@ -37,7 +37,7 @@ fn a_wrong_file_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_file_of_another_size_leaves_nothing_behind() {
+fn rejects_wrong_size_and_leaves_no_file() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let pin = pin(&content);
     for body in [&content[..content.len() - 1], &[content.as_slice(), b"!"].concat()] {
@@ -50,7 +50,7 @@ fn a_file_of_another_size_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_unreachable_index_is_named_without_its_password() {
+fn reports_unreachable_index_without_password() {
     let home = tempdir().expect("a directory");
     // A port that was free a moment ago and has no listener.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -76,43 +76,43 @@ fn an_unreachable_index_is_named_without_its_password() {
 }
 
 #[test]
-fn offline_says_so_and_asks_nobody() {
+fn offline_mode_sends_no_requests() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let server = index(html_page(), vec![binary(&content)]);
     let settings = settings(&[("UV_DEFAULT_INDEX", &server.index()), ("UV_OFFLINE", "1")]);
     let (fetched, _) = fetch(&pin(&content), &settings, &home.path().join("runtime.whl"));
     assert!(matches!(fetched, Err(FetchError::Offline { .. })), "{fetched:?}");
-    assert!(server.seen().is_empty());
+    assert!(server.request_heads().is_empty());
     assert!(is_empty(home.path()));
 }
 
 #[test]
-fn other_answers_are_told_apart() {
+fn distinguishes_http_errors() {
     let (content, home) = (wheel(), tempdir().expect("a directory"));
     let into = home.path().join("runtime.whl");
-    let ask = |page: Reply, file: Reply| {
+    let fetch_error = |page: Reply, file: Reply| {
         let server = index(page, vec![file]);
         let address = server.index().replace("//", "//me:hunter2@");
         fetch(&pin(&content), &settings(&[("UV_DEFAULT_INDEX", &address)]), &into).0
     };
-    let absent = ask(Reply::status(404), Reply::status(404));
+    let absent = fetch_error(Reply::status(404), Reply::status(404));
     assert!(matches!(absent, Err(FetchError::NotFound { .. })), "{absent:?}");
     for status in [401, 403] {
-        let denied = ask(Reply::status(status), Reply::status(404));
+        let denied = fetch_error(Reply::status(status), Reply::status(404));
         assert!(matches!(denied, Err(FetchError::Denied { .. })), "{status}: {denied:?}");
     }
-    let denied = ask(html_page(), Reply::status(403));
+    let denied = fetch_error(html_page(), Reply::status(403));
     assert!(matches!(denied, Err(FetchError::Denied { .. })), "{denied:?}");
     for (page, file) in [(500, 404), (200, 404), (200, 500)] {
         let page = if page == 200 { html_page() } else { Reply::status(page) };
-        let failed = ask(page, Reply::status(file));
-        assert!(matches!(failed, Err(FetchError::Answer { .. })), "{failed:?}");
+        let failed = fetch_error(page, Reply::status(file));
+        assert!(matches!(failed, Err(FetchError::InvalidResponse { .. })), "{failed:?}");
     }
     assert!(is_empty(home.path()));
 }
 
 #[test]
-fn settings_that_cannot_be_understood_are_refused() {
+fn rejects_invalid_settings() {
     for (name, value) in [
         ("UV_DEFAULT_INDEX", "http://me:hunter2@[::/simple"),
         ("UV_OFFLINE", "perhaps"),
@@ -121,8 +121,8 @@ fn settings_that_cannot_be_understood_are_refused() {
         ("SSL_CERT_FILE", "/nowhere/at/all"),
         ("UV_CONFIG_FILE", "/nowhere/at/all"),
     ] {
-        let env = |asked: &str| (asked == name).then(|| value.to_owned());
-        let read = IndexSettings::from_user(&env, &ConfigFiles::Only(Vec::new()));
+        let env = |requested: &str| (requested == name).then(|| value.to_owned());
+        let read = IndexSettings::from_user(&env, &ConfigFiles::Explicit(Vec::new()));
         let error = read.expect_err(name);
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }

@@ -2,10 +2,10 @@
 
 mod fetch;
 mod fetch_refusals;
-mod fetching;
+mod fetch_support;
 mod npm;
 mod npm_registry;
 mod support;
 mod unpack;
 mod unpack_refusals;
-mod unpacking;
+mod unpack_support;

@@ -18,15 +18,15 @@ use serde_json::{Map, Value, json};
 
 /// Response for one path.
 #[derive(Clone, Default)]
-pub struct Answer {
+pub struct MockResponse {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
     /// True to send spaces after the body, with pauses, until the client disconnects.
-    pub drips: bool,
+    pub never_ends: bool,
 }
 
-impl Answer {
+impl MockResponse {
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self { status: 200, body: body.into(), ..Self::default() }
     }
@@ -38,12 +38,12 @@ impl Answer {
 
 /// Packages and responses of a registry, as a test defines them.
 #[derive(Default)]
-pub struct Shelf {
-    answers: HashMap<String, Answer>,
+pub struct RegistryBuilder {
+    answers: HashMap<String, MockResponse>,
     packuments: BTreeMap<String, Map<String, Value>>,
 }
 
-impl Shelf {
+impl RegistryBuilder {
     /// Adds a package with these files and additional fields in its manifest.
     pub fn with(self, name: &str, version: &str, extra: Value, files: &[(&str, &str)]) -> Self {
         let mut manifest = json!({"name": name, "version": version});
@@ -62,13 +62,13 @@ impl Shelf {
         if manifest.get("dist").is_none() {
             manifest["dist"] = json!({"tarball": path, "integrity": Integrity::of(&archive).to_string()});
         }
-        self.answers.insert(path, Answer::ok(archive));
+        self.answers.insert(path, MockResponse::ok(archive));
         self.packuments.entry(name.to_owned()).or_default().insert(version.to_owned(), manifest);
         self
     }
 
     /// Adds a custom response for a path.
-    pub fn answering(mut self, path: &str, answer: Answer) -> Self {
+    pub fn with_response(mut self, path: &str, answer: MockResponse) -> Self {
         self.answers.insert(path.to_owned(), answer);
         self
     }
@@ -80,7 +80,7 @@ impl Shelf {
             let text = json!({"name": name, "dist-tags": {"latest": latest}, "versions": versions}).to_string();
             let headers = vec![("etag", format!("\"{}\"", text.len()))];
             let path = format!("/{}", name.replace('/', "%2f"));
-            answers.entry(path).or_insert(Answer { headers, ..Answer::ok(text) });
+            answers.entry(path).or_insert(MockResponse { headers, ..MockResponse::ok(text) });
         }
         Registry::of(answers)
     }
@@ -114,15 +114,15 @@ pub fn tgz<'m>(members: impl Iterator<Item = (String, &'m [u8], tar::EntryType)>
 /// A registry that runs until the test process ends.
 pub struct Registry {
     pub address: String,
-    seen: Arc<Mutex<Vec<String>>>,
+    request_heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Registry {
-    fn of(answers: HashMap<String, Answer>) -> Self {
+    fn of(answers: HashMap<String, MockResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
-        let (seen, answers) = (Arc::new(Mutex::new(Vec::new())), Arc::new(answers));
-        let log = Arc::clone(&seen);
+        let (request_heads, answers) = (Arc::new(Mutex::new(Vec::new())), Arc::new(answers));
+        let log = Arc::clone(&request_heads);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (log, answers) = (Arc::clone(&log), Arc::clone(&answers));
@@ -130,43 +130,43 @@ impl Registry {
                 std::thread::spawn(move || serve(stream, &log, &answers));
             }
         });
-        Self { address, seen }
+        Self { address, request_heads }
     }
 
     /// Returns the heads of all requests so far.
-    pub fn seen(&self) -> Vec<String> {
-        self.seen.lock().expect("the log").clone()
+    pub fn request_heads(&self) -> Vec<String> {
+        self.request_heads.lock().expect("the log").clone()
     }
 
     pub fn settings(&self, rc: &str, dir: &Path) -> NpmSettings<'static> {
         let file = dir.join("npmrc");
         std::fs::write(&file, format!("registry={}\nfetch-retries=0\n{rc}", self.address)).expect("a file");
-        NpmSettings::from_user(&|_| None, &NpmFiles::Only(vec![file]), &ConfigFiles::Only(Vec::new()))
+        NpmSettings::from_user(&|_| None, &NpmFiles::Explicit(vec![file]), &ConfigFiles::Explicit(Vec::new()))
             .expect("settings")
     }
 }
 
-fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<String, Answer>) -> Option<()> {
+fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<String, MockResponse>) -> Option<()> {
     let mut head = String::new();
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     while reader.read_line(&mut head).ok()? > 2 {}
     let path = head.split(' ').nth(1)?.to_owned();
     let lower = head.to_lowercase();
     log.lock().ok()?.push(head);
-    let none = Answer { status: 404, ..Answer::default() };
+    let none = MockResponse { status: 404, ..MockResponse::default() };
     let answer = answers.get(&path).unwrap_or(&none);
     let known = answer.headers.iter().find(|(name, _)| *name == "etag").map(|(_, etag)| etag.to_lowercase());
     if known.is_some_and(|etag| lower.contains(&format!("if-none-match: {etag}"))) {
         return write!(stream, "HTTP/1.1 304 Same\r\nconnection: close\r\n\r\n").ok();
     }
-    let length = if answer.drips { 1 << 27 } else { answer.body.len() };
+    let length = if answer.never_ends { 1 << 27 } else { answer.body.len() };
     write!(stream, "HTTP/1.1 {} Some\r\ncontent-length: {length}\r\nconnection: close\r\n", answer.status).ok()?;
     for (name, value) in &answer.headers {
         write!(stream, "{name}: {value}\r\n").ok()?;
     }
     write!(stream, "\r\n").ok()?;
     stream.write_all(&answer.body).ok()?;
-    if !answer.drips {
+    if !answer.never_ends {
         return Some(());
     }
     loop {
@@ -176,12 +176,12 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<Stri
 }
 
 /// A temporary directory with a package store.
-pub struct Home {
+pub struct TestStore {
     pub dir: tempfile::TempDir,
     pub store: NpmStore,
 }
 
-impl Home {
+impl TestStore {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let store = NpmStore::at(&dir.path().join("npm"));
@@ -198,10 +198,10 @@ impl Home {
         specs: &[&str],
         locked: Option<&NpmTree>,
     ) -> Result<NpmEnvironment, NpmError> {
-        self.install_heard(settings, specs, locked, &Silent)
+        self.install_with_progress(settings, specs, locked, &Silent)
     }
 
-    pub fn install_heard(
+    pub fn install_with_progress(
         &self,
         settings: &NpmSettings<'_>,
         specs: &[&str],
@@ -214,7 +214,7 @@ impl Home {
     }
 
     /// Lists the entries of the store, without the cached responses of registries.
-    pub fn kept(&self) -> Vec<String> {
+    pub fn entries(&self) -> Vec<String> {
         let mut found = Vec::new();
         for part in ["packages", "environments", "."] {
             let entries = std::fs::read_dir(self.dir.path().join("npm").join(part)).into_iter().flatten().flatten();

@@ -21,12 +21,12 @@ pub struct Reply {
     pub kind: &'static str,
     pub body: Vec<u8>,
     /// Number of bytes of the body to send before closing the connection.
-    pub breaks_after: Option<usize>,
+    pub disconnect_after: Option<usize>,
 }
 
 impl Reply {
     pub fn ok(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: 200, kind, body: body.into(), breaks_after: None }
+        Self { status: 200, kind, body: body.into(), disconnect_after: None }
     }
 
     pub fn status(status: u16) -> Self {
@@ -37,15 +37,15 @@ impl Reply {
 /// HTTP server with a list of replies for each path, the last of which is repeated.
 pub struct Server {
     pub address: String,
-    seen: Arc<Mutex<Vec<String>>>,
+    request_heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     pub fn start(mut replies: HashMap<String, Vec<Reply>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("127.0.0.1:{}", listener.local_addr().expect("an address").port());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&seen);
+        let request_heads = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&request_heads);
         // The thread ends with the test process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -62,12 +62,12 @@ impl Server {
                 drop(answer(stream, &reply));
             }
         });
-        Self { address, seen }
+        Self { address, request_heads }
     }
 
     /// Returns the heads of all requests so far.
-    pub fn seen(&self) -> Vec<String> {
-        self.seen.lock().expect("the log").clone()
+    pub fn request_heads(&self) -> Vec<String> {
+        self.request_heads.lock().expect("the log").clone()
     }
 
     pub fn index(&self) -> String {
@@ -92,13 +92,13 @@ fn request(stream: &TcpStream) -> Option<(String, String)> {
 }
 
 fn answer(mut stream: TcpStream, reply: &Reply) -> std::io::Result<()> {
-    let Reply { status, kind, body, breaks_after } = reply;
+    let Reply { status, kind, body, disconnect_after } = reply;
     write!(
         stream,
         "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     )?;
-    stream.write_all(&body[..breaks_after.unwrap_or(body.len())])
+    stream.write_all(&body[..disconnect_after.unwrap_or(body.len())])
 }
 
 /// Creates a wheel of a few kilobytes.

@@ -6,7 +6,7 @@ use std::path::Path;
 use codebox_packages::UnpackError;
 
 use crate::support::{is_empty, wheel};
-use crate::unpacking::Case;
+use crate::unpack_support::Case;
 
 /// Returns the name and content of every file below a directory.
 fn tree(root: &Path) -> Vec<(String, String)> {
@@ -28,7 +28,7 @@ fn tree(root: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn takes_out_what_is_selected_and_nothing_else() {
+fn unpacks_only_selected_members() {
     let case = Case::new(&wheel());
     let select = ["tiny_runtime/artifacts/MANIFEST", "tiny_runtime/artifacts/LICENSES/"];
     fs::create_dir(case.out()).expect("an empty directory is no hindrance");
@@ -39,16 +39,16 @@ fn takes_out_what_is_selected_and_nothing_else() {
         ("tiny_runtime/artifacts/MANIFEST", "manifest"),
     ];
     assert_eq!(tree(&case.out()), expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
-    assert_eq!(fs::read_dir(case.room.path()).expect("a directory").count(), 1);
+    assert_eq!(fs::read_dir(case.target_dir.path()).expect("a directory").count(), 1);
     assert!(matches!(case.unpack(&select), Err(UnpackError::Occupied(_))));
 }
 
 #[test]
-fn a_member_that_is_not_there_is_named() {
-    for wanted in ["tiny_runtime/nothing", "tiny_runtime/artifacts", "elsewhere/"] {
+fn reports_missing_member() {
+    for selector in ["tiny_runtime/nothing", "tiny_runtime/artifacts", "elsewhere/"] {
         let case = Case::new(&wheel());
-        let error = case.unpack(&["tiny_runtime/artifacts/MANIFEST", wanted]).expect_err("missing");
-        assert!(matches!(&error, UnpackError::Missing(name) if name == wanted), "{error}");
-        assert!(is_empty(case.room.path()));
+        let error = case.unpack(&["tiny_runtime/artifacts/MANIFEST", selector]).expect_err("missing");
+        assert!(matches!(&error, UnpackError::Missing(name) if name == selector), "{error}");
+        assert!(is_empty(case.target_dir.path()));
     }
 }

@@ -6,43 +6,43 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use crate::support::{archive, is_empty, wheel};
-use crate::unpacking::{Case, patched};
+use crate::unpack_support::{Case, patched};
 
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn rejects_unsafe_names() {
     for name in
         ["../../../x", "/etc/x", "a/../../xx", "a\\..\\..\\x", "C:/windows", "a/./x/y/zz", "a//b//c//d", "nul\0name"]
     {
-        let holder = "q".repeat(name.len());
-        let plain = archive(&[("good", "1"), (&holder, "2")]);
-        let case = Case::new(&patched(plain, holder.as_bytes(), name.as_bytes()));
-        let error = case.refused();
+        let placeholder = "q".repeat(name.len());
+        let plain = archive(&[("good", "1"), (&placeholder, "2")]);
+        let case = Case::new(&patched(plain, placeholder.as_bytes(), name.as_bytes()));
+        let error = case.rejection();
         assert!(matches!(error, UnpackError::Name(_)), "{name:?}: {error}");
         // The archive is refused even if only its valid members are selected.
         assert!(matches!(case.unpack(&["good"]), Err(UnpackError::Name(_))), "{name:?}");
     }
     let case = Case::new(&patched(archive(&[("ab", "1")]), b"ab", b"a\xff"));
-    assert!(matches!(case.refused(), UnpackError::Name(_)));
+    assert!(matches!(case.rejection(), UnpackError::Name(_)));
 }
 
 #[test]
-fn duplicates_are_refused() {
+fn rejects_duplicates() {
     let twins = archive(&[("same1", "1"), ("same2", "2")]);
     for (from, to) in [(b"same2", b"same1"), (b"same2", b"SAME1")] {
-        let error = Case::new(&patched(twins.clone(), from, to)).refused();
+        let error = Case::new(&patched(twins.clone(), from, to)).rejection();
         assert!(matches!(error, UnpackError::Duplicate(_)), "{error}");
     }
     // One member is a file, and another needs a directory with the same name.
     let case = Case::new(&archive(&[("a", "1"), ("a/b", "2")]));
-    assert!(matches!(case.refused(), UnpackError::Write { .. }));
+    assert!(matches!(case.rejection(), UnpackError::Write { .. }));
 }
 
 #[test]
-fn links_and_devices_are_refused() {
+fn rejects_links_and_devices() {
     let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     zip.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).expect("a link");
     let link = zip.finish().expect("an archive").into_inner();
-    assert!(matches!(Case::new(&link).refused(), UnpackError::Kind(_)));
+    assert!(matches!(Case::new(&link).rejection(), UnpackError::Kind(_)));
     let kind = |mode: u16| {
         let plain = archive(&[("thing", "1")]);
         // The upper half of the external attributes, which start 38 bytes into the directory's only entry.
@@ -52,14 +52,14 @@ fn links_and_devices_are_refused() {
         Case::new(&content)
     };
     for mode in [0o120_777, 0o010_644, 0o020_644, 0o060_644, 0o140_644, 0o040_755] {
-        let error = kind(mode).refused();
+        let error = kind(mode).rejection();
         assert!(matches!(error, UnpackError::Kind(_)), "{mode:o}: {error}");
     }
     kind(0o104_777).unpack(&["thing"]).expect("a file is a file, whatever its permissions");
 }
 
 #[test]
-fn bombs_are_refused() {
+fn rejects_archive_bombs() {
     let zeros = "\0".repeat(1 << 20);
     let content = archive(&[("a", &zeros), ("b", &zeros)]);
     let case = Case::new(&content);
@@ -67,7 +67,7 @@ fn bombs_are_refused() {
     let within = |limits| unpack_wheel_within(limits, &case.wheel(), &[""], &case.out(), &Silent);
     let error = within(&limits).expect_err("too large");
     assert!(matches!(&error, UnpackError::TooLarge { member, .. } if member == "b"), "{error}");
-    assert!(is_empty(case.room.path()));
+    assert!(is_empty(case.target_dir.path()));
     let error = within(&UnpackLimits { members: 1, ..UnpackLimits::default() }).expect_err("too many");
     assert!(matches!(error, UnpackError::TooMany { found: 2, allowed: 1 }), "{error}");
 
@@ -79,29 +79,29 @@ fn bombs_are_refused() {
     };
     let error = within(7).expect_err("too many");
     assert!(matches!(error, UnpackError::TooMany { found: 8, allowed: 7 }), "{error}");
-    assert!(is_empty(case.room.path()));
+    assert!(is_empty(case.target_dir.path()));
     within(8).expect("that it is within");
 
     // The declared size is too small.
-    let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &10_u32.to_le_bytes());
-    let error = Case::new(&lie).refused();
+    let forged = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &10_u32.to_le_bytes());
+    let error = Case::new(&forged).rejection();
     assert!(matches!(error, UnpackError::TooLarge { allowed: 10, .. } | UnpackError::Member { .. }), "{error}");
     // The declared size is above every limit.
-    let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &(1_u32 << 31).to_le_bytes());
-    assert!(matches!(Case::new(&lie).refused(), UnpackError::TooLarge { .. }));
+    let forged = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &(1_u32 << 31).to_le_bytes());
+    assert!(matches!(Case::new(&forged).rejection(), UnpackError::TooLarge { .. }));
 }
 
 #[test]
-fn damaged_archives_are_refused() {
-    let whole = wheel();
-    for content in [&b""[..], b"not a zip archive", &whole[..whole.len() / 2], &whole[..whole.len() - 1]] {
-        assert!(matches!(Case::new(content).refused(), UnpackError::Archive { .. }));
+fn rejects_damaged_archives() {
+    let intact = wheel();
+    for content in [&b""[..], b"not a zip archive", &intact[..intact.len() / 2], &intact[..intact.len() - 1]] {
+        assert!(matches!(Case::new(content).rejection(), UnpackError::Archive { .. }));
     }
     // Data that does not match its checksum.
     let case = Case::new(&patched(archive(&[("a", "short")]), b"short", b"SHORT"));
-    let refused = case.unpack(&["a"]);
+    let rejection = case.unpack(&["a"]);
     let stored_plainly = archive(&[("a", "short")]).windows(5).any(|five| five == b"short");
-    assert_eq!(refused.is_err(), stored_plainly);
+    assert_eq!(rejection.is_err(), stored_plainly);
     let missing = unpack_wheel(&case.files.path().join("none"), &[""], &case.out(), &Silent);
     assert!(matches!(missing, Err(UnpackError::Open { .. })));
 }

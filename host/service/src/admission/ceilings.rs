@@ -12,7 +12,7 @@ use super::request::Preference;
 
 /// Returns the limits in force: the requested ones, and the policy's defaults for the others.
 pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, Denied> {
-    let limits = asked.over(policy.defaults.min(policy.ceilings));
+    let limits = asked.apply_to(policy.defaults.min(policy.ceilings));
     let Some((kind, ceiling)) = first_above(limits, policy.ceilings) else {
         return Ok(limits);
     };

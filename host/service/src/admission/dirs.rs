@@ -4,40 +4,40 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use codebox_core::path::{Protected, forbidden_grant_among};
+use codebox_core::path::{ProtectedDir, forbidden_grant_among};
 use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, Language, ResultKind};
 
 use super::denied::Denied;
+use super::host_environment::{HostEnvironment, absolute};
 use super::policy::{LinkPolicy, Policy};
-use super::surroundings::{Surroundings, absolute};
 use super::{guest_places, links, mounts};
 
 /// Checks every grant by itself; the caller checks how they overlap.
 pub(super) fn admit(
     specs: Vec<DirGrantSpec>,
     policy: &Policy,
-    surroundings: &dyn Surroundings,
+    host_environment: &dyn HostEnvironment,
 ) -> Result<Vec<DirGrant>, Denied> {
     if specs.is_empty() {
         return Ok(Vec::new());
     }
     let protected = with_canonical(&policy.protected);
-    let mount_points = surroundings.mount_points().map_err(|error| {
+    let mount_points = host_environment.mount_points().map_err(|error| {
         let detail = format!("cannot read the mounts below it: {error}");
         rejected(&specs[0].host, detail, "make /proc readable for this user")
     })?;
     let admit = |spec: DirGrantSpec| {
-        let host = place(&spec, (&protected, policy.links), &mount_points, surroundings)?;
+        let host = place(&spec, (&protected, policy.links), &mount_points, host_environment)?;
         Ok(spec.at(host))
     };
     specs.into_iter().map(admit).collect()
 }
 
 /// Adds the canonical paths of protected directories to the given ones, because a given path may contain a link.
-pub(super) fn with_canonical(protected: &[Protected]) -> Vec<Protected> {
+pub(super) fn with_canonical(protected: &[ProtectedDir]) -> Vec<ProtectedDir> {
     let own = protected.iter().filter_map(|given| {
         let canonical = given.path.to_path_buf().canonicalize().ok()?;
-        Some(Protected { path: HostPath::native(&canonical).ok()?, ..given.clone() })
+        Some(ProtectedDir { path: HostPath::native(&canonical).ok()?, ..given.clone() })
     });
     protected.iter().cloned().chain(own).collect()
 }
@@ -45,18 +45,18 @@ pub(super) fn with_canonical(protected: &[Protected]) -> Vec<Protected> {
 /// Returns the link-free path of a granted directory.
 fn place(
     spec: &DirGrantSpec,
-    (protected, links): (&[Protected], LinkPolicy),
+    (protected, links): (&[ProtectedDir], LinkPolicy),
     mount_points: &[PathBuf],
-    surroundings: &dyn Surroundings,
+    host_environment: &dyn HostEnvironment,
 ) -> Result<HostPath, Denied> {
     let shown = spec.host.as_str();
     if let Some(reason) = guest_places::taken(&spec.guest) {
         return Err(taken(spec, reason));
     }
     let fail = |error| unusable(shown, &error);
-    let typed = absolute(Path::new(shown), surroundings).map_err(fail)?;
+    let typed = absolute(Path::new(shown), host_environment).map_err(fail)?;
     if links == LinkPolicy::Refuse
-        && let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)?
+        && let Some(link) = links::below_working_directory(&typed, host_environment).map_err(fail)?
     {
         let fix = format!("if this is intended, pass the real directory: {}", link.target.display());
         return Err(rejected(shown, link.reason(), fix));

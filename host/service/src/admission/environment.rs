@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use codebox_core::{EnvName, ResultKind};
 
 use super::denied::Denied;
+use super::host_environment::HostEnvironment;
 use super::request::EnvRequest;
-use super::surroundings::Surroundings;
 
 /// Environment of the guest.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -16,13 +16,16 @@ pub(super) struct Environment {
 }
 
 /// Resolves the requested variables. Error messages never contain a value, because it may be a secret.
-pub(super) fn resolve(requests: Vec<EnvRequest>, surroundings: &dyn Surroundings) -> Result<Environment, Denied> {
+pub(super) fn resolve(
+    requests: Vec<EnvRequest>,
+    host_environment: &dyn HostEnvironment,
+) -> Result<Environment, Denied> {
     let mut environment = Environment::default();
     for request in requests {
         let (name, value) = match request {
             EnvRequest::Set(name, value) => (name, value),
             EnvRequest::FromHost(name) => {
-                let value = of_host(&name, surroundings)?;
+                let value = host_value(&name, host_environment)?;
                 if !environment.from_host.contains(&name) {
                     environment.from_host.push(name.clone());
                 }
@@ -41,8 +44,8 @@ pub(super) fn resolve(requests: Vec<EnvRequest>, surroundings: &dyn Surroundings
     Ok(environment)
 }
 
-fn of_host(name: &EnvName, surroundings: &dyn Surroundings) -> Result<String, Denied> {
-    let value = surroundings.env_var(name.as_str()).ok_or_else(|| {
+fn host_value(name: &EnvName, host_environment: &dyn HostEnvironment) -> Result<String, Denied> {
+    let value = host_environment.env_var(name.as_str()).ok_or_else(|| {
         let fix = format!("set {name}, pass its value as {name}=VALUE, or leave it out");
         refused(name, "it is not set", fix)
     })?;
@@ -64,7 +67,7 @@ mod tests {
 
     struct Host;
 
-    impl Surroundings for Host {
+    impl HostEnvironment for Host {
         fn env_var(&self, name: &str) -> Option<OsString> {
             (name == "TOKEN").then(|| OsString::from("secret"))
         }

@@ -55,7 +55,7 @@ pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
 /// packages are below a path of the runtime, which [`taken`] covers.
 pub(super) fn taken_by_packages(place: &GuestPath, language: &Language) -> Option<&'static str> {
     let packages = GuestPath::new(NODE_MODULES).ok()?;
-    let hit = *language.run_as() == Language::JavaScript && place.is_within(&packages);
+    let hit = *language.runtime_language() == Language::JavaScript && place.is_within(&packages);
     hit.then_some("this guest path is reserved for packages")
 }
 

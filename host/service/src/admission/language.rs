@@ -5,7 +5,7 @@ use std::path::Path;
 
 use codebox_core::{Language, ResultKind};
 
-use super::Surroundings;
+use super::HostEnvironment;
 use super::denied::Denied;
 
 /// Interpreters in a shebang, by the prefix of their names.
@@ -33,15 +33,15 @@ pub(super) fn of(
     path: &Path,
     text: &[u8],
     added: &BTreeMap<String, Language>,
-    surroundings: &dyn Surroundings,
+    host_environment: &dyn HostEnvironment,
 ) -> Option<Language> {
     let ending = path.extension().and_then(|extension| extension.to_str());
-    let known = ending.and_then(|ending| Language::of_extension(ending).or_else(|| added.get(ending).cloned()));
+    let known = ending.and_then(|ending| Language::from_extension(ending).or_else(|| added.get(ending).cloned()));
     match (known, shebang(text)) {
         (Some(language), _) => Some(language),
         (None, Some(words)) => of_shebang(words, added),
         (None, None) if ending.is_some_and(|ending| FOREIGN.contains(&ending)) => None,
-        (None, None) => Some(of_content(text, surroundings)),
+        (None, None) => Some(of_content(text, host_environment)),
     }
 }
 
@@ -49,11 +49,11 @@ pub(super) fn of(
 pub(super) fn of_text(
     text: &[u8],
     added: &BTreeMap<String, Language>,
-    surroundings: &dyn Surroundings,
+    host_environment: &dyn HostEnvironment,
 ) -> Option<Language> {
     match shebang(text) {
         Some(words) => of_shebang(words, added),
-        None => Some(of_content(text, surroundings)),
+        None => Some(of_content(text, host_environment)),
     }
 }
 
@@ -89,7 +89,7 @@ fn of_shebang(words: &str, added: &BTreeMap<String, Language>) -> Option<Languag
 
 /// Guesses the language from a text. A text that has a line typical of JavaScript and does not parse as Python is
 /// JavaScript, or TypeScript if it has type annotations; any other text is Python.
-fn of_content(text: &[u8], surroundings: &dyn Surroundings) -> Language {
+fn of_content(text: &[u8], host_environment: &dyn HostEnvironment) -> Language {
     let Ok(text) = std::str::from_utf8(text) else { return Language::Python };
     // These checks come first because they are faster than parsing.
     let typed = text.lines().any(looks_like_typescript);
@@ -97,7 +97,7 @@ fn of_content(text: &[u8], surroundings: &dyn Surroundings) -> Language {
     if !typed && !console && !text.lines().any(looks_like_javascript) {
         return Language::Python;
     }
-    match surroundings.is_python(text) {
+    match host_environment.is_python(text) {
         // Python has no built-in `console`, so a program that uses it without an import is JavaScript.
         true if console && !text.contains("import ") => Language::JavaScript,
         true => Language::Python,
@@ -171,7 +171,7 @@ mod tests {
     /// Host environment that parses texts with the analyzer.
     struct Parsing<'a>(&'a codebox_analysis::Analyzer);
 
-    impl Surroundings for Parsing<'_> {
+    impl HostEnvironment for Parsing<'_> {
         fn env_var(&self, _name: &str) -> Option<std::ffi::OsString> {
             None
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::surroundings::Surroundings;
+use super::host_environment::HostEnvironment;
 
 /// Maximum number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
@@ -32,8 +32,8 @@ impl Link {
 ///
 /// A job with write access to the working directory can have created such a link. Links above that directory belong to
 /// the machine or the user. `path` is absolute; a part of it that does not exist contains no link.
-pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundings) -> io::Result<Option<Link>> {
-    let working = match surroundings.current_dir().and_then(|dir| dir.canonicalize()) {
+pub(super) fn below_working_directory(path: &Path, host_environment: &dyn HostEnvironment) -> io::Result<Option<Link>> {
+    let working = match host_environment.current_dir().and_then(|dir| dir.canonicalize()) {
         // A working directory that was removed contains no link.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found?,

@@ -10,18 +10,18 @@ use codebox_files::is_git_name;
 
 use super::denied::Denied;
 use super::dirs::{check_writable, with_canonical};
+use super::host_environment::{HostEnvironment, absolute};
 use super::links;
 use super::policy::{LinkPolicy, Policy};
-use super::surroundings::{Surroundings, absolute};
 
 /// Creates the directory if it is missing, and checks it by the rules of grants, because the guest chooses the file
 /// names in it.
-pub(super) fn admit(path: &Path, policy: &Policy, surroundings: &dyn Surroundings) -> Result<HostPath, Denied> {
+pub(super) fn admit(path: &Path, policy: &Policy, host_environment: &dyn HostEnvironment) -> Result<HostPath, Denied> {
     let shown = path.display().to_string();
     let fail = |error: io::Error| rejected(&shown, error.to_string(), "use another directory");
-    let typed = absolute(path, surroundings).map_err(fail)?;
+    let typed = absolute(path, host_environment).map_err(fail)?;
     if policy.links == LinkPolicy::Refuse
-        && let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)?
+        && let Some(link) = links::below_working_directory(&typed, host_environment).map_err(fail)?
     {
         let fix = format!("if this is intended, pass the real directory: {}", link.target.display());
         return Err(rejected(&shown, link.reason(), &fix));

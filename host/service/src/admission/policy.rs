@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use codebox_core::path::Protected;
+use codebox_core::path::ProtectedDir;
 use codebox_core::{ImagePattern, IsolationSet, Language, Limits, NetGrant};
 
 use crate::choice::Escalation;
@@ -29,7 +29,7 @@ pub struct Policy {
     /// Languages of added runtimes, by file extension.
     pub endings: BTreeMap<String, Language>,
     /// Directories of this machine that no grant may expose, such as codebox's state and the home directory itself.
-    pub protected: Vec<Protected>,
+    pub protected: Vec<ProtectedDir>,
     /// Treatment of symbolic links below the working directory in the path of a directory.
     pub links: LinkPolicy,
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use codebox_core::{ByteSize, Language, ResultKind};
 
 use super::denied::Denied;
-use super::surroundings::{Surroundings, absolute};
+use super::host_environment::{HostEnvironment, absolute};
 use super::{encoding, language};
 
 /// Maximum size of a program.
@@ -31,13 +31,13 @@ pub(super) fn read(
     path: &Path,
     language: Option<Language>,
     endings: &BTreeMap<String, Language>,
-    surroundings: &dyn Surroundings,
+    host_environment: &dyn HostEnvironment,
 ) -> Result<Script, Denied> {
     let shown = path.display().to_string();
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
-    let place = absolute(path, surroundings).map_err(|error| unreadable(&shown, &error))?;
+    let place = absolute(path, host_environment).map_err(|error| unreadable(&shown, &error))?;
     let text = bytes(&place, &shown)?;
-    let Some(language) = language.or_else(|| language::of(path, &text, endings, surroundings)) else {
+    let Some(language) = language.or_else(|| language::of(path, &text, endings, host_environment)) else {
         return Err(language::unknown(&shown));
     };
     check_size(text.len() as u64, ("run", &shown))?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use codebox_core::path::{Protected, Reach};
+use codebox_core::path::{ProtectedDir, ProtectionScope};
 use codebox_core::{Isolation, Language, LimitKind, LimitOverrides, Stdin};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ struct Host {
     mounts: Vec<PathBuf>,
 }
 
-impl Surroundings for Host {
+impl HostEnvironment for Host {
     fn env_var(&self, name: &str) -> Option<OsString> {
         (name == "TOKEN").then(|| OsString::from("secret"))
     }
@@ -73,7 +73,7 @@ fn place_of(admitted: &Admitted) -> (&str, Vec<&str>) {
 }
 
 #[test]
-fn places_a_script_outside_of_the_working_directory() {
+fn places_script_outside_working_directory() {
     let host = Host::new();
     let admitted = host.admit(file("./script.py")).expect("it is there");
     assert_eq!(place_of(&admitted), ("/run/codebox/script.py", vec!["/run/codebox/script.py"]));
@@ -84,7 +84,7 @@ fn places_a_script_outside_of_the_working_directory() {
 }
 
 #[test]
-fn a_script_in_a_grant_stays_where_the_grant_shows_it() {
+fn keeps_mapped_path_of_granted_script() {
     let host = Host::new();
     host.write("data/inner/job.py", b"");
     for (path, dirs, place, files) in [
@@ -101,7 +101,7 @@ fn a_script_in_a_grant_stays_where_the_grant_shows_it() {
 }
 
 #[test]
-fn bad_scripts_are_one_line_errors() {
+fn rejects_invalid_scripts() {
     let host = Host::new();
     host.write("latin.py", b"x = 'caf\xe9'\n");
     host.write("wrong.py", b"# coding: utf-8\nx = 'caf\xe9'\n");
@@ -129,7 +129,7 @@ fn bad_scripts_are_one_line_errors() {
 }
 
 #[test]
-fn grants_that_cannot_be_given_are_refused() {
+fn rejects_unusable_grants() {
     let host = Host::new();
     for (grant, part) in [
         ("gone:/data", "no such directory"),
@@ -155,7 +155,7 @@ fn grants_that_cannot_be_given_are_refused() {
 }
 
 #[test]
-fn the_place_of_packages_is_granted_only_where_there_are_none() {
+fn rejects_grant_at_package_path() {
     let host = Host::new();
     host.write("p.js", b"");
     host.write("p.ts", b"");
@@ -181,7 +181,7 @@ fn the_place_of_packages_is_granted_only_where_there_are_none() {
 }
 
 #[test]
-fn a_mount_inside_a_granted_directory_is_refused() {
+fn rejects_mount_below_grant() {
     let mut host = Host::new();
     host.mounts = vec![PathBuf::from("/"), host.root(), host.root().join("data/inner")];
     let denied = host.denied(granting("script.py", &["data:/data"]));
@@ -192,7 +192,7 @@ fn a_mount_inside_a_granted_directory_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_resolved_before_anything_is_judged() {
+fn resolves_links_before_checks() {
     let host = Host::new();
     let elsewhere = TempDir::new().expect("a temporary directory");
     let link = |to: &Path, name: &str| {
@@ -215,7 +215,7 @@ fn links_are_resolved_before_anything_is_judged() {
 
 #[cfg(unix)]
 #[test]
-fn links_below_the_working_directory_are_refused() {
+fn rejects_links_below_working_directory() {
     use std::os::unix::fs::symlink;
     let host = Host::new();
     let elsewhere = TempDir::new().expect("a temporary directory");
@@ -249,7 +249,7 @@ fn links_below_the_working_directory_are_refused() {
 }
 
 #[test]
-fn output_never_goes_to_a_git_directory() {
+fn rejects_output_in_git_directory() {
     let host = Host::new();
     fs::create_dir_all(host.root().join(".git/hooks")).expect("a writable temporary directory");
     for typed in [".git", ".git/hooks", "new/.git", "new/.GIT/hooks", "data/../.git/x"] {
@@ -262,11 +262,11 @@ fn output_never_goes_to_a_git_directory() {
 }
 
 #[test]
-fn protected_directories_are_neither_granted_nor_written() {
+fn rejects_protected_directories() {
     let host = Host::new();
-    let protected = Protected {
+    let protected = ProtectedDir {
         path: HostPath::native(&host.root().join("data")).expect("UTF-8"),
-        reach: Reach::Subtree,
+        scope: ProtectionScope::Subtree,
         what: "codebox's own state".to_owned(),
     };
     let policy = Policy { protected: vec![protected], ..Policy::default() };
@@ -283,7 +283,7 @@ fn protected_directories_are_neither_granted_nor_written() {
 }
 
 #[test]
-fn the_output_directory_is_made() {
+fn creates_output_directory() {
     let host = Host::new();
     let out = |path: &str| Request { out: Some(PathBuf::from(path)), ..file("script.py") };
     let admitted = host.admit(out("new/deep")).expect("it can be made");
@@ -296,7 +296,7 @@ fn the_output_directory_is_made() {
 }
 
 #[test]
-fn a_request_becomes_a_whole_job() {
+fn resolves_request_to_complete_job() {
     let host = Host::new();
     let limits = LimitOverrides { wall: codebox_core::parse_duration("5s").ok(), ..LimitOverrides::default() };
     let policy = Policy { image: Some("python-data".to_owned()), ..Policy::default() };
@@ -322,7 +322,7 @@ fn a_request_becomes_a_whole_job() {
 }
 
 #[test]
-fn the_map_hides_what_is_private() {
+fn path_map_excludes_private_directories() {
     let host = Host::new();
     let admitted = host.admit(granting("script.py", &["data:/data:rw"])).expect("it exists");
     let inside = HostPath::native(&host.root().join("data/inner/x")).expect("UTF-8");

@@ -1,6 +1,6 @@
 //! Features that a tier lacks.
 
-use codebox_core::{Capabilities, Held, Isolation, LimitKind, Support};
+use codebox_core::{Capabilities, EnforcementLevel, Isolation, LimitKind, Support};
 
 use crate::needs::Need;
 use crate::router::Demand;
@@ -42,7 +42,7 @@ pub fn lacks(able: &Capabilities, isolation: Isolation, demand: &Demand, needs: 
         ["threads", "processes", "sockets", "native modules"].iter().for_each(|what| add((*what).to_owned()));
     }
     for kind in LimitKind::ALL {
-        if able.holds(kind) == Held::Unsupported {
+        if able.limit_enforcement(kind) == EnforcementLevel::Unsupported {
             add(format!("the {kind} limit"));
         }
     }

@@ -2,18 +2,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use codebox_core::{
-    BackendError, BoxFuture, Held, Instance, InstanceSpec, IsolationSet, Language, LimitKind, ResultKind, Support,
+    BackendError, BoxFuture, EnforcementLevel, Instance, InstanceSpec, IsolationSet, Language, LimitKind, ResultKind,
+    Support,
 };
 
 use super::*;
-use crate::needs::{Need, Power, Weight};
+use crate::needs::{Capability, Need, Weight};
 use crate::router::Bound;
 
 fn able() -> Capabilities {
     Capabilities {
         languages: vec![Language::Python, Language::JavaScript],
         forbidden: BTreeMap::new(),
-        limits: BTreeMap::from([(LimitKind::Wall, Held::Enforced)]),
+        limits: BTreeMap::from([(LimitKind::Wall, EnforcementLevel::Enforced)]),
         snapshot: Support::No,
         fork: Support::No,
         network_filter: Support::No,
@@ -43,7 +44,7 @@ fn demand() -> Demand {
 
 fn needs(weights: &[Weight]) -> Needs {
     let need = |weight: &Weight| Need {
-        power: Power::Threads,
+        power: Capability::Threads,
         weight: *weight,
         line: 3,
         words: "threading.Thread".to_owned(),
@@ -51,14 +52,15 @@ fn needs(weights: &[Weight]) -> Needs {
     Needs { powers: weights.iter().map(need).collect(), ..Needs::default() }
 }
 
-const AUTO: Terms = Terms { acceptable: IsolationSet::auto(), escalation: Escalation::Allowed, ask: None };
+const AUTO: Terms =
+    Terms { acceptable: IsolationSet::auto(), escalation: Escalation::Allowed, isolation_request: None };
 
 fn only(isolation: Isolation) -> Terms {
     Terms { acceptable: IsolationSet::only(isolation), ..AUTO }
 }
 
 fn asking(isolation: Isolation) -> Terms {
-    Terms { ask: Some(Ask { isolation, line: 1 }), ..AUTO }
+    Terms { isolation_request: Some(IsolationRequest { isolation, line: 1 }), ..AUTO }
 }
 
 fn forbidden(terms: Terms) -> Terms {
@@ -66,17 +68,17 @@ fn forbidden(terms: Terms) -> Terms {
 }
 
 /// Formats the next step as `backend: reason`, `none: fix (kind)` or `probe backend`.
-fn outcome(wanted: &Wanted, candidates: &[Candidate]) -> String {
-    match next(wanted, candidates) {
+fn outcome(requirements: &TierRequirements, candidates: &[Candidate]) -> String {
+    match next(requirements, candidates) {
         Next::Run(choice) => format!("{}: {}", choice.backend, choice.reason),
-        Next::Nothing(why) => format!("none: {} ({})", why.fix(), why.kind()),
+        Next::NoBackend(why) => format!("none: {} ({})", why.fix(), why.kind()),
         Next::Probe(id) => format!("probe {id}"),
     }
 }
 
 /// Every rule of the choice, one per entry.
 #[test]
-fn the_rules() {
+fn selects_backend_by_needs_and_terms() {
     let plain = needs(&[Weight::Optional]);
     let needy = needs(&[Weight::Optional, Weight::Required]);
     let all = [ready("wasm"), ready("podman"), ready("docker")];
@@ -174,26 +176,26 @@ fn the_rules() {
         (
             "it asks for a container, wasm is named",
             &plain,
-            Terms { ask: asking(Isolation::Container).ask, ..only(Isolation::Wasm) },
+            Terms { isolation_request: asking(Isolation::Container).isolation_request, ..only(Isolation::Wasm) },
             &all,
             "wasm: wasm is the only isolation allowed".into(),
         ),
         (
             "it asks for wasm, a container is named",
             &plain,
-            Terms { ask: asking(Isolation::Wasm).ask, ..only(Isolation::Container) },
+            Terms { isolation_request: asking(Isolation::Wasm).isolation_request, ..only(Isolation::Container) },
             &all,
             "podman: container is the only isolation allowed".into(),
         ),
     ];
     for (rule, needs, terms, candidates, expected) in rules {
-        let wanted = Wanted::of(demand(), needs, &terms);
-        assert_eq!(outcome(&wanted, candidates), expected, "{rule}");
+        let requirements = TierRequirements::of(demand(), needs, &terms);
+        assert_eq!(outcome(&requirements, candidates), expected, "{rule}");
     }
 }
 
 #[test]
-fn what_is_bound_to_containers_never_runs_in_wasm() {
+fn container_only_jobs_never_use_wasm() {
     let all = [ready("wasm"), ready("podman")];
     let engineless = [ready("wasm"), missing("podman")];
     for (bound, reason) in [
@@ -204,42 +206,45 @@ fn what_is_bound_to_containers_never_runs_in_wasm() {
         let language = if bound == Bound::Command { "ruby".parse().expect("a name") } else { Language::Python };
         let demand = Demand { bound: Some(bound), language, ..demand() };
         for terms in [AUTO, forbidden(AUTO), asking(Isolation::Wasm)] {
-            let wanted = Wanted::of(demand.clone(), &Needs::default(), &terms);
-            assert_eq!(outcome(&wanted, &all), reason);
+            let requirements = TierRequirements::of(demand.clone(), &Needs::default(), &terms);
+            assert_eq!(outcome(&requirements, &all), reason);
             assert_eq!(
-                outcome(&wanted, &engineless),
+                outcome(&requirements, &engineless),
                 format!("none: start podman ({})", ResultKind::EngineUnavailable)
             );
         }
-        let wanted = Wanted::of(demand, &Needs::default(), &only(Isolation::Wasm));
+        let requirements = TierRequirements::of(demand, &Needs::default(), &only(Isolation::Wasm));
         let fix = format!("none: use --isolation container or auto ({})", ResultKind::InvalidRequest);
-        assert_eq!(outcome(&wanted, &all), fix);
+        assert_eq!(outcome(&requirements, &all), fix);
     }
 }
 
 #[test]
-fn what_wasm_cannot_run_goes_to_a_container() {
+fn unsupported_language_uses_container() {
     let mut container = able();
     container.languages.push(Language::TypeScript);
     let candidates = [ready("wasm"), candidate("podman", Some(Ok(container)))];
     let demand = Demand { language: Language::TypeScript, ..demand() };
-    let wanted = Wanted::of(demand.clone(), &Needs::default(), &forbidden(AUTO));
-    assert_eq!(outcome(&wanted, &candidates), "podman: wasm: it does not support typescript, and container can run it");
-    let none = outcome(&wanted, &candidates[..1]);
+    let requirements = TierRequirements::of(demand.clone(), &Needs::default(), &forbidden(AUTO));
+    assert_eq!(
+        outcome(&requirements, &candidates),
+        "podman: wasm: it does not support typescript, and container can run it"
+    );
+    let none = outcome(&requirements, &candidates[..1]);
     assert!(none.starts_with("none: see codebox runtime list"), "{none}");
-    let named = Wanted::of(demand, &Needs::default(), &only(Isolation::Wasm));
+    let named = TierRequirements::of(demand, &Needs::default(), &only(Isolation::Wasm));
     assert!(outcome(&named, &candidates).starts_with("none: "));
 }
 
 #[test]
-fn only_what_matters_is_asked() {
+fn probes_only_relevant_backends() {
     let unasked = [candidate("podman", None), candidate("wasm", None), candidate("docker", None)];
-    let plain = Wanted::of(demand(), &Needs::default(), &AUTO);
+    let plain = TierRequirements::of(demand(), &Needs::default(), &AUTO);
     assert_eq!(outcome(&plain, &unasked), "probe wasm");
     let with_wasm = [candidate("podman", None), ready("wasm"), candidate("docker", None)];
     assert!(outcome(&plain, &with_wasm).starts_with("wasm: "));
 
-    let needy = Wanted::of(demand(), &needs(&[Weight::Required]), &AUTO);
+    let needy = TierRequirements::of(demand(), &needs(&[Weight::Required]), &AUTO);
     assert_eq!(outcome(&needy, &unasked), "probe podman");
     assert!(outcome(&needy, &[ready("podman"), candidate("wasm", None)]).starts_with("podman: "));
     assert_eq!(outcome(&needy, &[missing("podman"), candidate("docker", None)]), "probe docker");
@@ -247,13 +252,15 @@ fn only_what_matters_is_asked() {
 }
 
 #[test]
-fn the_choice_says_what_it_lacks() {
+fn choice_lists_missing_features() {
     let needy = needs(&[Weight::Optional, Weight::Required]);
-    let would_need =
-        |terms: Terms, candidates: &[Candidate]| match next(&Wanted::of(demand(), &needy, &terms), candidates) {
-            Next::Run(choice) => choice.would_need.len(),
-            other => panic!("{other:?}"),
-        };
+    let would_need = |terms: Terms, candidates: &[Candidate]| match next(
+        &TierRequirements::of(demand(), &needy, &terms),
+        candidates,
+    ) {
+        Next::Run(choice) => choice.would_need.len(),
+        other => panic!("{other:?}"),
+    };
     assert_eq!(would_need(AUTO, &[ready("wasm"), ready("podman")]), 0);
     assert_eq!(would_need(AUTO, &[ready("wasm"), missing("podman")]), 1);
     assert_eq!(would_need(only(Isolation::Wasm), &[ready("wasm"), ready("podman")]), 1);
@@ -302,8 +309,8 @@ impl Backend for Counted {
 
 /// Returns the error of the choice among these candidates.
 fn refusal(demand: Demand, terms: &Terms, candidates: &[Candidate]) -> NoRoute {
-    match next(&Wanted::of(demand, &Needs::default(), terms), candidates) {
-        Next::Nothing(why) => why,
+    match next(&TierRequirements::of(demand, &Needs::default(), terms), candidates) {
+        Next::NoBackend(why) => why,
         other => panic!("it can run: {other:?}"),
     }
 }
@@ -328,10 +335,10 @@ fn reports_the_reason_against_every_candidate() {
     assert_eq!(refusal(online.clone(), &AUTO, &[ready("wasm")]).kind(), ResultKind::InvalidRequest);
     let filtering = Capabilities { network_filter: Support::Yes, ..able() };
     let connected = candidate("wasm", Some(Ok(filtering.clone())));
-    let wanted = Wanted::of(online.clone(), &Needs::default(), &AUTO);
-    assert!(matches!(next(&wanted, &[connected]), Next::Run(_)));
+    let requirements = TierRequirements::of(online.clone(), &Needs::default(), &AUTO);
+    assert!(matches!(next(&requirements, &[connected]), Next::Run(_)));
     let offline = Capabilities { offline: vec![Language::Python], ..filtering };
-    assert!(matches!(next(&wanted, &[candidate("wasm", Some(Ok(offline)))]), Next::Nothing(_)));
+    assert!(matches!(next(&requirements, &[candidate("wasm", Some(Ok(offline)))]), Next::NoBackend(_)));
 }
 
 #[test]
@@ -351,19 +358,19 @@ fn reports_an_image_that_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn engines_are_left_alone_until_they_are_needed() {
+async fn does_not_probe_engines_before_needed() {
     let wasm = Counted::new(ready("wasm"), "wasm");
     let podman = Counted::new(missing("podman"), "podman");
     let docker = Counted::new(ready("docker"), "docker");
     let backends: [&dyn Backend; 3] = [&wasm, &podman, &docker];
 
-    let plain = Wanted::of(demand(), &Needs::default(), &AUTO);
+    let plain = TierRequirements::of(demand(), &Needs::default(), &AUTO);
     let (candidates, chosen) = choose(&plain, &backends, &[]).await;
     assert_eq!(chosen.expect("wasm can").backend.as_str(), "wasm");
     assert_eq!((wasm.probes(), podman.probes(), docker.probes()), (1, 0, 0));
     assert!(candidates[1].found.is_none());
 
-    let needy = Wanted::of(demand(), &needs(&[Weight::Required]), &AUTO);
+    let needy = TierRequirements::of(demand(), &needs(&[Weight::Required]), &AUTO);
     let (_, chosen) = choose(&needy, &backends, &[]).await;
     let chosen = chosen.expect("docker can");
     assert_eq!(chosen.backend.as_str(), "docker");
@@ -394,23 +401,23 @@ mod properties {
         fn nothing_leaves_what_was_accepted(
             acceptable in isolations(),
             forbid in any::<bool>(),
-            ask in prop::option::of(prop::sample::select(vec![Isolation::Wasm, Isolation::Container])),
+            isolation_request in prop::option::of(prop::sample::select(vec![Isolation::Wasm, Isolation::Container])),
             required in 0usize..3,
             candidates in candidates(),
         ) {
             let escalation = if forbid { Escalation::Forbidden } else { Escalation::Allowed };
-            let ask = ask.map(|isolation| Ask { isolation, line: 1 });
-            let terms = Terms { acceptable, escalation, ask };
-            let wanted = Wanted::of(demand(), &needs(&vec![Weight::Required; required]), &terms);
+            let isolation_request = isolation_request.map(|isolation| IsolationRequest { isolation, line: 1 });
+            let terms = Terms { acceptable, escalation, isolation_request };
+            let requirements = TierRequirements::of(demand(), &needs(&vec![Weight::Required; required]), &terms);
             let wasm = acceptable.contains(Isolation::Wasm)
                 && candidates.iter().any(|one| one.isolation == Isolation::Wasm && one.found.as_ref().is_some_and(Result::is_ok));
-            match next(&wanted, &candidates) {
+            match next(&requirements, &candidates) {
                 Next::Run(choice) => {
                     prop_assert!(acceptable.contains(choice.isolation));
                     prop_assert!(!(forbid && wasm) || choice.isolation == Isolation::Wasm);
                     prop_assert!(choice.isolation == Isolation::Wasm || choice.would_need.is_empty());
                 }
-                Next::Nothing(_) => prop_assert!(!wasm),
+                Next::NoBackend(_) => prop_assert!(!wasm),
                 Next::Probe(id) => prop_assert!(false, "{id} was asked already"),
             }
         }

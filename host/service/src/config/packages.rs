@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_only_narrows() {
+    fn project_only_narrows_packages() {
         let file = Path::new("codebox.toml");
         let none = packages(None, None);
         let user = packages(Some(&["requests", "Rich"]), Some("https://index.invalid/simple"));

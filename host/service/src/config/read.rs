@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_core::{ResultKind, RunnerError};
-use codebox_files::{Believed, read_config};
+use codebox_files::{TrustedOwners, read_config};
 
 use super::{ConfigError, Settings};
 
@@ -33,7 +33,7 @@ pub enum SettingsError {
 /// # Errors
 /// Returns an error if the file exists and cannot be read or used.
 pub fn read_user(path: &Path) -> Result<Settings, SettingsError> {
-    read(path, Believed::OwnOrRoot)
+    read(path, TrustedOwners::OwnOrRoot)
 }
 
 /// Reads a project's configuration file, which comes with the project and can only narrow the user's settings.
@@ -41,11 +41,11 @@ pub fn read_user(path: &Path) -> Result<Settings, SettingsError> {
 /// # Errors
 /// Returns an error if the file exists and cannot be read or used.
 pub fn read_project(path: &Path) -> Result<Settings, SettingsError> {
-    read(path, Believed::All)
+    read(path, TrustedOwners::All)
 }
 
-fn read(path: &Path, believed: Believed) -> Result<Settings, SettingsError> {
-    match read_config(path, MAX_SETTINGS, believed) {
+fn read(path: &Path, trusted: TrustedOwners) -> Result<Settings, SettingsError> {
+    match read_config(path, MAX_SETTINGS, trusted) {
         Ok(Some(text)) => Ok(Settings::parse(&text, path)?),
         Ok(None) => Ok(Settings::default()),
         Err(source) => Err(SettingsError::Unreadable { path: path.to_owned(), source }),

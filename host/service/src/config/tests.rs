@@ -35,7 +35,7 @@ fn reads_every_key() {
 }
 
 #[test]
-fn faults_name_file_and_place() {
+fn errors_name_file_and_line() {
     for (text, part) in [
         ("[limits]\ntimout = 5", "line 2: unknown field `timout`"),
         ("isolation = \"docker\"", "isolation: invalid isolation \"docker\""),
@@ -54,7 +54,7 @@ fn faults_name_file_and_place() {
 }
 
 #[test]
-fn a_project_can_only_narrow() {
+fn project_only_narrows() {
     let user = settings("isolation = \"wasm,container\"\n[limits]\ntimeout = 10\n");
     let project = settings("isolation = \"wasm,vm\"\n[limits]\ntimeout = 20\nmemory = \"4G\"\n");
     let both = narrowed(&user, &project).expect("wasm is left");
@@ -70,13 +70,13 @@ fn a_project_can_only_narrow() {
 }
 
 #[test]
-fn narrowing_by_nothing_changes_nothing() {
+fn empty_project_changes_nothing() {
     let user = settings("image = \"a\"\n[limits]\ntimeout = 10\n[ceilings]\nfiles = 3\n");
     assert_eq!(narrowed(&user, &Settings::default()), Ok(user));
 }
 
 #[test]
-fn a_project_cannot_widen_the_network() {
+fn project_cannot_widen_network() {
     let hosts =
         |texts: &[&str]| Some(texts.iter().map(|text| text.parse().expect("a grant")).collect::<Vec<NetGrant>>());
     let user = settings("[network]\nallow = [\"*.example.org\", \"10.0.0.0/8\"]\n");

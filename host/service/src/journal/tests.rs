@@ -17,7 +17,7 @@ fn states(journal: &Journal) -> Vec<(String, State)> {
 const WASM: BackendId = BackendId::new("wasm");
 
 #[test]
-fn a_job_runs_and_ends_once() {
+fn records_start_and_end_once() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
@@ -33,7 +33,7 @@ fn a_job_runs_and_ends_once() {
 }
 
 #[test]
-fn a_job_without_an_end_was_interrupted() {
+fn job_without_end_is_interrupted() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let id = journal.accept(accepted(&WASM)).expect("room").id().to_owned();
@@ -46,7 +46,7 @@ fn a_job_without_an_end_was_interrupted() {
 }
 
 #[test]
-fn a_job_that_is_in_the_history_twice_is_listed_once() {
+fn lists_duplicate_history_entries_once() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
@@ -68,7 +68,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_process_that_was_taken_over_changes_no_other_job() {
+fn compromised_process_cannot_change_other_jobs() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let first = journal.accept(accepted(&WASM)).expect("room");
@@ -103,7 +103,7 @@ fn a_process_that_was_taken_over_changes_no_other_job() {
 /// note.
 #[test]
 #[cfg(target_os = "linux")]
-fn nothing_is_held_open_through_which_the_history_changes() {
+fn keeps_no_descriptor_to_history() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
@@ -123,7 +123,7 @@ fn nothing_is_held_open_through_which_the_history_changes() {
 }
 
 #[test]
-fn a_job_that_was_passed_on_has_the_other_ones_end() {
+fn handed_over_job_ends_with_second_run() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let first = journal.accept(accepted(&WASM)).expect("room");
@@ -141,7 +141,7 @@ fn a_job_that_was_passed_on_has_the_other_ones_end() {
 }
 
 #[test]
-fn a_line_that_was_cut_costs_itself_alone() {
+fn skips_truncated_line() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     fs::write(home.path().join("history.jsonl"), "{\"id\":\"cu").expect("room");
@@ -154,7 +154,7 @@ fn a_line_that_was_cut_costs_itself_alone() {
 }
 
 #[test]
-fn a_long_history_begins_another_page_and_loses_nothing_recent() {
+fn rotates_long_history() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let mut ids = BTreeSet::new();
@@ -178,7 +178,7 @@ fn a_long_history_begins_another_page_and_loses_nothing_recent() {
 }
 
 #[test]
-fn an_end_that_comes_two_pages_late_is_not_lost() {
+fn keeps_end_after_rotation() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let long = journal.accept(accepted(&WASM)).expect("room");
@@ -193,7 +193,7 @@ fn an_end_that_comes_two_pages_late_is_not_lost() {
 }
 
 #[test]
-fn a_job_that_cannot_be_noted_leaves_no_note() {
+fn failed_record_leaves_no_file() {
     let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     fs::create_dir(home.path().join("history.jsonl")).expect("room");

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_directories_are_modules() {
+    fn finds_module_files_and_directories() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("torch.py"), "").expect("a file");
         std::fs::create_dir(dir.path().join("cv2")).expect("a directory");

@@ -8,7 +8,7 @@ fn words(needs: Needs) -> Vec<String> {
 }
 
 #[test]
-fn every_language_is_parsed_as_its_own() {
+fn parses_each_language() {
     let Parser { analyzer, .. } = &Parser::new();
     let needs = |job: &Job| needs_of(job, &Neighbours::none(), analyzer).0;
     let python = Job::python("import os, threading\nthreading.Thread()");
@@ -26,7 +26,7 @@ fn every_language_is_parsed_as_its_own() {
 }
 
 #[test]
-fn modules_beside_the_program_are_its_own() {
+fn ignores_local_modules() {
     let Parser { analyzer, .. } = &Parser::new();
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["torch.py", "subprocess.py", "loop.py"] {
@@ -46,9 +46,9 @@ fn modules_beside_the_program_are_its_own() {
 }
 
 #[test]
-fn a_failed_analysis_is_told_and_not_fatal() {
+fn failed_analysis_is_reported() {
     let _alone = Parser::new();
-    let analyzer = Analyzer::of_program("/nonexistent/analyzer".into(), std::time::Duration::from_secs(1));
+    let analyzer = Analyzer::with_program("/nonexistent/analyzer".into(), std::time::Duration::from_secs(1));
     let job = Job::python("import os");
     let (needs, why) = needs_of(&job, &Neighbours::none(), &analyzer);
     assert_eq!(needs, Needs::default());
@@ -61,7 +61,7 @@ fn a_failed_analysis_is_told_and_not_fatal() {
 }
 
 #[test]
-fn the_memory_of_a_job_bounds_the_analysis_of_its_text() {
+fn memory_limit_bounds_analysis() {
     let Parser { analyzer, .. } = &Parser::new();
     let text = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
     let mut job = Job::python(text);
@@ -76,7 +76,7 @@ fn the_memory_of_a_job_bounds_the_analysis_of_its_text() {
 }
 
 #[test]
-fn only_what_can_need_something_is_analyzed() {
+fn analyzes_only_programs_that_may_have_needs() {
     assert!(is_analyzed(&Job::python("import os")) && !is_analyzed(&Job::python("print(1)")));
     assert!(is_analyzed(&Job::new(Source::Inline("1".to_owned()), Language::TypeScript)));
     let script = |text: &str| is_analyzed(&Job::new(Source::Inline(text.to_owned()), Language::JavaScript));

@@ -3,7 +3,7 @@ use std::io::{Read as _, Write as _};
 use super::*;
 
 /// Starts a server that sends this answer to every request.
-fn server(folder: &Path, answer: &'static [u8]) -> Result<PathBuf> {
+fn server(folder: &Path, response: &'static [u8]) -> Result<PathBuf> {
     let socket = folder.join("server.sock");
     let listener = UnixListener::bind(&socket)?;
     thread::spawn(move || {
@@ -12,7 +12,7 @@ fn server(folder: &Path, answer: &'static [u8]) -> Result<PathBuf> {
             thread::spawn(move || {
                 let mut buffer = [0; 4096];
                 while matches!(stream.read(&mut buffer), Ok(1..)) {
-                    if stream.write_all(answer).is_err() {
+                    if stream.write_all(response).is_err() {
                         return;
                     }
                 }
@@ -22,14 +22,14 @@ fn server(folder: &Path, answer: &'static [u8]) -> Result<PathBuf> {
     Ok(socket)
 }
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-fn asked(proxy: &FaultProxy, line: &str) -> Result<Vec<u8>> {
+fn request(proxy: &FaultProxy, line: &str) -> Result<Vec<u8>> {
     let mut client = UnixStream::connect(&proxy.socket)?;
     client.set_read_timeout(Some(std::time::Duration::from_millis(300)))?;
     client.write_all(format!("{line} HTTP/1.1\r\nHost: d\r\n\r\n").as_bytes())?;
     let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
-    while got.len() < ANSWER.len() {
+    while got.len() < RESPONSE.len() {
         match client.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => got.extend(&buffer[..count]),
@@ -44,29 +44,29 @@ fn asked(proxy: &FaultProxy, line: &str) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn faults_strike_the_calls_that_they_are_meant_for() -> Result<()> {
+fn injects_faults_only_into_selected_calls() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let proxy = FaultProxy::to(&server(folder.path(), ANSWER)?)?;
+    let proxy = FaultProxy::to(&server(folder.path(), RESPONSE)?)?;
     let changed = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelln";
     for (fault, expected) in [
-        (Fault::CutBefore, &b""[..]),
-        (Fault::Cut(Spot::Answer(3)), b"HTT"),
-        (Fault::Cut(Spot::Body(0)), &ANSWER[..ANSWER.len() - 5]),
-        (Fault::Stall(Spot::Answer(2)), b"HT..."),
-        (Fault::Corrupt(Spot::Body(4), 1), changed),
+        (Fault::CutRequest, &b""[..]),
+        (Fault::Cut(BytePosition::Response(3)), b"HTT"),
+        (Fault::Cut(BytePosition::Body(0)), &RESPONSE[..RESPONSE.len() - 5]),
+        (Fault::Stall(BytePosition::Response(2)), b"HT..."),
+        (Fault::Corrupt(BytePosition::Body(4), 1), changed),
     ] {
-        proxy.fail(&[(EngineCall::Info, fault)]);
-        assert_eq!(asked(&proxy, "GET /v1.41/version")?, ANSWER, "{fault:?} struck another call");
-        assert_eq!(proxy.struck(), 0);
-        assert_eq!(asked(&proxy, "GET /v1.41/info")?, expected, "{fault:?}");
-        assert_eq!(proxy.struck(), 1);
+        proxy.set_faults(&[(EngineCall::Info, fault)]);
+        assert_eq!(request(&proxy, "GET /v1.41/version")?, RESPONSE, "{fault:?} struck another call");
+        assert_eq!(proxy.injected_count(), 0);
+        assert_eq!(request(&proxy, "GET /v1.41/info")?, expected, "{fault:?}");
+        assert_eq!(proxy.injected_count(), 1);
         assert_eq!(proxy.calls(), [EngineCall::Version, EngineCall::Info]);
     }
     Ok(())
 }
 
 #[test]
-fn calls_are_told_by_method_and_path() {
+fn identifies_calls_by_method_and_path() {
     for (line, call) in [
         ("HEAD /_ping HTTP/1.1", EngineCall::Ping),
         ("GET /version HTTP/1.1", EngineCall::Version),

@@ -42,11 +42,11 @@ impl Edits {
             if edit.start < copy.at {
                 continue;
             }
-            copy.until(edit.start);
+            copy.copy_until(edit.start);
             copy.insert(&edit.replacement);
             copy.skip(edit.end.max(edit.start));
         }
-        copy.until(text.len());
+        copy.copy_until(text.len());
         (copy.out, copy.columns)
     }
 }
@@ -65,7 +65,7 @@ struct Copy<'t> {
 }
 
 impl Copy<'_> {
-    fn until(&mut self, end: usize) {
+    fn copy_until(&mut self, end: usize) {
         let copied = &self.text[self.at..end];
         self.out.push_str(copied);
         for (index, line) in copied.split('\n').enumerate() {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_kept_and_columns_lead_back() {
+    fn keeps_lines_and_maps_columns() {
         let text = "let ü = a;\nlet b\n  = c + d;\n";
         let mut edits = Edits::default();
         edits.insert(9, "_N.");

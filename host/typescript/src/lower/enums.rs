@@ -4,20 +4,20 @@ use oxc::ast::ast::{TSEnumDeclaration, TSEnumMember, TSEnumMemberName};
 use oxc::ast_visit::Visit;
 use oxc::span::{GetSpan, Span};
 
-use super::evaluate::{Evaluated, Value, written};
+use super::evaluate::{Evaluated, Value, number_literal};
 use super::exports::static_name;
-use super::rewrite::{Exported, Head, Rewriter};
+use super::rewrite::{DeclarationHead, ExportTarget, Rewriter};
 
 impl<'a> Rewriter<'_, '_, 'a> {
     /// Rewrites `enum E { A = 1 }` to `var E; (function (_E) { _E[_E["A"] = 1] = "A"; })(E || (E = {}));`.
-    pub(super) fn enumeration(&mut self, declaration: &TSEnumDeclaration<'a>, statement: Span, exported: Exported) {
+    pub(super) fn lower_enum(&mut self, declaration: &TSEnumDeclaration<'a>, statement: Span, exported: ExportTarget) {
         let Some(symbol) = declaration.id.symbol_id.get() else { return };
         let Some(entity) = self.table.by_symbol.get(&symbol).copied() else { return };
         if declaration.declare {
             self.remove_type(symbol, statement);
             return;
         }
-        let head = Head { name: declaration.id.name.as_str(), symbol, entity, exported };
+        let head = DeclarationHead { name: declaration.id.name.as_str(), symbol, entity, exported };
         let opening = self.opening(&head);
         let body = declaration.body.span;
         self.edits.replace(statement.start, body.start + 1, opening);
@@ -46,7 +46,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
         match (&member.initializer, value.value) {
             // The TypeScript compiler has no negative zero either.
             (Some(initializer), Value::Number(number)) if value.is_absent || number == 0.0 => {
-                let number = written(number + 0.0);
+                let number = number_literal(number + 0.0);
                 self.edits.replace(span.start, initializer.span().end, format!("{before}{number}{after}"));
             }
             (Some(initializer), _) => {
@@ -55,7 +55,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
                 self.edits.insert(initializer.span().end, after);
             }
             (None, Value::Number(number)) => {
-                self.edits.replace(span.start, span.end, format!("{before}{}{after}", written(number)));
+                self.edits.replace(span.start, span.end, format!("{before}{}{after}", number_literal(number)));
             }
             (None, _) => self.edits.replace(span.start, span.end, format!("{before}void 0{after}")),
         }

@@ -8,7 +8,7 @@ use oxc::ast::ast::{BinaryOperator, Expression, IdentifierReference, UnaryOperat
 use oxc::semantic::SymbolId;
 use oxc::syntax::scope::ScopeId;
 
-use super::aliases::Meaning;
+use super::aliases::Referent;
 use super::table::{EntityId, Table};
 
 /// The knowledge about the value of an expression.
@@ -60,14 +60,14 @@ impl Table<'_, '_> {
             Expression::StringLiteral(_) => Evaluated::known(Value::Text),
             Expression::TemplateLiteral(template) => {
                 let parts = template.expressions.iter().map(|part| self.evaluate(part, site));
-                let mut whole = Evaluated::known(Value::Text);
+                let mut result = Evaluated::known(Value::Text);
                 for part in parts {
                     if matches!(part.value, Value::Unknown { .. }) {
-                        whole.value = Value::Unknown { is_text: true };
+                        result.value = Value::Unknown { is_text: true };
                     }
-                    whole.is_absent |= part.is_absent;
+                    result.is_absent |= part.is_absent;
                 }
-                whole
+                result
             }
             Expression::UnaryExpression(unary) => {
                 let operand = self.evaluate(&unary.argument, site);
@@ -87,15 +87,15 @@ impl Table<'_, '_> {
             }
             Expression::Identifier(name) => self.evaluate_name(name, site),
             Expression::StaticMemberExpression(_) | Expression::ComputedMemberExpression(_) => {
-                self.meaning_of(expression).map_or(Evaluated::UNKNOWN, |meaning| self.evaluate_meaning(&meaning, site))
+                self.resolve(expression).map_or(Evaluated::UNKNOWN, |referent| self.evaluate_referent(&referent, site))
             }
             _ => Evaluated::UNKNOWN,
         }
     }
 
     fn evaluate_name(&self, name: &IdentifierReference<'_>, site: Site) -> Evaluated {
-        match self.meaning_of_name(name) {
-            Some(meaning) => self.evaluate_meaning(&meaning, site),
+        match self.resolve_name(name) {
+            Some(referent) => self.evaluate_referent(&referent, site),
             None => match name.name.as_str() {
                 "Infinity" => Evaluated::known(Value::Number(f64::INFINITY)),
                 "NaN" => Evaluated::known(Value::Number(f64::NAN)),
@@ -104,11 +104,11 @@ impl Table<'_, '_> {
         }
     }
 
-    fn evaluate_meaning(&self, meaning: &Meaning, site: Site) -> Evaluated {
-        match meaning {
-            Meaning::Member(entity, name) => self.evaluate_member(*entity, name, site),
-            Meaning::Symbol(symbol) => self.evaluate_constant(*symbol, site),
-            Meaning::Entity(_) | Meaning::Type => Evaluated::UNKNOWN,
+    fn evaluate_referent(&self, referent: &Referent, site: Site) -> Evaluated {
+        match referent {
+            Referent::Member(entity, name) => self.evaluate_member(*entity, name, site),
+            Referent::Symbol(symbol) => self.evaluate_constant(*symbol, site),
+            Referent::Entity(_) | Referent::Type => Evaluated::UNKNOWN,
         }
     }
 
@@ -177,7 +177,7 @@ fn int32(number: f64) -> i32 {
 }
 
 /// Formats a number as a JavaScript literal.
-pub(super) fn written(number: f64) -> String {
+pub(super) fn number_literal(number: f64) -> String {
     if number.is_nan() {
         "NaN".to_owned()
     } else if number.is_infinite() {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_wrap_and_are_written_as_in_javascript() {
+    fn formats_and_wraps_numbers_as_javascript() {
         for (number, wrapped) in
             [(-1.5, -1), (4_294_967_295.0, -1), (2_147_483_648.0, i32::MIN), (1e300, 0), (f64::NAN, 0)]
         {
@@ -200,7 +200,7 @@ mod tests {
         }
         for (number, text) in [(1.0, "1"), (-0.0, "-0"), (0.1, "0.1"), (1e21, "1e21"), (f64::NEG_INFINITY, "-Infinity")]
         {
-            assert_eq!(written(number), text);
+            assert_eq!(number_literal(number), text);
         }
     }
 }

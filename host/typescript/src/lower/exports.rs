@@ -44,18 +44,18 @@ pub(super) fn is_instantiated(namespace: &TSNamespaceDeclaration<'_>) -> bool {
 }
 
 /// Calls `found` for each name that a pattern binds.
-pub(super) fn bound<'a>(pattern: &BindingPattern<'a>, found: &mut dyn FnMut(&'a str, Option<SymbolId>)) {
+pub(super) fn for_each_binding<'a>(pattern: &BindingPattern<'a>, found: &mut dyn FnMut(&'a str, Option<SymbolId>)) {
     match pattern {
         BindingPattern::BindingIdentifier(name) => found(name.name.as_str(), name.symbol_id.get()),
         BindingPattern::ObjectPattern(object) => {
-            object.properties.iter().for_each(|property| bound(&property.value, found));
-            object.rest.iter().for_each(|rest| bound(&rest.argument, found));
+            object.properties.iter().for_each(|property| for_each_binding(&property.value, found));
+            object.rest.iter().for_each(|rest| for_each_binding(&rest.argument, found));
         }
         BindingPattern::ArrayPattern(array) => {
-            array.elements.iter().flatten().for_each(|element| bound(element, found));
-            array.rest.iter().for_each(|rest| bound(&rest.argument, found));
+            array.elements.iter().flatten().for_each(|element| for_each_binding(element, found));
+            array.rest.iter().for_each(|rest| for_each_binding(&rest.argument, found));
         }
-        BindingPattern::AssignmentPattern(assigned) => bound(&assigned.left, found),
+        BindingPattern::AssignmentPattern(assigned) => for_each_binding(&assigned.left, found),
     }
 }
 
@@ -88,7 +88,7 @@ impl<'t, 's, 'a> Collector<'t, 's, 'a> {
         }
     }
 
-    fn inside(&mut self, namespace: Option<EntityId>, exported: bool, visit: impl FnOnce(&mut Self)) {
+    fn within(&mut self, namespace: Option<EntityId>, exported: bool, visit: impl FnOnce(&mut Self)) {
         let outside = (self.namespace, self.exported);
         (self.namespace, self.exported) = (namespace, exported);
         visit(self);
@@ -126,7 +126,7 @@ pub(super) fn static_name<'a>(member: &TSEnumMember<'a>) -> &'a str {
 
 impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
     fn visit_export_declaration(&mut self, export: &ExportDeclaration<'a>) {
-        self.inside(self.namespace, true, |inner| walk::walk_declaration(inner, &export.declaration));
+        self.within(self.namespace, true, |inner| walk::walk_declaration(inner, &export.declaration));
     }
 
     fn visit_ts_namespace_declaration(&mut self, namespace: &TSNamespaceDeclaration<'a>) {
@@ -143,10 +143,10 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
         }
         match &namespace.body {
             TSNamespaceDeclarationBody::TSNamespaceDeclaration(nested) => {
-                self.inside(Some(entity), true, |inner| inner.visit_ts_namespace_declaration(nested));
+                self.within(Some(entity), true, |inner| inner.visit_ts_namespace_declaration(nested));
             }
             TSNamespaceDeclarationBody::TSModuleBlock(block) => {
-                self.inside(Some(entity), false, |inner| inner.visit_statements(&block.body));
+                self.within(Some(entity), false, |inner| inner.visit_statements(&block.body));
             }
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
         if self.evaluates {
             self.members(entity, declaration, scope);
         }
-        self.inside(None, false, |inner| walk::walk_ts_enum_body(inner, &declaration.body));
+        self.within(None, false, |inner| walk::walk_ts_enum_body(inner, &declaration.body));
     }
 
     fn visit_ts_import_equals_declaration(&mut self, import: &TSImportEqualsDeclaration<'a>) {
@@ -186,7 +186,7 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
     fn visit_variable_declaration(&mut self, variables: &VariableDeclaration<'a>) {
         for variable in &variables.declarations {
             let exporter = self.exporter();
-            bound(&variable.id, &mut |name, symbol| {
+            for_each_binding(&variable.id, &mut |name, symbol| {
                 if let Some(container) = exporter {
                     self.table.add_export(container, name, Export { is_value: true, symbol, entity: None });
                     self.table.properties.extend(symbol);
@@ -203,7 +203,7 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
                 self.table.constants.insert(symbol, Constant { at: variable.span.start, value });
             }
         }
-        self.inside(None, false, |inner| walk::walk_variable_declaration(inner, variables));
+        self.within(None, false, |inner| walk::walk_variable_declaration(inner, variables));
     }
 
     fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
@@ -213,7 +213,7 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
                 self.table.functions.extend(id.symbol_id.get());
             }
         }
-        self.inside(None, false, |inner| walk::walk_function(inner, function, flags));
+        self.within(None, false, |inner| walk::walk_function(inner, function, flags));
     }
 
     fn visit_class(&mut self, class: &Class<'a>) {
@@ -223,7 +223,7 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
                 self.table.functions.extend(id.symbol_id.get());
             }
         }
-        self.inside(None, false, |inner| walk::walk_class(inner, class));
+        self.within(None, false, |inner| walk::walk_class(inner, class));
     }
 
     fn visit_ts_interface_declaration(&mut self, declaration: &oxc::ast::ast::TSInterfaceDeclaration<'a>) {

@@ -8,7 +8,7 @@ use oxc::ast_visit::{Visit, walk};
 use oxc::span::{GetSpan, Span};
 
 use super::exports::is_instantiated;
-use super::rewrite::{Exported, Head, Rewriter};
+use super::rewrite::{DeclarationHead, ExportTarget, Rewriter};
 use super::table::EntityId;
 
 /// The length of the keyword `export`.
@@ -18,7 +18,12 @@ impl<'a> Rewriter<'_, '_, 'a> {
     /// Rewrites `namespace N { … }` to `var N; (function (_N) { … })(N || (N = {}));`.
     ///
     /// oxc removes a namespace that contains only types. Inside another namespace, it is removed here.
-    pub(super) fn namespace(&mut self, namespace: &TSNamespaceDeclaration<'a>, statement: Span, exported: Exported) {
+    pub(super) fn namespace(
+        &mut self,
+        namespace: &TSNamespaceDeclaration<'a>,
+        statement: Span,
+        exported: ExportTarget,
+    ) {
         if namespace.declare || !is_instantiated(namespace) {
             if let Some(symbol) = namespace.id.symbol_id.get() {
                 self.remove_type(symbol, statement);
@@ -31,13 +36,13 @@ impl<'a> Rewriter<'_, '_, 'a> {
         let (block, container) = loop {
             let Some(symbol) = part.id.symbol_id.get() else { return };
             let Some(entity) = self.table.by_symbol.get(&symbol).copied() else { return };
-            let head = Head { name: part.id.name.as_str(), symbol, entity, exported: part_exported };
+            let head = DeclarationHead { name: part.id.name.as_str(), symbol, entity, exported: part_exported };
             opening.push_str(&self.opening(&head));
             closings.push(self.closing(&head));
             match &part.body {
                 TSNamespaceDeclarationBody::TSModuleBlock(block) => break (block, entity),
                 TSNamespaceDeclarationBody::TSNamespaceDeclaration(inner) => {
-                    (part, part_exported) = (inner, Exported::Namespace(entity));
+                    (part, part_exported) = (inner, ExportTarget::Namespace(entity));
                 }
             }
         };
@@ -52,7 +57,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
     /// Rewrites a statement of a namespace's body.
     fn inner(&mut self, statement: &Statement<'a>, container: EntityId) {
         match statement {
-            Statement::ExportDeclaration(export) => self.export(export, Exported::Namespace(container)),
+            Statement::ExportDeclaration(export) => self.export(export, ExportTarget::Namespace(container)),
             Statement::TSNamespaceDeclaration(inner) if !is_instantiated(inner) => self.remove(inner.span),
             _ if statement.as_declaration().is_some_and(Declaration::declare) => self.remove(statement.span()),
             _ => self.visit_statement(statement),
@@ -60,17 +65,17 @@ impl<'a> Rewriter<'_, '_, 'a> {
     }
 
     /// Rewrites an export of a module or a namespace.
-    pub(super) fn export(&mut self, export: &ExportDeclaration<'a>, exported: Exported) {
+    pub(super) fn export(&mut self, export: &ExportDeclaration<'a>, exported: ExportTarget) {
         let declaration = &export.declaration;
         match (declaration, exported) {
-            (_, Exported::Namespace(_)) if is_type(declaration) => self.remove(export.span),
+            (_, ExportTarget::Namespace(_)) if is_type(declaration) => self.remove(export.span),
             (Declaration::TSNamespaceDeclaration(inner), _) => self.namespace(inner, export.span, exported),
-            (Declaration::TSEnumDeclaration(inner), _) => self.enumeration(inner, export.span, exported),
+            (Declaration::TSEnumDeclaration(inner), _) => self.lower_enum(inner, export.span, exported),
             (Declaration::TSImportEqualsDeclaration(inner), _) => self.alias(inner, export.span, exported),
-            (Declaration::VariableDeclaration(variables), Exported::Namespace(container)) => {
+            (Declaration::VariableDeclaration(variables), ExportTarget::Namespace(container)) => {
                 self.variables(variables, export.span, container);
             }
-            (_, Exported::Namespace(container)) => {
+            (_, ExportTarget::Namespace(container)) => {
                 self.edits.replace(export.span.start, export.span.start + EXPORT, "");
                 walk::walk_declaration(self, declaration);
                 if let Some(id) = declaration.id() {
@@ -136,27 +141,27 @@ impl<'a> Rewriter<'_, '_, 'a> {
     }
 
     /// Rewrites `import a = b.c` to `var a = b.c`, or to an assignment to the namespace's export.
-    pub(super) fn alias(&mut self, import: &TSImportEqualsDeclaration<'a>, statement: Span, exported: Exported) {
+    pub(super) fn alias(&mut self, import: &TSImportEqualsDeclaration<'a>, statement: Span, exported: ExportTarget) {
         let Some(symbol) = import.id.symbol_id.get() else { return };
         let name = import.id.name.as_str();
         if !self.table.aliases.contains_key(&symbol) {
             // The target is `require`, which oxc handles.
             return;
         }
-        if !self.table.kept_aliases.contains(&symbol) || import.import_kind.is_type() {
+        if !self.table.runtime_aliases.contains(&symbol) || import.import_kind.is_type() {
             match exported {
                 // With a type of the same name, oxc removes exports of the alias.
-                Exported::No | Exported::Module => {
+                ExportTarget::No | ExportTarget::Module => {
                     self.edits.replace(statement.start, statement.end, format!(";type {name} = any;"));
                 }
-                Exported::Namespace(_) => self.remove(statement),
+                ExportTarget::Namespace(_) => self.remove(statement),
             }
             return;
         }
         let start = match exported {
-            Exported::No => format!("var {name} = "),
-            Exported::Module => format!("export var {name} = "),
-            Exported::Namespace(container) => format!(";{}.{name} = ", self.parameter(container)),
+            ExportTarget::No => format!("var {name} = "),
+            ExportTarget::Module => format!("export var {name} = "),
+            ExportTarget::Namespace(container) => format!(";{}.{name} = ", self.parameter(container)),
         };
         let target = import.module_reference.span();
         self.edits.replace(statement.start, target.start, start);

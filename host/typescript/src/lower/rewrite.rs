@@ -26,7 +26,7 @@ pub(super) struct Rewriter<'p, 's, 'a> {
 
 /// The export of a declaration.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Exported {
+pub(super) enum ExportTarget {
     No,
     /// Exported by the module.
     Module,
@@ -35,11 +35,11 @@ pub(super) enum Exported {
 }
 
 /// The head of a namespace or enum declaration.
-pub(super) struct Head<'n> {
+pub(super) struct DeclarationHead<'n> {
     pub(super) name: &'n str,
     pub(super) symbol: SymbolId,
     pub(super) entity: EntityId,
-    pub(super) exported: Exported,
+    pub(super) exported: ExportTarget,
 }
 
 impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
@@ -70,45 +70,45 @@ impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
     }
 
     /// Returns the text that begins a part: the variable, if this is the first part, and the function.
-    pub(super) fn opening(&mut self, head: &Head<'_>) -> String {
-        let Head { name, symbol, entity, exported } = *head;
+    pub(super) fn opening(&mut self, head: &DeclarationHead<'_>) -> String {
+        let DeclarationHead { name, symbol, entity, exported } = *head;
         let parameter = self.parameter(entity);
         let is_first = !self.table.functions.contains(&symbol) && self.declared.insert(symbol);
         let scoping = self.table.scoping;
         let keyword = if scoping.symbol_scope_id(symbol) == scoping.root_scope_id() { "var" } else { "let" };
-        let export = if matches!(exported, Exported::Module) { "export " } else { "" };
+        let export = if matches!(exported, ExportTarget::Module) { "export " } else { "" };
         let variable = if is_first { format!("{export}{keyword} {name}") } else { String::new() };
         format!("{variable};(function ({parameter}) {{")
     }
 
     /// Returns the text that ends a part: the call of the function with the object of the namespace or the enum.
-    pub(super) fn closing(&self, head: &Head<'_>) -> String {
+    pub(super) fn closing(&self, head: &DeclarationHead<'_>) -> String {
         let name = head.name;
         match head.exported {
-            Exported::Namespace(container) => {
+            ExportTarget::Namespace(container) => {
                 let container = self.parameter(container);
                 format!("}})({name} = {container}.{name} || ({container}.{name} = {{}}));")
             }
-            Exported::No | Exported::Module => format!("}})({name} || ({name} = {{}}));"),
+            ExportTarget::No | ExportTarget::Module => format!("}})({name} || ({name} = {{}}));"),
         }
     }
 }
 
 impl<'a> Visit<'a> for Rewriter<'_, '_, 'a> {
     fn visit_export_declaration(&mut self, export: &ExportDeclaration<'a>) {
-        self.export(export, Exported::Module);
+        self.export(export, ExportTarget::Module);
     }
 
     fn visit_ts_namespace_declaration(&mut self, namespace: &TSNamespaceDeclaration<'a>) {
-        self.namespace(namespace, namespace.span, Exported::No);
+        self.namespace(namespace, namespace.span, ExportTarget::No);
     }
 
     fn visit_ts_enum_declaration(&mut self, declaration: &TSEnumDeclaration<'a>) {
-        self.enumeration(declaration, declaration.span, Exported::No);
+        self.lower_enum(declaration, declaration.span, ExportTarget::No);
     }
 
     fn visit_ts_import_equals_declaration(&mut self, import: &TSImportEqualsDeclaration<'a>) {
-        self.alias(import, import.span, Exported::No);
+        self.alias(import, import.span, ExportTarget::No);
     }
 
     fn visit_object_property(&mut self, property: &ObjectProperty<'a>) {

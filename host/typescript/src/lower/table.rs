@@ -13,7 +13,7 @@ use super::exports::Collector;
 
 /// The longest prefix of a namespace's name in the name of its parameter, in characters, so that each qualified
 /// reference grows by a bounded length.
-const LONGEST_PARAMETER: usize = 16;
+const MAX_PARAMETER_LEN: usize = 16;
 
 /// The index of an [`Entity`].
 pub(super) type EntityId = usize;
@@ -99,10 +99,10 @@ pub(super) struct Table<'s, 'a> {
     /// Aliases in the order of the text.
     pub(super) alias_order: Vec<SymbolId>,
     /// Aliases that become variables or properties.
-    pub(super) kept_aliases: HashSet<SymbolId>,
+    pub(super) runtime_aliases: HashSet<SymbolId>,
     pub(super) constants: HashMap<SymbolId, Constant>,
     /// The position of each scope, so that names are resolved without a walk over all enclosing scopes.
-    places: HashMap<ScopeId, Place>,
+    scope_positions: HashMap<ScopeId, ScopePosition>,
     /// The names of all exports and members.
     pub(super) names: HashSet<&'a str>,
     parameters: HashSet<String>,
@@ -110,7 +110,7 @@ pub(super) struct Table<'s, 'a> {
 
 /// The position of a scope among the other scopes.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ScopePosition {
     depth: u32,
     /// The depth of the innermost enclosing function.
     function: u32,
@@ -140,22 +140,22 @@ impl<'s, 'a> Table<'s, 'a> {
             functions: HashSet::new(),
             aliases: HashMap::new(),
             alias_order: Vec::new(),
-            kept_aliases: HashSet::new(),
+            runtime_aliases: HashSet::new(),
             constants: HashMap::new(),
-            places: HashMap::new(),
+            scope_positions: HashMap::new(),
             names: HashSet::new(),
             parameters: HashSet::new(),
         };
         Collector::new(&mut table, false).visit_program(program);
         if !table.is_empty() {
-            table.places = places(scoping, &table.parts);
+            table.scope_positions = scope_positions(scoping, &table.parts);
         }
         if table.entities.iter().any(|entity| !entity.members.is_empty()) {
             // Two passes are needed, because a function may use a constant that is declared after it.
             Collector::new(&mut table, true).visit_program(program);
             Collector::new(&mut table, true).visit_program(program);
         }
-        table.decide_aliases();
+        table.select_runtime_aliases();
         table
     }
 
@@ -172,7 +172,7 @@ impl<'s, 'a> Table<'s, 'a> {
             self.parameters = taken.map(str::to_owned).collect();
             self.parameters.insert(String::new());
         }
-        let base: String = "_".chars().chain(name.chars().take(LONGEST_PARAMETER)).collect();
+        let base: String = "_".chars().chain(name.chars().take(MAX_PARAMETER_LEN)).collect();
         let mut parameter = base.clone();
         // Numbers from the count of entities on are free at the first attempt, whatever names a hostile text contains.
         let mut number = 2;
@@ -221,7 +221,7 @@ impl<'s, 'a> Table<'s, 'a> {
     }
 
     /// Returns the entity of a part that provides a value of this name to the code inside.
-    fn gives(&self, part: Part, name: &str) -> Option<EntityId> {
+    fn provider_of(&self, part: Part, name: &str) -> Option<EntityId> {
         let (entity, found) = match part {
             Part::Namespace(entity) => {
                 (entity, self.entities[entity].exports.get(name).is_some_and(|export| self.is_value(export)))
@@ -246,17 +246,19 @@ impl<'s, 'a> Table<'s, 'a> {
         if self.names.contains(name) {
             let is_value = |symbol: &SymbolId| self.scoping.symbol_flags(*symbol).can_be_referenced_by_value();
             let home = symbol.filter(is_value).map(|symbol| self.scoping.symbol_scope_id(symbol));
-            let home = home.and_then(|home| self.places.get(&home));
-            let part_of = |scope: ScopeId| self.places.get(&scope).and_then(|place| place.part);
-            let mut around = part_of(reference.scope_id());
-            while let Some((scope, place)) = around.and_then(|scope| Some((scope, self.places.get(&scope)?))) {
-                if home.is_some_and(|home| home.depth >= place.depth) {
+            let home = home.and_then(|home| self.scope_positions.get(&home));
+            let part_of = |scope: ScopeId| self.scope_positions.get(&scope).and_then(|position| position.part);
+            let mut enclosing = part_of(reference.scope_id());
+            while let Some((scope, position)) =
+                enclosing.and_then(|scope| Some((scope, self.scope_positions.get(&scope)?)))
+            {
+                if home.is_some_and(|home| home.depth >= position.depth) {
                     break;
                 }
-                if let Some(entity) = self.parts.get(&scope).and_then(|part| self.gives(*part, name)) {
+                if let Some(entity) = self.parts.get(&scope).and_then(|part| self.provider_of(*part, name)) {
                     return Target::Property(entity);
                 }
-                around = self.scoping.scope_parent_id(scope).and_then(part_of);
+                enclosing = self.scoping.scope_parent_id(scope).and_then(part_of);
             }
         }
         symbol.map_or(Target::Unknown, Target::Symbol)
@@ -265,8 +267,8 @@ impl<'s, 'a> Table<'s, 'a> {
     /// Returns true if a function boundary lies between a scope and the scope of a symbol, so that the symbol is
     /// initialized when the code of the scope runs.
     pub(super) fn is_deferred(&self, symbol: SymbolId, scope: ScopeId) -> bool {
-        let home = self.places.get(&self.scoping.symbol_scope_id(symbol));
-        home.zip(self.places.get(&scope)).is_some_and(|(home, place)| place.function > home.depth)
+        let home = self.scope_positions.get(&self.scoping.symbol_scope_id(symbol));
+        home.zip(self.scope_positions.get(&scope)).is_some_and(|(home, position)| position.function > home.depth)
     }
 
     /// Returns the parameter that qualifies a name, if the name is a property of an entity.
@@ -287,15 +289,15 @@ impl<'s, 'a> Table<'s, 'a> {
 }
 
 /// Computes the positions of all scopes, outer scopes first.
-fn places(scoping: &Scoping, parts: &HashMap<ScopeId, Part>) -> HashMap<ScopeId, Place> {
-    let mut places: HashMap<ScopeId, Place> = HashMap::new();
+fn scope_positions(scoping: &Scoping, parts: &HashMap<ScopeId, Part>) -> HashMap<ScopeId, ScopePosition> {
+    let mut scope_positions: HashMap<ScopeId, ScopePosition> = HashMap::new();
     for scope in scoping.scope_descendants_from_root() {
-        let outer = scoping.scope_parent_id(scope).and_then(|outer| places.get(&outer).copied());
+        let outer = scoping.scope_parent_id(scope).and_then(|outer| scope_positions.get(&outer).copied());
         let depth = outer.map_or(0, |outer| outer.depth + 1);
         let is_function = scoping.scope_flags(scope).is_function();
         let function = if is_function { depth } else { outer.map_or(0, |outer| outer.function) };
         let part = if parts.contains_key(&scope) { Some(scope) } else { outer.and_then(|outer| outer.part) };
-        places.insert(scope, Place { depth, function, part });
+        scope_positions.insert(scope, ScopePosition { depth, function, part });
     }
-    places
+    scope_positions
 }

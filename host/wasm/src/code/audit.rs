@@ -7,22 +7,22 @@
 use wasmparser::{FunctionBody, Import, Operator};
 
 /// The exports that the reactor ABI requires. All but `memory` are functions.
-const EXPORTS: [&str; 5] = ["memory", "host_alloc", "run", "turn", "shutdown"];
+const REQUIRED_EXPORTS: [&str; 5] = ["memory", "host_alloc", "run", "turn", "shutdown"];
 
 /// The modules that a reactor may import from.
-const IMPORTS: [&str; 2] = ["wasi_snapshot_preview1", "host"];
+const ALLOWED_IMPORT_MODULES: [&str; 2] = ["wasi_snapshot_preview1", "host"];
 
 #[derive(Default)]
 pub(crate) struct Audit {
     globals: Vec<bool>,
     exports: Vec<String>,
-    foreign: Option<String>,
+    unknown_import: Option<String>,
 }
 
 impl Audit {
     pub(crate) fn import(&mut self, import: &Import<'_>) {
-        if !IMPORTS.contains(&import.module) {
-            self.foreign = Some(format!("{}.{}", import.module, import.name));
+        if !ALLOWED_IMPORT_MODULES.contains(&import.module) {
+            self.unknown_import = Some(format!("{}.{}", import.module, import.name));
         }
     }
 
@@ -44,7 +44,7 @@ impl Audit {
         let mut ops = body.get_operators_reader().map_err(|e| e.to_string())?;
         while !ops.eof() {
             let op = ops.read().map_err(|e| e.to_string())?;
-            if let Some(name) = changes_hidden_state(&op) {
+            if let Some(name) = unsupported_instruction(&op) {
                 return Err(format!("its code uses {name}, which changes state that a memory image does not capture"));
             }
         }
@@ -52,17 +52,17 @@ impl Audit {
     }
 
     pub(crate) fn finish(self) -> Result<(), String> {
-        if let Some(import) = self.foreign {
+        if let Some(import) = self.unknown_import {
             return Err(format!("it imports {import}, which codebox does not provide"));
         }
-        match EXPORTS.iter().find(|name| !self.exports.iter().any(|e| e == *name)) {
+        match REQUIRED_EXPORTS.iter().find(|name| !self.exports.iter().any(|e| e == *name)) {
             Some(missing) => Err(format!("it does not export {missing}")),
             None => Ok(()),
         }
     }
 }
 
-fn changes_hidden_state(op: &Operator<'_>) -> Option<&'static str> {
+fn unsupported_instruction(op: &Operator<'_>) -> Option<&'static str> {
     Some(match op {
         Operator::TableSet { .. } => "table.set",
         Operator::TableGrow { .. } => "table.grow",

@@ -13,10 +13,10 @@ use crate::error::WasmError;
 pub(crate) const GLOBAL_PREFIX: &str = "codebox:global:";
 
 /// Bytes of a wasm page.
-const WASM_PAGE: u64 = 65_536;
+const WASM_PAGE_SIZE: u64 = 65_536;
 
 /// A module, split into code and initial memory.
-pub(crate) struct Split {
+pub(crate) struct SplitModule {
     /// The module without data segments. Its mutable globals are exported under [`GLOBAL_PREFIX`].
     pub code: Vec<u8>,
     /// The memory after the module's active data segments are applied. Its length is the memory's initial size.
@@ -28,12 +28,12 @@ pub(crate) struct Split {
 /// # Errors
 /// [`WasmError::Module`] if the module cannot be parsed, has mutable state that an image would not hold (a second
 /// memory, a table that code changes, passive data) or lacks an export of the reactor ABI.
-pub(crate) fn split(path: &Path, wasm: &[u8]) -> Result<Split, WasmError> {
-    let refuse = |reason: String| WasmError::Module { path: path.to_owned(), reason };
-    cut(wasm).map_err(refuse)
+pub(crate) fn split(path: &Path, wasm: &[u8]) -> Result<SplitModule, WasmError> {
+    let module_error = |reason: String| WasmError::Module { path: path.to_owned(), reason };
+    split_module(wasm).map_err(module_error)
 }
 
-fn cut(wasm: &[u8]) -> Result<Split, String> {
+fn split_module(wasm: &[u8]) -> Result<SplitModule, String> {
     let mut module = Module::new();
     let mut audit = Audit::default();
     let mut memory = Vec::new();
@@ -55,7 +55,7 @@ fn cut(wasm: &[u8]) -> Result<Split, String> {
                     if index > 0 || ty.shared || ty.memory64 {
                         return Err("it has more than one plain memory".into());
                     }
-                    let bytes = ty.initial.saturating_mul(WASM_PAGE);
+                    let bytes = ty.initial.saturating_mul(WASM_PAGE_SIZE);
                     memory = vec![0; usize::try_from(bytes).map_err(|e| e.to_string())?];
                 }
             }
@@ -81,7 +81,7 @@ fn cut(wasm: &[u8]) -> Result<Split, String> {
             Payload::CodeSectionEntry(body) => audit.body(body)?,
             Payload::DataSection(section) => {
                 for segment in section.clone() {
-                    place(&mut memory, segment.map_err(|e| e.to_string())?)?;
+                    write_segment(&mut memory, segment.map_err(|e| e.to_string())?)?;
                 }
                 continue;
             }
@@ -96,14 +96,14 @@ fn cut(wasm: &[u8]) -> Result<Split, String> {
         }
     }
     audit.finish()?;
-    Ok(Split { code: module.finish(), memory })
+    Ok(SplitModule { code: module.finish(), memory })
 }
 
 fn kind(kind: ExternalKind) -> Result<ExportKind, String> {
     RoundtripReencoder.export_kind(kind).map_err(|e| e.to_string())
 }
 
-fn place(memory: &mut [u8], segment: wasmparser::Data<'_>) -> Result<(), String> {
+fn write_segment(memory: &mut [u8], segment: wasmparser::Data<'_>) -> Result<(), String> {
     let DataKind::Active { memory_index: 0, offset_expr } = segment.kind else {
         return Err("it has passive data".into());
     };

@@ -28,8 +28,8 @@ impl ComponentCode {
     /// is the component's name.
     pub(crate) fn compile(engine: &Engine, path: &Path, wasm: &[u8]) -> Result<Vec<u8>, WasmError> {
         contract::check_kind(path, wasm)?;
-        let refused = |e: wasmtime::Error| WasmError::Module { path: path.to_owned(), reason: format!("{e:#}") };
-        let compiled = engine.inner().precompile_component(wasm).map_err(refused)?;
+        let module_error = |e: wasmtime::Error| WasmError::Module { path: path.to_owned(), reason: format!("{e:#}") };
+        let compiled = engine.inner().precompile_component(wasm).map_err(module_error)?;
         contract::check(engine, path, &load_component(engine, path, &compiled)?)?;
         Ok(compiled)
     }

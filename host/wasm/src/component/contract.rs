@@ -15,17 +15,18 @@ pub(crate) const VERSION: &str = "0.1.0";
 
 /// Maximum number of components inside a component, and of instantiations of such components. wit-component makes one
 /// of each for each exported interface.
-const MOST_COMPONENTS: usize = 16;
-const MOST_INSTANCES: usize = 32;
+const MAX_COMPONENTS: usize = 16;
+const MAX_INSTANCES: usize = 32;
 
 /// The contract's interfaces that a component must export.
-const EXPORTS: [&str; 3] = ["start", "turn", "shutdown"];
+const REQUIRED_EXPORTS: [&str; 3] = ["start", "turn", "shutdown"];
 
 /// The contract's interfaces that a component may import: functions, and the types that its exports name.
-const IMPORTS: [&str; 3] = ["host", "limits", "start"];
+const ALLOWED_IMPORTS: [&str; 3] = ["host", "limits", "start"];
 
 /// Parts of WASI that give no access beyond the grants: streams, clocks, random numbers and the granted directories.
-const WASI: [&str; 5] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/"];
+const ALLOWED_WASI_INTERFACES: [&str; 5] =
+    ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/"];
 
 /// The supported version of WASI. Its patch releases only add to the interfaces.
 const WASI_VERSION: &str = "0.2.";
@@ -35,12 +36,12 @@ const WASI_VERSION: &str = "0.2.";
 /// # Errors
 /// [`WasmError::Module`], with the actual kind of the file.
 pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
-    let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
+    let module_error = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     if !wasmparser::Parser::is_component(wasm) {
         let kind = if wasmparser::Parser::is_core_wasm(wasm) { "a core module, not a" } else { "not a WebAssembly" };
-        return Err(refused(format!("it is {kind} component: make one with wit-component or wasm-tools")));
+        return Err(module_error(format!("it is {kind} component: make one with wit-component or wasm-tools")));
     }
-    check_parts(wasm).map_err(refused)
+    check_parts(wasm).map_err(module_error)
 }
 
 /// Refuses a component with too many nested components or instances. Each component may instantiate another several
@@ -59,9 +60,9 @@ fn check_parts(wasm: &[u8]) -> Result<(), String> {
             }
             _ => {}
         }
-        if components > MOST_COMPONENTS || instances > MOST_INSTANCES {
+        if components > MAX_COMPONENTS || instances > MAX_INSTANCES {
             return Err(format!(
-                "it contains more than {MOST_COMPONENTS} components, or {MOST_INSTANCES} instances of them"
+                "it contains more than {MAX_COMPONENTS} components, or {MAX_INSTANCES} instances of them"
             ));
         }
     }
@@ -73,37 +74,37 @@ fn check_parts(wasm: &[u8]) -> Result<(), String> {
 /// # Errors
 /// [`WasmError::Module`] with the missing export or the import that is not offered.
 pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Result<(), WasmError> {
-    let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
+    let module_error = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     let ty = component.component_type();
     for (name, item) in ty.imports(engine.inner()) {
         if let ComponentItem::ComponentInstance(_) = item.ty {
-            may_import(name).map_err(refused)?;
+            check_import(name).map_err(module_error)?;
         } else {
-            return Err(refused(format!("it imports {name}, which the contract does not provide")));
+            return Err(module_error(format!("it imports {name}, which the contract does not provide")));
         }
     }
-    for interface in EXPORTS {
-        let wanted = format!("{PACKAGE}{interface}@{VERSION}");
-        if ty.get_export(engine.inner(), &wanted).is_none() {
+    for interface in REQUIRED_EXPORTS {
+        let required = format!("{PACKAGE}{interface}@{VERSION}");
+        if ty.get_export(engine.inner(), &required).is_none() {
             let mut exports = ty.exports(engine.inner()).map(|(name, _)| name.to_owned());
             let other = exports.find(|name| name.starts_with(&format!("{PACKAGE}{interface}@")));
-            return Err(refused(match other {
+            return Err(module_error(match other {
                 Some(other) => {
                     format!("it exports {other}, but this codebox supports version {VERSION} of the contract")
                 }
-                None => format!("it does not export {wanted}"),
+                None => format!("it does not export {required}"),
             }));
         }
     }
     super::ComponentCode::link(engine, component)
-        .map_err(|e| refused(format!("it does not match the contract: {e:#}")))?;
+        .map_err(|e| module_error(format!("it does not match the contract: {e:#}")))?;
     Ok(())
 }
 
-fn may_import(name: &str) -> Result<(), String> {
+fn check_import(name: &str) -> Result<(), String> {
     let (interface, version) = name.split_once('@').unwrap_or((name, ""));
     if let Some(own) = interface.strip_prefix(PACKAGE) {
-        return match (IMPORTS.contains(&own), version == VERSION) {
+        return match (ALLOWED_IMPORTS.contains(&own), version == VERSION) {
             (true, true) => Ok(()),
             (true, false) => {
                 Err(format!("it imports {name}, but this codebox supports version {VERSION} of the contract"))
@@ -111,7 +112,7 @@ fn may_import(name: &str) -> Result<(), String> {
             (false, _) => Err(format!("it imports {name}, which the contract does not provide")),
         };
     }
-    match WASI.iter().any(|part| interface.starts_with(part)) {
+    match ALLOWED_WASI_INTERFACES.iter().any(|part| interface.starts_with(part)) {
         true if version.starts_with(WASI_VERSION) => Ok(()),
         true => Err(format!("it imports {name}, but this codebox supports WASI {WASI_VERSION}x")),
         false => Err(format!("it imports {name}, which the contract does not provide")),
@@ -123,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn imports_beyond_the_contract_are_refused() {
+    fn rejects_imports_outside_contract() {
         for name in ["codebox:guest/host@0.1.0", "wasi:io/streams@0.2.6", "wasi:filesystem/types@0.2.0"] {
-            assert_eq!(may_import(name), Ok(()), "{name}");
+            assert_eq!(check_import(name), Ok(()), "{name}");
         }
         for name in [
             "wasi:sockets/tcp@0.2.6",
@@ -136,30 +137,30 @@ mod tests {
             "codebox:guest/secrets@0.1.0",
             "env",
         ] {
-            assert!(may_import(name).is_err(), "{name}");
+            assert!(check_import(name).is_err(), "{name}");
         }
     }
 
     #[test]
-    fn what_is_no_runtime_is_told_from_one() {
+    fn rejects_invalid_components() {
         let engine = Engine::new().expect("an engine");
-        let refusal = |wasm: &[u8]| {
+        let compile_error = |wasm: &[u8]| {
             let compiled = super::super::ComponentCode::compile(&engine, Path::new("x.wasm"), wasm);
             compiled.expect_err("it is refused").to_string()
         };
-        assert!(refusal(b"hello").contains("not a WebAssembly component"));
-        assert!(refusal(&wat::parse_str("(module)").expect("text")).contains("core module"));
-        assert!(refusal(&wat::parse_str("(component)").expect("text")).contains("codebox:guest/start@0.1.0"));
+        assert!(compile_error(b"hello").contains("not a WebAssembly component"));
+        assert!(compile_error(&wat::parse_str("(module)").expect("text")).contains("core module"));
+        assert!(compile_error(&wat::parse_str("(component)").expect("text")).contains("codebox:guest/start@0.1.0"));
         let socket = r#"(component (import "wasi:sockets/network@0.2.6" (instance)))"#;
-        assert!(refusal(&wat::parse_str(socket).expect("text")).contains("wasi:sockets/network@0.2.6"));
+        assert!(compile_error(&wat::parse_str(socket).expect("text")).contains("wasi:sockets/network@0.2.6"));
         let function = r#"(component (import "give-me" (func)))"#;
-        assert!(refusal(&wat::parse_str(function).expect("text")).contains("give-me"));
+        assert!(compile_error(&wat::parse_str(function).expect("text")).contains("give-me"));
         let twice = (0..18).fold("(component $c)".to_owned(), |inner, _| {
             format!("(component $c {inner} (instance (instantiate $c)) (instance (instantiate $c)))")
         });
         let twice = wat::parse_str(twice.replacen("(component $c", "(component", 1)).expect("text");
-        assert!(refusal(&twice).contains("more than 16 components"));
+        assert!(compile_error(&twice).contains("more than 16 components"));
         let later = r#"(component (instance $i) (export "codebox:guest/start@0.9.0" (instance $i)))"#;
-        assert!(refusal(&wat::parse_str(later).expect("text")).contains("0.9.0"));
+        assert!(compile_error(&wat::parse_str(later).expect("text")).contains("0.9.0"));
     }
 }

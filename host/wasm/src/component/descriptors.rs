@@ -7,18 +7,18 @@ use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 use crate::component::devices::{self, VirtualFile};
-use crate::mounts::{Guard, Last, Mount};
+use crate::mounts::{FinalSymlink, Mount, MountGuard};
 
 /// Maximum number of concurrent directory listings. A program that walks down a tree has one for each level.
-const MOST_LISTINGS: usize = 64;
+const MAX_LISTINGS: usize = 64;
 
 /// One open file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct OpenDescriptor {
     /// The mount that contains the file or directory. `None` for the root.
     pub mount: Option<usize>,
     /// True for the mount's own directory, false for files and directories that the guest opened below it.
-    pub own: bool,
+    pub is_mount_root: bool,
     /// The virtual file behind this descriptor. `None` for files on disk.
     pub virtual_file: Option<VirtualFile>,
 }
@@ -26,8 +26,8 @@ pub(crate) struct Opened {
 /// The open files and directories of one guest, by their handles.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
-    guards: Vec<Option<Guard>>,
-    opened: HashMap<u32, Opened>,
+    guards: Vec<Option<MountGuard>>,
+    opened: HashMap<u32, OpenDescriptor>,
     listings: usize,
 }
 
@@ -37,23 +37,23 @@ impl Descriptors {
     /// # Errors
     /// The system's error if a directory that needs a guard cannot be opened.
     pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
-        let guards = mounts.iter().map(|mount| Guard::of(mount, mounts)).collect::<Result<_, _>>()?;
+        let guards = mounts.iter().map(|mount| MountGuard::for_mount(mount, mounts)).collect::<Result<_, _>>()?;
         Ok(Self { guards, opened: HashMap::new(), listings: 0 })
     }
 
     /// Adds a handle.
-    pub(crate) fn insert(&mut self, handle: u32, opened: Opened) {
+    pub(crate) fn insert(&mut self, handle: u32, opened: OpenDescriptor) {
         self.opened.insert(handle, opened);
     }
 
     /// Removes a handle and returns its entry.
-    pub(crate) fn remove(&mut self, handle: u32) -> Option<Opened> {
+    pub(crate) fn remove(&mut self, handle: u32) -> Option<OpenDescriptor> {
         self.opened.remove(&handle)
     }
 
     /// Starts a listing. Returns false if the maximum number of listings is reached.
     pub(crate) fn begin_listing(&mut self) -> bool {
-        let more = self.listings < MOST_LISTINGS;
+        let more = self.listings < MAX_LISTINGS;
         self.listings += usize::from(more);
         more
     }
@@ -71,7 +71,7 @@ impl Descriptors {
     /// Resolves a path relative to a handle to a virtual file. `None` if the path does not lead to `/dev`.
     pub(crate) fn find_virtual(&self, handle: u32, path: &str) -> Option<Result<VirtualFile, ErrorCode>> {
         let opened = self.opened.get(&handle)?;
-        devices::find(opened.virtual_file, opened.own && opened.mount.is_none(), path)
+        devices::resolve_virtual(opened.virtual_file, opened.is_mount_root && opened.mount.is_none(), path)
     }
 
     /// Returns the mount that contains the file or directory of a handle.
@@ -83,12 +83,14 @@ impl Descriptors {
     ///
     /// # Errors
     /// [`ErrorCode::ReadOnly`] if the change could reach a read-only grant inside a writable one.
-    pub(crate) fn allow_change(&self, handle: u32, path: &str, last: Last) -> FsResult<()> {
+    pub(crate) fn check_change(&self, handle: u32, path: &str, final_symlink: FinalSymlink) -> FsResult<()> {
         let Some(opened) = self.opened.get(&handle) else { return Ok(()) };
         let guard = opened.mount.and_then(|mount| self.guards.get(mount)).and_then(Option::as_ref);
         match guard {
             // The path of a directory opened below a guarded mount is unknown, so every change through it is refused.
-            Some(guard) if !opened.own || !guard.allows(path, last) => Err(ErrorCode::ReadOnly.into()),
+            Some(guard) if !opened.is_mount_root || !guard.allows(path, final_symlink) => {
+                Err(ErrorCode::ReadOnly.into())
+            }
             _ => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use crate::devices::{self, Device, Directory, LookupError, Node};
 use crate::mounts::device_path;
 
 /// Maximum bytes per read.
-const PIECE: usize = 64 << 10;
+const CHUNK_SIZE: usize = 64 << 10;
 
 /// The resource table's entry of an open virtual file. Only its index is used.
 pub(crate) struct Placeholder;
@@ -38,7 +38,11 @@ enum Kind {
 }
 
 /// Resolves a path relative to an open file to a virtual file. `None` if the path does not lead to `/dev`.
-pub(crate) fn find(file: Option<VirtualFile>, is_root: bool, path: &str) -> Option<Result<VirtualFile, ErrorCode>> {
+pub(crate) fn resolve_virtual(
+    file: Option<VirtualFile>,
+    is_root: bool,
+    path: &str,
+) -> Option<Result<VirtualFile, ErrorCode>> {
     let found = match file {
         Some(VirtualFile { kind: Kind::Directory(directory), .. }) => devices::lookup(directory, path),
         Some(_) => Err(LookupError::NotADirectory),
@@ -57,7 +61,7 @@ pub(crate) fn find(file: Option<VirtualFile>, is_root: bool, path: &str) -> Opti
 }
 
 /// Returns the error for creating a file or directory at a path in `/dev`.
-pub(crate) fn addition(found: Result<VirtualFile, ErrorCode>) -> ErrorCode {
+pub(crate) fn creation_error(found: Result<VirtualFile, ErrorCode>) -> ErrorCode {
     match found {
         Ok(_) => ErrorCode::Exist,
         Err(ErrorCode::NoEntry) => ErrorCode::Access,
@@ -72,19 +76,21 @@ impl VirtualFile {
     /// The error that a native process without write permission to `/dev` gets.
     pub(crate) fn open(
         found: Result<Self, ErrorCode>,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> Result<Self, ErrorCode> {
-        let creates = how.contains(OpenFlags::CREATE);
+        let creates = open_flags.contains(OpenFlags::CREATE);
         let Self { kind, .. } = match found {
-            Ok(_) if creates && how.contains(OpenFlags::EXCLUSIVE) => return Err(ErrorCode::Exist),
+            Ok(_) if creates && open_flags.contains(OpenFlags::EXCLUSIVE) => return Err(ErrorCode::Exist),
             Err(ErrorCode::NoEntry) if creates => return Err(ErrorCode::Access),
             found => found?,
         };
         let (reads, writes) = (flags.contains(DescriptorFlags::READ), flags.contains(DescriptorFlags::WRITE));
         match kind {
             Kind::Directory(_) if writes || creates => Err(ErrorCode::IsDirectory),
-            Kind::Device(_) | Kind::Stream(_) if how.contains(OpenFlags::DIRECTORY) => Err(ErrorCode::NotDirectory),
+            Kind::Device(_) | Kind::Stream(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
+                Err(ErrorCode::NotDirectory)
+            }
             Kind::Stream(0) if writes => Err(ErrorCode::Access),
             Kind::Stream(1 | 2) if reads => Err(ErrorCode::Access),
             _ => Ok(Self { kind, flags }),
@@ -135,7 +141,7 @@ impl VirtualFile {
         if !self.flags.contains(DescriptorFlags::READ) {
             return Err(ErrorCode::BadDescriptor.into());
         }
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(PIECE).min(PIECE)];
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE)];
         let read = device.read(&mut bytes);
         bytes.truncate(read);
         Ok((bytes, device == Device::Null))
@@ -188,7 +194,7 @@ impl InputStream for DeviceStream {
         if self.0 == Device::Null {
             return Err(StreamError::Closed);
         }
-        let mut bytes = vec![0; size.min(PIECE)];
+        let mut bytes = vec![0; size.min(CHUNK_SIZE)];
         self.0.read(&mut bytes);
         Ok(bytes.into())
     }
@@ -211,6 +217,6 @@ impl OutputStream for DeviceStream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(PIECE)
+        Ok(CHUNK_SIZE)
     }
 }

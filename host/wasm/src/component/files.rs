@@ -13,12 +13,12 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, ReaddirIterator};
 
-use crate::component::descriptors::Opened;
+use crate::component::descriptors::OpenDescriptor;
 use crate::component::devices::{self, Placeholder, VirtualFile};
 use crate::component::state::Files;
-use crate::component::writes::{Counted, ask};
+use crate::component::writes::{QuotaStream, charge_quota};
 use crate::guest::Quota;
-use crate::mounts::Last;
+use crate::mounts::FinalSymlink;
 
 type Fd = Resource<Descriptor>;
 
@@ -28,29 +28,29 @@ impl Files<'_> {
     }
 
     /// Checks that a change at a path is allowed, and records that the guest may have changed files.
-    fn change(&mut self, fd: &Fd, path: &str, last: Last) -> FsResult<()> {
-        self.descriptors.allow_change(fd.rep(), path, last)?;
-        self.quota().change();
+    fn record_change(&mut self, fd: &Fd, path: &str, final_symlink: FinalSymlink) -> FsResult<()> {
+        self.descriptors.check_change(fd.rep(), path, final_symlink)?;
+        self.quota().record_change();
         Ok(())
     }
 
-    /// Checks a change as [`change`](Self::change) does, and counts the new file or directory at the path. If the
-    /// operation fails, `made` reverts the count.
-    fn make(&mut self, fd: &Fd, path: &str) -> FsResult<()> {
-        self.change(fd, path, Last::Itself)?;
-        self.quota().make().map_err(|_| ErrorCode::Quota.into())
+    /// Checks a change as [`record_change`](Self::change) does, and counts the new file or directory at the path. If the
+    /// operation fails, `created` reverts the count.
+    fn count_creation(&mut self, fd: &Fd, path: &str) -> FsResult<()> {
+        self.record_change(fd, path, FinalSymlink::NoFollow)?;
+        self.quota().count_creation().map_err(|_| ErrorCode::Quota.into())
     }
 
-    fn made<T>(&self, result: FsResult<T>) -> FsResult<T> {
+    fn created<T>(&self, result: FsResult<T>) -> FsResult<T> {
         if result.is_err() {
-            self.quota().unmake();
+            self.quota().uncount_creation();
         }
         result
     }
 
     /// Refuses hard links and renames from one mount into another: they would give the file the permissions of the
     /// other mount.
-    fn same_mount(&self, one: &Fd, other: &Fd) -> FsResult<()> {
+    fn require_same_mount(&self, one: &Fd, other: &Fd) -> FsResult<()> {
         match self.descriptors.mount(one.rep()) == self.descriptors.mount(other.rep()) {
             true => Ok(()),
             false => Err(ErrorCode::CrossDevice.into()),
@@ -58,7 +58,7 @@ impl Files<'_> {
     }
 
     /// Refuses to rename or link a virtual file, or to rename or link a file into `/dev`.
-    fn not_virtual(&self, fd: &Fd, old: &str, to: &Fd, new: &str) -> FsResult<()> {
+    fn reject_virtual(&self, fd: &Fd, old: &str, to: &Fd, new: &str) -> FsResult<()> {
         let from = self.descriptors.find_virtual(fd.rep(), old);
         match (from, self.descriptors.find_virtual(to.rep(), new)) {
             (None, None) => Ok(()),
@@ -70,19 +70,19 @@ impl Files<'_> {
     fn open_virtual(
         &mut self,
         found: Result<VirtualFile, ErrorCode>,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         to: DescriptorFlags,
     ) -> FsResult<Fd> {
-        let file = VirtualFile::open(found, how, to)?;
-        let handle = self.behind.table.push(Placeholder)?.rep();
-        self.descriptors.insert(handle, Opened { mount: None, own: false, virtual_file: Some(file) });
+        let file = VirtualFile::open(found, open_flags, to)?;
+        let handle = self.inner.table.push(Placeholder)?.rep();
+        self.descriptors.insert(handle, OpenDescriptor { mount: None, is_mount_root: false, virtual_file: Some(file) });
         Ok(Resource::new_own(handle))
     }
 
-    fn counted(&mut self, stream: Resource<DynOutputStream>) -> FsResult<Resource<DynOutputStream>> {
-        let behind = self.behind.table.delete(stream)?;
-        let counted: DynOutputStream = Box::new(Counted { behind, quota: self.quota.clone() });
-        Ok(self.behind.table.push(counted)?)
+    fn quota_stream(&mut self, stream: Resource<DynOutputStream>) -> FsResult<Resource<DynOutputStream>> {
+        let inner = self.inner.table.delete(stream)?;
+        let quota_stream: DynOutputStream = Box::new(QuotaStream { inner, quota: self.quota.clone() });
+        Ok(self.inner.table.push(quota_stream)?)
     }
 
     /// Checks an open and returns true if it creates a file.
@@ -92,37 +92,41 @@ impl Files<'_> {
     async fn prepare_open(
         &mut self,
         fd: &Fd,
-        at: PathFlags,
+        path_flags: PathFlags,
         path: &str,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         to: DescriptorFlags,
     ) -> FsResult<bool> {
         let again = Resource::new_borrow(fd.rep());
-        let found = self.behind.stat_at(again, at, path.to_owned()).await.ok().map(|stat| stat.type_);
+        let found = self.inner.stat_at(again, path_flags, path.to_owned()).await.ok().map(|stat| stat.type_);
         match found {
             None | Some(DescriptorType::Directory | DescriptorType::RegularFile | DescriptorType::SymbolicLink) => {}
             Some(_) => return Err(ErrorCode::Access.into()),
         }
-        let last = if at.contains(PathFlags::SYMLINK_FOLLOW) { Last::Followed } else { Last::Itself };
-        let makes_or_empties = how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
+        let final_symlink =
+            if path_flags.contains(PathFlags::SYMLINK_FOLLOW) { FinalSymlink::Follow } else { FinalSymlink::NoFollow };
+        let creates_or_truncates = open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
         let writes = to.contains(DescriptorFlags::WRITE) && found != Some(DescriptorType::Directory);
-        if makes_or_empties || writes {
-            self.change(fd, path, last)?;
+        if creates_or_truncates || writes {
+            self.record_change(fd, path, final_symlink)?;
         }
-        let makes = found.is_none() && how.contains(OpenFlags::CREATE);
-        if makes {
-            self.quota().make().map_err(|_| FsError::from(ErrorCode::Quota))?;
+        let creates = found.is_none() && open_flags.contains(OpenFlags::CREATE);
+        if creates {
+            self.quota().count_creation().map_err(|_| FsError::from(ErrorCode::Quota))?;
         }
-        Ok(makes)
+        Ok(creates)
     }
 }
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
-        let directories = preopens::Host::get_directories(&mut self.behind)?;
+        let directories = preopens::Host::get_directories(&mut self.inner)?;
         for (index, (fd, _)) in directories.iter().enumerate() {
             // The root comes first, then the mounts in their order.
-            self.descriptors.insert(fd.rep(), Opened { mount: index.checked_sub(1), own: true, virtual_file: None });
+            self.descriptors.insert(
+                fd.rep(),
+                OpenDescriptor { mount: index.checked_sub(1), is_mount_root: true, virtual_file: None },
+            );
         }
         Ok(directories)
     }
@@ -130,69 +134,69 @@ impl preopens::Host for Files<'_> {
 
 impl types::Host for Files<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
-        self.behind.convert_error_code(error)
+        self.inner.convert_error_code(error)
     }
 
     fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
-        if let Some(error) = self.behind.table.get(&error)?.downcast_ref::<std::io::Error>()
+        if let Some(error) = self.inner.table.get(&error)?.downcast_ref::<std::io::Error>()
             && error.kind() == std::io::ErrorKind::QuotaExceeded
         {
             return Ok(Some(ErrorCode::Quota));
         }
-        self.behind.filesystem_error_code(error)
+        self.inner.filesystem_error_code(error)
     }
 }
 
 impl HostDescriptor for Files<'_> {
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
-            return Ok(self.behind.table.push(file.input(self.stdio)?)?);
+            return Ok(self.inner.table.push(file.input(self.stdio)?)?);
         }
-        self.behind.read_via_stream(fd, offset)
+        self.inner.read_via_stream(fd, offset)
     }
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
-            return Ok(self.behind.table.push(file.output(self.stdio)?)?);
+            return Ok(self.inner.table.push(file.output(self.stdio)?)?);
         }
-        let stream = self.behind.write_via_stream(fd, offset)?;
-        self.counted(stream)
+        let stream = self.inner.write_via_stream(fd, offset)?;
+        self.quota_stream(stream)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
-            return Ok(self.behind.table.push(file.output(self.stdio)?)?);
+            return Ok(self.inner.table.push(file.output(self.stdio)?)?);
         }
-        let stream = self.behind.append_via_stream(fd)?;
-        self.counted(stream)
+        let stream = self.inner.append_via_stream(fd)?;
+        self.quota_stream(stream)
     }
 
     async fn advise(&mut self, fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()> {
         if self.descriptors.virtual_file(fd.rep()).is_some() {
             return Ok(());
         }
-        self.behind.advise(fd, offset, length, advice).await
+        self.inner.advise(fd, offset, length, advice).await
     }
 
     async fn sync_data(&mut self, fd: Fd) -> FsResult<()> {
         if self.descriptors.virtual_file(fd.rep()).is_some() {
             return Err(ErrorCode::Invalid.into());
         }
-        self.behind.sync_data(fd).await
+        self.inner.sync_data(fd).await
     }
 
     async fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return Ok(file.flags());
         }
-        self.behind.get_flags(fd).await
+        self.inner.get_flags(fd).await
     }
 
     async fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return Ok(file.descriptor_type());
         }
-        self.behind.get_type(fd).await
+        self.inner.get_type(fd).await
     }
 
     async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
@@ -200,31 +204,31 @@ impl HostDescriptor for Files<'_> {
             return Err(ErrorCode::Invalid.into());
         }
         // The whole new size counts, as for the other guests.
-        ask(self.quota, size).map_err(|_| FsError::from(ErrorCode::Quota))?;
-        self.behind.set_size(fd, size).await
+        charge_quota(self.quota, size).map_err(|_| FsError::from(ErrorCode::Quota))?;
+        self.inner.set_size(fd, size).await
     }
 
     async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
         if self.descriptors.virtual_file(fd.rep()).is_some() {
             return Err(ErrorCode::NotPermitted.into());
         }
-        self.change(&fd, "", Last::Followed)?;
-        self.behind.set_times(fd, accessed, modified).await
+        self.record_change(&fd, "", FinalSymlink::Follow)?;
+        self.inner.set_times(fd, accessed, modified).await
     }
 
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return file.read(length);
         }
-        self.behind.read(fd, length, offset).await
+        self.inner.read(fd, length, offset).await
     }
 
     async fn write(&mut self, fd: Fd, buffer: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return file.write(buffer.len());
         }
-        ask(self.quota, buffer.len() as u64).map_err(|_| FsError::from(ErrorCode::Quota))?;
-        self.behind.write(fd, buffer, offset).await
+        charge_quota(self.quota, buffer.len() as u64).map_err(|_| FsError::from(ErrorCode::Quota))?;
+        self.inner.write(fd, buffer, offset).await
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<ReaddirIterator>> {
@@ -240,7 +244,7 @@ impl HostDescriptor for Files<'_> {
             self.descriptors.end_listing();
             return Err(ErrorCode::InsufficientMemory.into());
         }
-        let listing = self.behind.read_directory(fd).await;
+        let listing = self.inner.read_directory(fd).await;
         if listing.is_err() {
             self.descriptors.end_listing();
             self.quota().close();
@@ -252,36 +256,36 @@ impl HostDescriptor for Files<'_> {
         if self.descriptors.virtual_file(fd.rep()).is_some() {
             return Err(ErrorCode::Invalid.into());
         }
-        self.behind.sync(fd).await
+        self.inner.sync(fd).await
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
-            return Err(devices::addition(found).into());
+            return Err(devices::creation_error(found).into());
         }
-        self.make(&fd, &path)?;
-        let made = self.behind.create_directory_at(fd, path).await;
-        self.made(made)
+        self.count_creation(&fd, &path)?;
+        let created = self.inner.create_directory_at(fd, path).await;
+        self.created(created)
     }
 
     async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return Ok(file.stat());
         }
-        self.behind.stat(fd).await
+        self.inner.stat(fd).await
     }
 
-    async fn stat_at(&mut self, fd: Fd, at: PathFlags, path: String) -> FsResult<DescriptorStat> {
+    async fn stat_at(&mut self, fd: Fd, path_flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
             return Ok(found?.stat());
         }
-        self.behind.stat_at(fd, at, path).await
+        self.inner.stat_at(fd, path_flags, path).await
     }
 
     async fn set_times_at(
         &mut self,
         fd: Fd,
-        at: PathFlags,
+        path_flags: PathFlags,
         path: String,
         accessed: NewTimestamp,
         modified: NewTimestamp,
@@ -289,47 +293,50 @@ impl HostDescriptor for Files<'_> {
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
             return Err(found.err().unwrap_or(ErrorCode::NotPermitted).into());
         }
-        let last = if at.contains(PathFlags::SYMLINK_FOLLOW) { Last::Followed } else { Last::Itself };
-        self.change(&fd, &path, last)?;
-        self.behind.set_times_at(fd, at, path, accessed, modified).await
+        let final_symlink =
+            if path_flags.contains(PathFlags::SYMLINK_FOLLOW) { FinalSymlink::Follow } else { FinalSymlink::NoFollow };
+        self.record_change(&fd, &path, final_symlink)?;
+        self.inner.set_times_at(fd, path_flags, path, accessed, modified).await
     }
 
-    async fn link_at(&mut self, fd: Fd, at: PathFlags, old: String, to: Fd, new: String) -> FsResult<()> {
-        self.not_virtual(&fd, &old, &to, &new)?;
-        self.same_mount(&fd, &to)?;
+    async fn link_at(&mut self, fd: Fd, path_flags: PathFlags, old: String, to: Fd, new: String) -> FsResult<()> {
+        self.reject_virtual(&fd, &old, &to, &new)?;
+        self.require_same_mount(&fd, &to)?;
         // A second name for a protected file would permit changing the file, so both ends are checked.
-        self.change(&fd, &old, Last::Itself)?;
-        self.make(&to, &new)?;
-        let made = self.behind.link_at(fd, at, old, to, new).await;
-        self.made(made)
+        self.record_change(&fd, &old, FinalSymlink::NoFollow)?;
+        self.count_creation(&to, &new)?;
+        let created = self.inner.link_at(fd, path_flags, old, to, new).await;
+        self.created(created)
     }
 
     async fn open_at(
         &mut self,
         fd: Fd,
-        at: PathFlags,
+        path_flags: PathFlags,
         path: String,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         to: DescriptorFlags,
     ) -> FsResult<Fd> {
         self.quota().open().map_err(|_| FsError::from(ErrorCode::InsufficientMemory))?;
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
-            let opened = self.open_virtual(found, how, to);
+            let opened = self.open_virtual(found, open_flags, to);
             if opened.is_err() {
                 self.quota().close();
             }
             return opened;
         }
         let mount = self.descriptors.mount(fd.rep());
-        let opened = match self.prepare_open(&fd, at, &path, how, to).await {
-            Ok(makes) => {
-                let opened = self.behind.open_at(fd, at, path, how, to).await;
-                if makes { self.made(opened) } else { opened }
+        let opened = match self.prepare_open(&fd, path_flags, &path, open_flags, to).await {
+            Ok(creates) => {
+                let opened = self.inner.open_at(fd, path_flags, path, open_flags, to).await;
+                if creates { self.created(opened) } else { opened }
             }
             Err(refused) => Err(refused),
         };
         match &opened {
-            Ok(opened) => self.descriptors.insert(opened.rep(), Opened { mount, own: false, virtual_file: None }),
+            Ok(opened) => self
+                .descriptors
+                .insert(opened.rep(), OpenDescriptor { mount, is_mount_root: false, virtual_file: None }),
             Err(_) => self.quota().close(),
         }
         opened
@@ -339,7 +346,7 @@ impl HostDescriptor for Files<'_> {
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
             return Err(found.err().unwrap_or(ErrorCode::Invalid).into());
         }
-        self.behind.readlink_at(fd, path).await
+        self.inner.readlink_at(fd, path).await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
@@ -351,25 +358,25 @@ impl HostDescriptor for Files<'_> {
                 )
                 .into());
         }
-        self.change(&fd, &path, Last::Itself)?;
-        self.behind.remove_directory_at(fd, path).await
+        self.record_change(&fd, &path, FinalSymlink::NoFollow)?;
+        self.inner.remove_directory_at(fd, path).await
     }
 
     async fn rename_at(&mut self, fd: Fd, old: String, to: Fd, new: String) -> FsResult<()> {
-        self.not_virtual(&fd, &old, &to, &new)?;
-        self.same_mount(&fd, &to)?;
-        self.change(&fd, &old, Last::Itself)?;
-        self.change(&to, &new, Last::Itself)?;
-        self.behind.rename_at(fd, old, to, new).await
+        self.reject_virtual(&fd, &old, &to, &new)?;
+        self.require_same_mount(&fd, &to)?;
+        self.record_change(&fd, &old, FinalSymlink::NoFollow)?;
+        self.record_change(&to, &new, FinalSymlink::NoFollow)?;
+        self.inner.rename_at(fd, old, to, new).await
     }
 
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
-            return Err(devices::addition(found).into());
+            return Err(devices::creation_error(found).into());
         }
-        self.make(&fd, &path)?;
-        let made = self.behind.symlink_at(fd, target, path).await;
-        self.made(made)
+        self.count_creation(&fd, &path)?;
+        let created = self.inner.symlink_at(fd, target, path).await;
+        self.created(created)
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
@@ -381,8 +388,8 @@ impl HostDescriptor for Files<'_> {
                 )
                 .into());
         }
-        self.change(&fd, &path, Last::Itself)?;
-        self.behind.unlink_file_at(fd, path).await
+        self.record_change(&fd, &path, FinalSymlink::NoFollow)?;
+        self.inner.unlink_file_at(fd, path).await
     }
 
     async fn is_same_object(&mut self, one: Fd, other: Fd) -> wasmtime::Result<bool> {
@@ -391,44 +398,44 @@ impl HostDescriptor for Files<'_> {
             return Ok(first.map(VirtualFile::metadata_hash).map(|hash| hash.lower)
                 == second.map(VirtualFile::metadata_hash).map(|hash| hash.lower));
         }
-        self.behind.is_same_object(one, other).await
+        self.inner.is_same_object(one, other).await
     }
 
     async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return Ok(file.metadata_hash());
         }
-        self.behind.metadata_hash(fd).await
+        self.inner.metadata_hash(fd).await
     }
 
-    async fn metadata_hash_at(&mut self, fd: Fd, at: PathFlags, path: String) -> FsResult<MetadataHashValue> {
+    async fn metadata_hash_at(&mut self, fd: Fd, path_flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
         if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
             return Ok(found?.metadata_hash());
         }
-        self.behind.metadata_hash_at(fd, at, path).await
+        self.inner.metadata_hash_at(fd, path_flags, path).await
     }
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
         let opened = self.descriptors.remove(fd.rep());
-        if opened.is_some_and(|opened| !opened.own) {
+        if opened.is_some_and(|opened| !opened.is_mount_root) {
             self.quota().close();
         }
         if opened.is_some_and(|opened| opened.virtual_file.is_some()) {
-            self.behind.table.delete(devices::placeholder(&fd))?;
+            self.inner.table.delete(devices::placeholder(&fd))?;
             return Ok(());
         }
-        HostDescriptor::drop(&mut self.behind, fd)
+        HostDescriptor::drop(&mut self.inner, fd)
     }
 }
 
 impl HostDirectoryEntryStream for Files<'_> {
     async fn read_directory_entry(&mut self, stream: Resource<ReaddirIterator>) -> FsResult<Option<DirectoryEntry>> {
-        self.behind.read_directory_entry(stream).await
+        self.inner.read_directory_entry(stream).await
     }
 
     fn drop(&mut self, stream: Resource<ReaddirIterator>) -> wasmtime::Result<()> {
         self.descriptors.end_listing();
         self.quota().close();
-        HostDirectoryEntryStream::drop(&mut self.behind, stream)
+        HostDirectoryEntryStream::drop(&mut self.inner, stream)
     }
 }

@@ -11,7 +11,7 @@ use crate::run::{CWD, argv0};
 const ENTROPY: usize = 32;
 
 /// Converts a job for a component. Returns `None` for a source that this tier cannot run.
-pub(crate) fn told(job: &Job) -> Option<start::Job> {
+pub(crate) fn contract_job(job: &Job) -> Option<start::Job> {
     let source = match &job.source {
         Source::Inline(text) => start::Source::Inline(text.clone()),
         Source::Stdin(text) => start::Source::StandardInput(text.clone()),
@@ -30,11 +30,11 @@ pub(crate) fn told(job: &Job) -> Option<start::Job> {
         environment: job.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         working_directory: CWD.to_owned(),
         entropy,
-        limits: ceilings(&job.limits),
+        limits: contract_limits(&job.limits),
     })
 }
 
-fn ceilings(limits: &Limits) -> limits::Limits {
+fn contract_limits(limits: &Limits) -> limits::Limits {
     let Limits {
         wall,
         cpu,

@@ -9,11 +9,11 @@ mod contract;
 mod descriptors;
 mod devices;
 mod files;
+mod instance;
 mod job;
-mod live;
 mod state;
 mod stdio;
 mod writes;
 
 pub(crate) use code::ComponentCode;
-pub(crate) use live::Live;
+pub(crate) use instance::GuestInstance;

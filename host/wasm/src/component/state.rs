@@ -11,7 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use crate::component::bind::codebox::guest::host;
 use crate::component::descriptors::Descriptors;
 use crate::component::stdio::Stdio;
-use crate::guest::{Channel, MemoryLimiter, Missing, Quota, Uncaught};
+use crate::guest::{Channel, MemoryLimiter, Missing, Quota, UncaughtException};
 
 /// The host's state for one guest.
 pub(crate) struct State {
@@ -29,23 +29,23 @@ pub(crate) struct State {
 
 /// The parts of the state that the file system functions need.
 pub(crate) struct Files<'a> {
-    pub behind: WasiFilesystemCtxView<'a>,
+    pub inner: WasiFilesystemCtxView<'a>,
     pub descriptors: &'a mut Descriptors,
     pub quota: &'a Arc<Mutex<Quota>>,
     pub stdio: &'a Stdio,
 }
 
 /// Marker type that makes [`Files`] the context of the file system functions.
-struct FilesOfGuest;
+struct GuestFiles;
 
-impl HasData for FilesOfGuest {
+impl HasData for GuestFiles {
     type Data<'a> = Files<'a>;
 }
 
 impl State {
     fn files(&mut self) -> Files<'_> {
         let Self { wasi, table, quota, descriptors, stdio, .. } = self;
-        Files { behind: WasiFilesystemCtxView { ctx: wasi.filesystem(), table }, descriptors, quota, stdio }
+        Files { inner: WasiFilesystemCtxView { ctx: wasi.filesystem(), table }, descriptors, quota, stdio }
     }
 }
 
@@ -61,8 +61,8 @@ impl WasiView for State {
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);
-    types::add_to_linker::<State, FilesOfGuest>(linker, State::files)?;
-    preopens::add_to_linker::<State, FilesOfGuest>(linker, State::files)?;
+    types::add_to_linker::<State, GuestFiles>(linker, State::files)?;
+    preopens::add_to_linker::<State, GuestFiles>(linker, State::files)?;
     host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     Ok(())
 }
@@ -75,7 +75,7 @@ impl host::Host for State {
 
     fn report_error(&mut self, error: host::UncaughtError) {
         let host::UncaughtError { name, value, traceback, line } = error;
-        self.channel.tell_error(Uncaught { name, value, traceback, line });
+        self.channel.record_error(UncaughtException { name, value, traceback, line });
     }
 
     fn report_missing(&mut self, feature: host::MissingFeature) {
@@ -85,6 +85,6 @@ impl host::Host for State {
             host::MissingFeature::Sockets => "sockets".to_owned(),
             host::MissingFeature::NativeModule(name) => format!("module:{name}"),
         };
-        self.channel.tell_missing(Missing { what });
+        self.channel.record_missing(Missing { what });
     }
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use codebox_core::Captured;
-use codebox_streams::{Delivery, Output, Stdin, WriteFailed};
+use codebox_core::CapturedOutput;
+use codebox_streams::{Delivery, Output, Stdin, WriteError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdinStream, StdoutStream};
@@ -14,39 +14,39 @@ use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, Stream
 use crate::guest::Flood;
 
 /// Maximum bytes of one write or one read.
-const PIECE: usize = 64 << 10;
+const CHUNK_SIZE: usize = 64 << 10;
 
 /// The streams of one guest. All handles of the guest refer to the same streams.
 #[derive(Clone)]
 pub(crate) struct Stdio(Arc<Shared>);
 
 struct Shared {
-    out: Mutex<[Out; 2]>,
-    input: Mutex<Input>,
+    out: Mutex<[OutputState; 2]>,
+    input: Mutex<InputState>,
     stdin: tokio::sync::Mutex<Stdin>,
     delivery: tokio::sync::Mutex<Delivery>,
 }
 
 /// One of the output streams.
-struct Out {
-    kept: Output,
+struct OutputState {
+    capture: Output,
     /// Bytes that are not delivered to the live sink yet.
-    waiting: Vec<u8>,
+    pending: Vec<u8>,
     /// True once the receiver of live output accepts no more bytes.
     closed: bool,
 }
 
 /// Bytes that were read from standard input and not yet taken by the guest.
 #[derive(Default)]
-struct Input {
+struct InputState {
     ready: Bytes,
-    ended: bool,
+    eof: bool,
     failed: Option<io::Error>,
 }
 
 impl Stdio {
     pub(crate) fn new(stdin: Stdin, outputs: [Output; 2], delivery: Delivery) -> Self {
-        let out = outputs.map(|kept| Out { kept, waiting: Vec::new(), closed: false });
+        let out = outputs.map(|capture| OutputState { capture, pending: Vec::new(), closed: false });
         Self(Arc::new(Shared {
             out: Mutex::new(out),
             input: Mutex::default(),
@@ -55,12 +55,12 @@ impl Stdio {
         }))
     }
 
-    pub(crate) fn stdin(&self) -> StdinOf {
-        StdinOf(self.clone())
+    pub(crate) fn stdin(&self) -> StdinFactory {
+        StdinFactory(self.clone())
     }
 
-    pub(crate) fn output(&self, number: usize) -> OutputOf {
-        OutputOf { stdio: self.clone(), number }
+    pub(crate) fn output(&self, number: usize) -> OutputFactory {
+        OutputFactory { stdio: self.clone(), number }
     }
 
     /// Waits until all output is delivered. The wait may be cancelled and started again.
@@ -72,16 +72,17 @@ impl Stdio {
     }
 
     /// Returns the captured bytes of both outputs.
-    pub(crate) fn captured(&self) -> [Captured; 2] {
-        let empty = || Out { kept: Output::new(codebox_core::Limit::Unlimited), waiting: Vec::new(), closed: true };
-        std::mem::replace(&mut *self.out(), [empty(), empty()]).map(|out| out.kept.finish())
+    pub(crate) fn captured(&self) -> [CapturedOutput; 2] {
+        let empty =
+            || OutputState { capture: Output::new(codebox_core::Limit::Unlimited), pending: Vec::new(), closed: true };
+        std::mem::replace(&mut *self.out(), [empty(), empty()]).map(|out| out.capture.finish())
     }
 
-    fn out(&self) -> MutexGuard<'_, [Out; 2]> {
+    fn out(&self) -> MutexGuard<'_, [OutputState; 2]> {
         self.0.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn input(&self) -> MutexGuard<'_, Input> {
+    fn input(&self) -> MutexGuard<'_, InputState> {
         self.0.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,25 +90,25 @@ impl Stdio {
     async fn deliver(&self, number: usize) {
         // Concurrent callers wait for the same bytes, so only one of them may read and send the bytes.
         let mut delivery = self.0.delivery.lock().await;
-        let waiting = self.out()[number].waiting.clone();
-        if waiting.is_empty() {
+        let pending = self.out()[number].pending.clone();
+        if pending.is_empty() {
             return;
         }
-        let sent = delivery.send(number, &waiting).await;
+        let sent = delivery.send(number, &pending).await;
         let out = &mut self.out()[number];
-        out.waiting.clear();
+        out.pending.clear();
         out.closed |= sent.is_err();
     }
 
     async fn fill(&self) {
-        if self.input().ended || !self.input().ready.is_empty() || self.input().failed.is_some() {
+        if self.input().eof || !self.input().ready.is_empty() || self.input().failed.is_some() {
             return;
         }
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; CHUNK_SIZE];
         let read = self.0.stdin.lock().await.read(&mut piece).await;
         let mut input = self.input();
         match read {
-            Ok(0) => input.ended = true,
+            Ok(0) => input.eof = true,
             Ok(count) => {
                 piece.truncate(count);
                 input.ready = piece.into();
@@ -118,27 +119,27 @@ impl Stdio {
 }
 
 /// Factory of handles to standard input.
-pub(crate) struct StdinOf(Stdio);
+pub(crate) struct StdinFactory(Stdio);
 
 /// Factory of handles to one of the outputs.
-pub(crate) struct OutputOf {
+pub(crate) struct OutputFactory {
     stdio: Stdio,
     number: usize,
 }
 
-impl IsTerminal for StdinOf {
+impl IsTerminal for StdinFactory {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl IsTerminal for OutputOf {
+impl IsTerminal for OutputFactory {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl StdinStream for StdinOf {
+impl StdinStream for StdinFactory {
     // Only WASI 0.3 calls this function, and WASI 0.3 is not offered.
     fn async_stream(&self) -> Box<dyn AsyncRead + Send + Sync> {
         Box::new(tokio::io::empty())
@@ -149,7 +150,7 @@ impl StdinStream for StdinOf {
     }
 }
 
-impl StdoutStream for OutputOf {
+impl StdoutStream for OutputFactory {
     // Only WASI 0.3 calls this function, as above.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(tokio::io::sink())
@@ -175,7 +176,7 @@ impl InputStream for Reader {
         if let Some(error) = input.failed.take() {
             return Err(StreamError::LastOperationFailed(error.into()));
         }
-        if input.ready.is_empty() && input.ended {
+        if input.ready.is_empty() && input.eof {
             return Err(StreamError::Closed);
         }
         let count = size.min(input.ready.len());
@@ -201,14 +202,14 @@ impl OutputStream for Writer {
         if out.closed {
             return Err(StreamError::Closed);
         }
-        let permit = if out.waiting.is_empty() { PIECE } else { 0 };
+        let permit = if out.pending.is_empty() { CHUNK_SIZE } else { 0 };
         if bytes.len() > permit {
             return Err(StreamError::trap("the guest wrote more than the permitted size"));
         }
-        match out.kept.write(&bytes) {
-            Ok(fits) => out.waiting.extend_from_slice(&bytes[..fits]),
-            Err(WriteFailed::Closed) => out.closed = true,
-            Err(WriteFailed::Flood) => return Err(StreamError::Trap(Flood.into())),
+        match out.capture.write(&bytes) {
+            Ok(fits) => out.pending.extend_from_slice(&bytes[..fits]),
+            Err(WriteError::Closed) => out.closed = true,
+            Err(WriteError::Flood) => return Err(StreamError::Trap(Flood.into())),
         }
         Ok(())
     }
@@ -219,9 +220,9 @@ impl OutputStream for Writer {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         let out = &self.stdio.out()[self.number];
-        match (out.closed, out.waiting.is_empty()) {
+        match (out.closed, out.pending.is_empty()) {
             (true, _) => Err(StreamError::Closed),
-            (false, true) => Ok(PIECE),
+            (false, true) => Ok(CHUNK_SIZE),
             (false, false) => Ok(0),
         }
     }

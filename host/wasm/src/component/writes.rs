@@ -10,8 +10,8 @@ use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, St
 use crate::guest::Quota;
 
 /// A stream to a file that counts each write against the quota.
-pub(crate) struct Counted {
-    pub behind: DynOutputStream,
+pub(crate) struct QuotaStream {
+    pub inner: DynOutputStream,
     pub quota: Arc<Mutex<Quota>>,
 }
 
@@ -19,34 +19,34 @@ pub(crate) struct Counted {
 ///
 /// # Errors
 /// [`io::ErrorKind::QuotaExceeded`] if the quota is reached.
-pub(crate) fn ask(quota: &Mutex<Quota>, bytes: u64) -> io::Result<()> {
-    let asked = quota.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
-    asked.map_err(|_| io::ErrorKind::QuotaExceeded.into())
+pub(crate) fn charge_quota(quota: &Mutex<Quota>, bytes: u64) -> io::Result<()> {
+    let charged = quota.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
+    charged.map_err(|_| io::ErrorKind::QuotaExceeded.into())
 }
 
 #[async_trait]
-impl Pollable for Counted {
+impl Pollable for QuotaStream {
     async fn ready(&mut self) {
-        self.behind.ready().await;
+        self.inner.ready().await;
     }
 }
 
 #[async_trait]
-impl OutputStream for Counted {
+impl OutputStream for QuotaStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        ask(&self.quota, bytes.len() as u64).map_err(|e| StreamError::LastOperationFailed(e.into()))?;
-        self.behind.write(bytes)
+        charge_quota(&self.quota, bytes.len() as u64).map_err(|e| StreamError::LastOperationFailed(e.into()))?;
+        self.inner.write(bytes)
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        self.behind.flush()
+        self.inner.flush()
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        self.behind.check_write()
+        self.inner.check_write()
     }
 
     async fn cancel(&mut self) {
-        self.behind.cancel().await;
+        self.inner.cancel().await;
     }
 }

@@ -14,14 +14,14 @@ use crate::guest::strip::Stripper;
 use crate::guest::{Guest, descriptors, net};
 
 /// Maximum length of a request in bytes.
-const MAX_REQUEST: i32 = 2 << 20;
+const MAX_REQUEST_LEN: i32 = 2 << 20;
 /// Maximum number of missing features kept. Further reports are answered but not stored.
-const MAX_KEPT: usize = 256;
+const MAX_MISSING_FEATURES: usize = 256;
 
 /// Maximum bytes kept of the name of a missing feature and of an error's name.
-const MAX_NAME: usize = 1024;
+const MAX_NAME_LEN: usize = 1024;
 /// Maximum bytes kept of an error's message and of its traceback.
-const MAX_TEXT: usize = 256 << 10;
+const MAX_TEXT_LEN: usize = 256 << 10;
 
 /// Status: the host has no answer.
 const NO_HOST: i32 = -1;
@@ -32,7 +32,7 @@ const FAULT: i32 = -2;
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     job: Option<Vec<u8>>,
-    pub error: Option<Uncaught>,
+    pub error: Option<UncaughtException>,
     pub missing: Vec<Missing>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
@@ -53,7 +53,7 @@ pub(crate) struct SeedHint {
 
 /// An exception that ended the program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Uncaught {
+pub(crate) struct UncaughtException {
     pub name: String,
     pub value: String,
     pub traceback: String,
@@ -69,7 +69,7 @@ pub(crate) struct Missing {
 /// The answer to a request.
 enum Answer {
     Ready(Vec<u8>),
-    Late(oneshot::Receiver<Vec<u8>>),
+    Pending(oneshot::Receiver<Vec<u8>>),
 }
 
 #[derive(Deserialize)]
@@ -78,7 +78,7 @@ enum Request {
     /// Request for the job's description.
     Job,
     /// Report of the exception that ended the program.
-    Error(Uncaught),
+    Error(UncaughtException),
     /// Report of a feature that the program lacked.
     Missing(Missing),
     /// Request for a TypeScript text without its types.
@@ -96,7 +96,7 @@ impl Channel {
     }
 
     /// Adds the stripper for a guest that may have types stripped.
-    pub(crate) fn stripping(self, stripper: Option<Stripper>) -> Self {
+    pub(crate) fn with_stripper(self, stripper: Option<Stripper>) -> Self {
         Self { stripper, ..self }
     }
 
@@ -106,31 +106,31 @@ impl Channel {
     }
 
     /// Stores the error that ended the program. A later error replaces an earlier one.
-    pub(crate) fn tell_error(&mut self, mut error: Uncaught) {
-        cut(&mut error.name, MAX_NAME);
-        cut(&mut error.value, MAX_TEXT);
-        cut(&mut error.traceback, MAX_TEXT);
+    pub(crate) fn record_error(&mut self, mut error: UncaughtException) {
+        truncate_to(&mut error.name, MAX_NAME_LEN);
+        truncate_to(&mut error.value, MAX_TEXT_LEN);
+        truncate_to(&mut error.traceback, MAX_TEXT_LEN);
         self.error = Some(error);
     }
 
     /// Stores a feature that the program lacked.
-    pub(crate) fn tell_missing(&mut self, mut missing: Missing) {
-        cut(&mut missing.what, MAX_NAME);
-        if self.missing.len() < MAX_KEPT && !self.missing.contains(&missing) {
+    pub(crate) fn record_missing(&mut self, mut missing: Missing) {
+        truncate_to(&mut missing.what, MAX_NAME_LEN);
+        if self.missing.len() < MAX_MISSING_FEATURES && !self.missing.contains(&missing) {
             self.missing.push(missing);
         }
     }
 
-    /// Returns the answer to a request. It is [`Answer::Late`] if another thread computes it.
+    /// Returns the answer to a request. It is [`Answer::Pending`] if another thread computes it.
     fn answer(&mut self, request: &[u8]) -> Result<Answer, i32> {
         match serde_json::from_slice(request).map_err(|_| FAULT)? {
             Request::Job => return self.job.take().map(Answer::Ready).ok_or(NO_HOST),
             Request::Strip(request) => {
                 let stripper = self.stripper.as_ref().ok_or(FAULT)?;
-                return stripper.start(request).map(Answer::Late).map_err(|_| FAULT);
+                return stripper.start(request).map(Answer::Pending).map_err(|_| FAULT);
             }
-            Request::Error(error) => self.tell_error(error),
-            Request::Missing(missing) => self.tell_missing(missing),
+            Request::Error(error) => self.record_error(error),
+            Request::Missing(missing) => self.record_missing(missing),
             Request::Facts { .. } | Request::Seed(_) if !self.imaging => return Err(FAULT),
             Request::Facts { facts } => self.facts = Some(facts),
             Request::Seed(seed) => self.seeds.push(seed),
@@ -139,10 +139,10 @@ impl Channel {
     }
 }
 
-/// Truncates a text to at most `most` bytes and frees the rest of its memory.
-fn cut(text: &mut String, most: usize) {
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
+/// Truncates a text to at most `max_len` bytes and frees the rest of its memory.
+fn truncate_to(text: &mut String, max_len: usize) {
+    if text.len() > max_len {
+        text.truncate(text.floor_char_boundary(max_len));
         text.shrink_to_fit();
     }
 }
@@ -162,7 +162,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
     let answer = {
         let (bytes, guest) = memory(caller)?.data_and_store_mut(&mut *caller);
         match range(bytes, ptr, len) {
-            Some(request) if (0..=MAX_REQUEST).contains(&len) => {
+            Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {
                 let request = &bytes[request];
                 if let Some(request) = descriptors::parse(request) {
                     match descriptors::answer(guest, request).await? {
@@ -171,8 +171,10 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
                     }
                 } else {
                     match (&mut guest.net, request.first()) {
-                        (Some(net), Some(&net::MARK)) => net.answer(request).await.map(Answer::Ready).ok_or(FAULT),
-                        (None, Some(&net::MARK)) => Ok(Answer::Ready(net::not_granted())),
+                        (Some(net), Some(&net::REQUEST_TAG)) => {
+                            net.answer(request).await.map(Answer::Ready).ok_or(FAULT)
+                        }
+                        (None, Some(&net::REQUEST_TAG)) => Ok(Answer::Ready(net::not_granted())),
                         _ => guest.channel.answer(request),
                     }
                 }
@@ -182,24 +184,24 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
     };
     let answer = match answer {
         Ok(Answer::Ready(answer)) => answer,
-        Ok(Answer::Late(answer)) => match answer.await {
+        Ok(Answer::Pending(answer)) => match answer.await {
             Ok(answer) => answer,
             Err(_) => return Ok(FAULT),
         },
         Err(status) => return Ok(status),
     };
-    let place = if answer.is_empty() { 0 } else { allocate(caller, answer.len()).await? };
+    let address = if answer.is_empty() { 0 } else { allocate(caller, answer.len()).await? };
     let bytes = memory(caller)?.data_mut(&mut *caller);
     let (Some(into), Some(ptr_out), Some(len_out)) =
-        (range(bytes, place, answer.len() as i32), range(bytes, out_ptr, 4), range(bytes, out_len, 4))
+        (range(bytes, address, answer.len() as i32), range(bytes, out_ptr, 4), range(bytes, out_len, 4))
     else {
         return Ok(FAULT);
     };
-    if place == 0 && !answer.is_empty() {
+    if address == 0 && !answer.is_empty() {
         return Ok(FAULT);
     }
     bytes[into].copy_from_slice(&answer);
-    bytes[ptr_out].copy_from_slice(&place.to_le_bytes());
+    bytes[ptr_out].copy_from_slice(&address.to_le_bytes());
     bytes[len_out].copy_from_slice(&(answer.len() as u32).to_le_bytes());
     Ok(0)
 }

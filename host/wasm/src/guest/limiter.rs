@@ -3,11 +3,11 @@
 use wasmtime::ResourceLimiter;
 
 /// Maximum number of entries in all tables of a guest together.
-const TABLE_ENTRIES: usize = 1 << 20;
+const MAX_TABLE_ENTRIES: usize = 1 << 20;
 
 /// Maximum number of instances, of tables and of memories of a component. A component made with an adapter has about
 /// five instances.
-const COMPONENT_PARTS: usize = 32;
+const MAX_COMPONENT_PARTS: usize = 32;
 
 /// Limiter of the total memory of one store.
 ///
@@ -32,7 +32,7 @@ impl MemoryLimiter {
     }
 
     /// Creates a limiter for a component, which creates its memory itself and consists of several module instances.
-    pub(crate) fn of_component(limit: Option<u64>) -> Self {
+    pub(crate) fn for_component(limit: Option<u64>) -> Self {
         Self { imaged: false, ..Self::new(limit, 0) }
     }
 
@@ -70,7 +70,7 @@ impl ResourceLimiter for MemoryLimiter {
 
     fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let total = self.tables.saturating_add(desired - current);
-        if total > TABLE_ENTRIES {
+        if total > MAX_TABLE_ENTRIES {
             return Ok(false);
         }
         self.tables = total;
@@ -78,14 +78,14 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        if self.imaged { 1 } else { COMPONENT_PARTS }
+        if self.imaged { 1 } else { MAX_COMPONENT_PARTS }
     }
 
     fn tables(&self) -> usize {
-        if self.imaged { 4 } else { COMPONENT_PARTS }
+        if self.imaged { 4 } else { MAX_COMPONENT_PARTS }
     }
 
     fn memories(&self) -> usize {
-        if self.imaged { 1 } else { COMPONENT_PARTS }
+        if self.imaged { 1 } else { MAX_COMPONENT_PARTS }
     }
 }

@@ -27,11 +27,11 @@ fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     channel::link(linker)?;
     paths::link(linker)?;
     descriptors::link(linker)?;
-    ending(linker)
+    link_proc_exit(linker)
 }
 
 /// Ends a guest with any exit status: `wasmtime-wasi` supports only those below 126.
-fn ending(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn link_proc_exit(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "proc_exit", |status: i32| -> wasmtime::Result<()> {
         Err(wasmtime::Error::from(I32Exit(status & 0xff)))
     })?;

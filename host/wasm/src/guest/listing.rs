@@ -10,22 +10,22 @@ use wiggle::GuestMemory;
 
 use crate::devices::{self, Directory, Node};
 use crate::guest::descriptors::device_stat;
-use crate::guest::memory::{range, word};
+use crate::guest::memory::{range, read_u32};
 use crate::guest::{Guest, errno};
 
 /// Bytes of an entry before its name: the cookie of the next entry, the inode number, the length of the name and the
 /// file type.
-const HEADER: usize = 24;
-const NAME_LEN: usize = 16;
+const DIRENT_SIZE: usize = 24;
+const NAME_LEN_OFFSET: usize = 16;
 
 /// WASI's file types for directories and for files of unknown type.
 const UNKNOWN: u8 = 0;
 const DIRECTORY: u8 = 3;
 
 /// Bytes requested at once.
-const PIECE: usize = 1 << 20;
+const CHUNK_SIZE: usize = 1 << 20;
 /// Maximum bytes kept for one guest. Larger listings are passed through without a copy.
-const MAX_KEPT: usize = 32 << 20;
+const MAX_LISTING_BYTES: usize = 32 << 20;
 /// Maximum number of directories listed at the same time.
 const MAX_LISTINGS: usize = 16;
 
@@ -42,13 +42,13 @@ struct Listing {
 
 impl Listings {
     /// Discards the listing of a descriptor that now refers to another file.
-    pub(crate) fn forget(&mut self, fd: i32) {
+    pub(crate) fn discard(&mut self, fd: i32) {
         self.0.remove(&fd);
     }
 
-    fn room(&self) -> usize {
+    fn remaining_capacity(&self) -> usize {
         let kept: usize = self.0.values().map(|listing| listing.bytes.len()).sum();
-        if self.0.len() < MAX_LISTINGS { MAX_KEPT.saturating_sub(kept) } else { 0 }
+        if self.0.len() < MAX_LISTINGS { MAX_LISTING_BYTES.saturating_sub(kept) } else { 0 }
     }
 }
 
@@ -56,9 +56,9 @@ impl Listing {
     /// Appends the whole entries of a piece with consecutive cookies, and returns the original cookie of the last one.
     fn append(&mut self, piece: &[u8]) -> Option<u64> {
         let (mut at, mut last) = (0, None);
-        while let Some(header) = piece.get(at..at + HEADER) {
-            let len = word(header, NAME_LEN)? as usize;
-            let Some(entry) = piece.get(at..at + HEADER + len) else { break };
+        while let Some(header) = piece.get(at..at + DIRENT_SIZE) {
+            let len = read_u32(header, NAME_LEN_OFFSET)? as usize;
+            let Some(entry) = piece.get(at..at + DIRENT_SIZE + len) else { break };
             last = Some(u64::from_le_bytes(header[..8].try_into().ok()?));
             self.starts.push(self.bytes.len());
             self.bytes.extend_from_slice(&(self.starts.len() as u64).to_le_bytes());
@@ -98,7 +98,7 @@ pub(crate) async fn readdir(
     out: i32,
 ) -> wasmtime::Result<i32> {
     if cookie == 0 {
-        guest.listings.forget(fd);
+        guest.listings.discard(fd);
         match read(guest, fd).await? {
             Ok(Some(listing)) => drop(guest.listings.0.insert(fd, listing)),
             Ok(None) => {}
@@ -108,7 +108,7 @@ pub(crate) async fn readdir(
     let Some(listing) = guest.listings.0.get(&fd) else {
         return wasi::fd_readdir(&mut guest.wasi, memory, fd, buf, buf_len, cookie, out).await;
     };
-    Ok(hand_out(memory, listing, (buf, buf_len), cookie, out))
+    Ok(write_entries(memory, listing, (buf, buf_len), cookie, out))
 }
 
 /// Writes a piece of a virtual directory's listing to the guest's memory.
@@ -131,12 +131,12 @@ pub(crate) fn devices(
             }
         }
         Directory::Descriptors => {
-            for fd in guest.descriptors.numbers() {
+            for fd in guest.descriptors.fds() {
                 listing.push(&fd.to_string(), file_type(guest, Node::Descriptor(fd)));
             }
         }
     }
-    hand_out(memory, &listing, buffer, cookie, out)
+    write_entries(memory, &listing, buffer, cookie, out)
 }
 
 fn file_type(guest: &Guest, node: Node) -> u8 {
@@ -150,7 +150,13 @@ fn file_type(guest: &Guest, node: Node) -> u8 {
     }
 }
 
-fn hand_out(memory: &mut GuestMemory<'_>, listing: &Listing, (buf, buf_len): (i32, i32), cookie: i64, out: i32) -> i32 {
+fn write_entries(
+    memory: &mut GuestMemory<'_>,
+    listing: &Listing,
+    (buf, buf_len): (i32, i32),
+    cookie: i64,
+    out: i32,
+) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
     let (Some(into), Some(used)) = (range(bytes, buf, buf_len), range(bytes, out, 4)) else {
         return errno::FAULT;
@@ -163,25 +169,25 @@ fn hand_out(memory: &mut GuestMemory<'_>, listing: &Listing, (buf, buf_len): (i3
 
 /// Reads a whole directory. Returns `None` if it is too large to keep, or the error number for the guest.
 async fn read(guest: &mut Guest, fd: i32) -> wasmtime::Result<Result<Option<Listing>, i32>> {
-    let room = guest.listings.room();
+    let remaining_capacity = guest.listings.remaining_capacity();
     let mut listing = Listing::default();
-    let mut side = vec![0; PIECE + 4];
+    let mut scratch = vec![0; CHUNK_SIZE + 4];
     let mut cookie = 0;
     loop {
-        let mut memory = GuestMemory::Unshared(&mut side);
-        let at = PIECE as i32;
+        let mut memory = GuestMemory::Unshared(&mut scratch);
+        let at = CHUNK_SIZE as i32;
         let result = wasi::fd_readdir(&mut guest.wasi, &mut memory, fd, 0, at, cookie, at).await?;
         if result != errno::SUCCESS {
             return Ok(Err(result));
         }
-        let used = word(&side, PIECE).unwrap_or(0) as usize;
-        let next = listing.append(&side[..used.min(PIECE)]);
-        if listing.bytes.len() > room {
+        let used = read_u32(&scratch, CHUNK_SIZE).unwrap_or(0) as usize;
+        let next = listing.append(&scratch[..used.min(CHUNK_SIZE)]);
+        if listing.bytes.len() > remaining_capacity {
             return Ok(Ok(None));
         }
         match next {
             // A piece that is not full is the last one.
-            Some(next) if used == PIECE => cookie = next as i64,
+            Some(next) if used == CHUNK_SIZE => cookie = next as i64,
             _ => return Ok(Ok(Some(listing))),
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn range(bytes: &[u8], ptr: i32, len: i32) -> Option<std::ops::Range<
 }
 
 /// Returns the little-endian 32-bit number at an offset.
-pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
@@ -43,23 +43,23 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
 ///
 /// The host copies the list before it accesses the buffers. Without this limit, one call of a guest could occupy the
 /// host for seconds and allocate as much as the guest has memory.
-pub(crate) const MAX_VECTORS: u32 = 1024;
+pub(crate) const MAX_IOVECS: u32 = 1024;
 
 /// Returns true if a list has more buffers than a system accepts. The call then fails with `EINVAL`.
-pub(crate) fn too_many_vectors(count: i32) -> bool {
-    count as u32 > MAX_VECTORS
+pub(crate) fn exceeds_max_iovecs(count: i32) -> bool {
+    count as u32 > MAX_IOVECS
 }
 
 /// Returns the buffers of a scatter or gather list: `count` pairs of address and length at `ptr`.
-pub(crate) fn vectors(bytes: &[u8], ptr: i32, count: i32) -> Option<Vec<std::ops::Range<usize>>> {
+pub(crate) fn iovecs(bytes: &[u8], ptr: i32, count: i32) -> Option<Vec<std::ops::Range<usize>>> {
     let list = range(bytes, ptr, (count as u32).checked_mul(8)? as i32)?;
-    bytes[list].chunks_exact(8).map(|pair| range(bytes, word(pair, 0)? as i32, word(pair, 4)? as i32)).collect()
+    bytes[list].chunks_exact(8).map(|pair| range(bytes, read_u32(pair, 0)? as i32, read_u32(pair, 4)? as i32)).collect()
 }
 
 /// A buffer list whose first buffer is shortened for the duration of a call.
-pub(crate) struct Shortened(Option<(usize, u32)>);
+pub(crate) struct ShortenedIovecs(Option<(usize, u32)>);
 
-impl Shortened {
+impl ShortenedIovecs {
     /// Limits the first buffer that is not empty, the only one that `wasmtime-wasi` uses, to [`MAX_TRANSFER`].
     ///
     /// The host copies the buffer within [`HOSTCALL_FUEL`]: a longer buffer would fail as out of memory.
@@ -68,8 +68,8 @@ impl Shortened {
         let Some(list) = (count as u32).checked_mul(8).and_then(|len| range(bytes, ptr, len as i32)) else {
             return Self(None);
         };
-        let first = list.step_by(8).map(|at| at + 4).find(|at| word(bytes, *at).is_some_and(|len| len > 0));
-        let long = first.and_then(|at| Some((at, word(bytes, at)?))).filter(|(_, len)| *len > MAX_TRANSFER);
+        let first = list.step_by(8).map(|at| at + 4).find(|at| read_u32(bytes, *at).is_some_and(|len| len > 0));
+        let long = first.and_then(|at| Some((at, read_u32(bytes, at)?))).filter(|(_, len)| *len > MAX_TRANSFER);
         if let Some((at, _)) = long {
             bytes[at..at + 4].copy_from_slice(&MAX_TRANSFER.to_le_bytes());
         }

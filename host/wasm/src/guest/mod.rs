@@ -12,7 +12,7 @@ mod paths;
 mod quota;
 mod strip;
 
-pub(crate) use channel::{Channel, Missing, SeedHint, Uncaught};
+pub(crate) use channel::{Channel, Missing, SeedHint, UncaughtException};
 pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
@@ -21,7 +21,7 @@ pub(crate) use net::Net;
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
 
-use codebox_core::{Captured, NetUse};
+use codebox_core::{CapturedOutput, NetUse};
 use codebox_streams::{Delivery, Output, Stdin};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
@@ -51,21 +51,21 @@ pub(crate) struct Guest {
 }
 
 /// The results of a guest that has ended.
-pub(crate) struct Told {
+pub(crate) struct GuestResult {
     pub channel: Channel,
     pub limiter: MemoryLimiter,
     pub quota: Quota,
     /// Captured standard output and error.
-    pub captured: [Captured; 2],
+    pub captured: [CapturedOutput; 2],
     /// Attempted network connections and transferred bytes.
     pub network: NetUse,
 }
 
 impl Guest {
     /// Consumes the guest and returns its results.
-    pub(crate) fn told(self) -> Told {
+    pub(crate) fn result(self) -> GuestResult {
         let Self { channel, limiter, quota, stdout, stderr, net, .. } = self;
         let network = net.map(|net| net.used()).unwrap_or_default();
-        Told { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()], network }
+        GuestResult { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()], network }
     }
 }

@@ -17,13 +17,13 @@ mod request;
 mod socket;
 mod tls;
 
-pub(crate) use request::MARK;
+pub(crate) use request::REQUEST_TAG;
 
 use fetch::Fetches;
 use reply::Reply;
-use request::{Op, ROOM, Request};
+use request::{Op, Request, WRITABLE};
 use socket::Socket;
-use tls::{GotTls, WantedTls};
+use tls::{NegotiatedTls, TlsRequest};
 
 /// Maximum number of connections, and of TLS state machines without a connection, that a guest may hold at once: more
 /// than twice the hundred connections that Python's HTTP clients hold by default. Each takes up to 128 KiB on the host.
@@ -68,8 +68,8 @@ impl Net {
             Op::Send => None,
             _ => request.wait,
         };
-        let reply = in_time(wait, self.serve(&request)).await.unwrap_or(Reply::Late);
-        if self.egress.over().is_some() {
+        let reply = with_timeout(wait, self.serve(&request)).await.unwrap_or(Reply::Timeout);
+        if self.egress.reached_limit().is_some() {
             // The limit ends the job. An error as the answer would let the guest react to the limit first.
             std::future::pending().await
         }
@@ -83,14 +83,14 @@ impl Net {
             Op::Tls => self.start_tls(handle, bytes).await,
             Op::Poll => self.poll(bytes).await,
             Op::Machine => self.machine(bytes),
-            Op::Turn => match self.machines.get_mut(&handle) {
-                Some(machine) => machine::turn(machine, number, bytes),
+            Op::Step => match self.machines.get_mut(&handle) {
+                Some(machine) => machine::process(machine, number, bytes),
                 None => Reply::closed(),
             },
             Op::Close => {
                 self.sockets.remove(&handle);
                 self.machines.remove(&handle);
-                Reply::Nothing
+                Reply::Empty
             }
             Op::Send | Op::Receive | Op::Shutdown => {
                 let Some(socket) = self.sockets.get_mut(&handle) else { return Reply::closed() };
@@ -98,7 +98,7 @@ impl Net {
                     Op::Send => socket.send(bytes, wait).await,
                     Op::Receive => {
                         if wait != Some(Duration::ZERO) {
-                            socket.look_out();
+                            socket.busy_poll();
                         }
                         socket.receive(number).await
                     }
@@ -110,7 +110,7 @@ impl Net {
     }
 
     /// Checks that one more connection or TLS machine may be open.
-    fn room(&self) -> Result<(), Reply> {
+    fn check_capacity(&self) -> Result<(), Reply> {
         if self.sockets.len() + self.machines.len() < MAX_OPEN {
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl Net {
         let (Ok(host), Ok(port)) = (std::str::from_utf8(host), u16::try_from(port)) else {
             return Reply::failed("other", "EINVAL", "the host or the port is malformed");
         };
-        if let Err(full) = self.room() {
+        if let Err(full) = self.check_capacity() {
             return full;
         }
         match self.egress.connect(host, port).await {
@@ -141,36 +141,36 @@ impl Net {
                 self.sockets.insert(handle, Socket::new(connection, host.to_owned(), port));
                 Reply::Done(answer)
             }
-            Err(error) => Reply::of_egress(&error),
+            Err(error) => Reply::from_egress(&error),
         }
     }
 
-    async fn start_tls(&mut self, handle: u32, wanted: &[u8]) -> Reply {
-        let WantedTls { name, alpn, versions } = match WantedTls::read(wanted) {
-            Ok(wanted) => wanted,
+    async fn start_tls(&mut self, handle: u32, requested: &[u8]) -> Reply {
+        let TlsRequest { name, alpn, versions } = match TlsRequest::decode(requested) {
+            Ok(requested) => requested,
             Err(malformed) => return malformed,
         };
         let Some(socket) = self.sockets.remove(&handle) else { return Reply::closed() };
-        let (host, port) = socket.place();
+        let (host, port) = socket.peer();
         // TLS with a name other than the connected host is allowed only if the allow-list contains that name too.
         if name != host
             && let Err(refusal) = self.rules.name(&name, port)
         {
             return Reply::denied(&refusal);
         }
-        let Some(roots) = self.egress.roots() else { return Reply::no_roots() };
+        let Some(roots) = self.egress.roots() else { return Reply::missing_roots() };
         let offer = TlsOffer { alpn: &alpn, versions: versions.into() };
         match socket.start_tls(&name, &offer, roots).await {
             Ok((socket, facts)) => {
                 self.sockets.insert(handle, socket);
-                Reply::Done(GotTls::of(facts).told())
+                Reply::Done(NegotiatedTls::from_facts(facts).encode())
             }
-            Err(error) => Reply::of_egress(&error),
+            Err(error) => Reply::from_egress(&error),
         }
     }
 
-    fn machine(&mut self, wanted: &[u8]) -> Reply {
-        let machine = match self.begin_tls(wanted) {
+    fn machine(&mut self, requested: &[u8]) -> Reply {
+        let machine = match self.begin_tls(requested) {
             Ok(machine) => machine,
             Err(reply) => return reply,
         };
@@ -180,33 +180,33 @@ impl Net {
     }
 
     /// Starts TLS with a granted host. The guest transfers the encrypted bytes itself.
-    fn begin_tls(&self, wanted: &[u8]) -> Result<TlsMachine, Reply> {
-        let WantedTls { name, alpn, versions } = WantedTls::read(wanted)?;
-        self.rules.on_some_port(&name).map_err(|refusal| Reply::denied(&refusal))?;
-        self.room()?;
-        let roots = self.egress.roots().ok_or_else(Reply::no_roots)?;
+    fn begin_tls(&self, requested: &[u8]) -> Result<TlsMachine, Reply> {
+        let TlsRequest { name, alpn, versions } = TlsRequest::decode(requested)?;
+        self.rules.check_any_port(&name).map_err(|refusal| Reply::denied(&refusal))?;
+        self.check_capacity()?;
+        let roots = self.egress.roots().ok_or_else(Reply::missing_roots)?;
         let offer = TlsOffer { alpn: &alpn, versions: versions.into() };
-        TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::of_egress(&error))
+        TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::from_egress(&error))
     }
 
-    /// Waits until one of these connections can be read or, if the wish has the flag `ROOM`, written to. Returns the
+    /// Waits until one of these connections can be read or, if the wish has the flag `WRITABLE`, written to. Returns the
     /// wishes that are ready.
-    async fn poll(&mut self, wishes: &[u8]) -> Reply {
-        let wishes: Vec<u32> =
-            wishes.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();
-        let is_known = |wish: &u32| self.sockets.contains_key(&(wish & !ROOM));
-        if wishes.len() > 2 * MAX_OPEN || !wishes.iter().all(is_known) {
+    async fn poll(&mut self, interests: &[u8]) -> Reply {
+        let interests: Vec<u32> =
+            interests.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();
+        let is_known = |interest: &u32| self.sockets.contains_key(&(interest & !WRITABLE));
+        if interests.len() > 2 * MAX_OPEN || !interests.iter().all(is_known) {
             return Reply::closed();
         }
         let ready = std::future::poll_fn(|cx| {
             let mut ready = Vec::new();
-            for wish in &wishes {
-                let polled = self.sockets.get_mut(&(wish & !ROOM)).map(|socket| match wish & ROOM {
+            for interest in &interests {
+                let polled = self.sockets.get_mut(&(interest & !WRITABLE)).map(|socket| match interest & WRITABLE {
                     0 => socket.poll_readable(cx),
                     _ => socket.poll_writable(cx),
                 });
                 if polled.is_some_and(|polled| polled.is_ready()) {
-                    ready.extend(wish.to_le_bytes());
+                    ready.extend(interest.to_le_bytes());
                 }
             }
             if ready.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(ready) }
@@ -217,7 +217,7 @@ impl Net {
 
 /// Waits for a future for at most this time, without limit for `None`. With a time of zero, the future is polled once,
 /// and again after the executor has processed the system's events.
-async fn in_time<T>(wait: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+async fn with_timeout<T>(wait: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match wait {
         None => Some(work.await),
         Some(Duration::ZERO) => tokio::select! {

@@ -8,9 +8,9 @@ use wiggle::GuestMemory;
 use crate::devices::{Directory, LookupError, Node, lookup};
 use crate::guest::descriptors::{Kind, OpenFile, device_stat, directory_stat, touch, write_stat};
 use crate::guest::linker::WASI;
-use crate::guest::memory::{range, split, word};
+use crate::guest::memory::{range, read_u32, split};
 use crate::guest::{Guest, errno};
-use crate::mounts::{Last, Place, Target};
+use crate::mounts::{FinalSymlink, PathLocation, Target};
 
 /// `path_open` flag: create the file if it does not exist.
 const O_CREAT: i32 = 1;
@@ -35,63 +35,70 @@ const REGULAR_FILE: u8 = 4;
 const SYMBOLIC_LINK: u8 = 7;
 
 /// A path argument, redirected for the function of `wasmtime-wasi`.
-struct Path {
-    place: Place,
+struct PathArg {
+    location: PathLocation,
     ptr: i32,
     len: i32,
     /// The guest's byte that `.` replaces until the call is over, for an empty path in a mount.
-    covered: Option<u8>,
+    overwritten: Option<u8>,
 }
 
 /// The target of a path argument.
-enum Found {
+enum PathTarget {
     /// A file on a disk, which may not exist.
-    File(Path),
+    File(PathArg),
     /// A virtual device or directory, or the error for a path in `/dev` that does not exist.
     Device(Result<Node, LookupError>),
 }
 
-impl Path {
+impl PathArg {
     /// Resolves a path relative to one of the guest's descriptors.
     ///
     /// # Errors
     /// [`errno::BADF`] if the descriptor is not open, and [`errno::NOTDIR`] if it is not a directory.
-    fn redirect(memory: &mut GuestMemory<'_>, guest: &Guest, fd: i32, ptr: i32, len: i32) -> Result<Found, i32> {
+    fn redirect(memory: &mut GuestMemory<'_>, guest: &Guest, fd: i32, ptr: i32, len: i32) -> Result<PathTarget, i32> {
         let GuestMemory::Unshared(bytes) = memory else { return Err(errno::FAULT) };
         let text = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
         let fd = match &guest.descriptors.get(fd)?.kind {
-            Kind::Wasi(behind) => *behind,
+            Kind::Wasi(wasi_fd) => *wasi_fd,
             Kind::Directory(directory) => {
-                return Ok(Found::Device(text.ok_or(LookupError::NotFound).and_then(|path| lookup(*directory, path))));
+                return Ok(PathTarget::Device(
+                    text.ok_or(LookupError::NotFound).and_then(|path| lookup(*directory, path)),
+                ));
             }
             _ => return Err(errno::NOTDIR),
         };
-        let as_given = Self { place: Place { fd, skip: 0, mount: None }, ptr, len, covered: None };
+        let unredirected = Self { location: PathLocation { fd, skip: 0, mount: None }, ptr, len, overwritten: None };
         // `wasmtime-wasi` refuses a path that is out of bounds or not UTF-8 with its own error.
-        let Some(path) = text else { return Ok(Found::File(as_given)) };
-        let place = match guest.mounts.target(fd, path) {
-            Target::Files(place) => place,
-            Target::Devices { skip } => return Ok(Found::Device(lookup(Directory::Devices, &path[skip..]))),
+        let Some(path) = text else { return Ok(PathTarget::File(unredirected)) };
+        let location = match guest.mounts.target(fd, path) {
+            Target::Files(location) => location,
+            Target::Devices { skip } => return Ok(PathTarget::Device(lookup(Directory::Devices, &path[skip..]))),
         };
-        let rest = path.len() - place.skip;
-        if place.mount.is_none() {
-            return Ok(Found::File(Self { place, ..as_given }));
+        let rest = path.len() - location.skip;
+        if location.mount.is_none() {
+            return Ok(PathTarget::File(Self { location, ..unredirected }));
         }
         // The path "//x" in a mount has the rest "/x". The slashes have no meaning and are skipped, because they would
         // make the rest absolute.
-        let slashes = path[place.skip..].bytes().take_while(|b| *b == b'/').count();
+        let slashes = path[location.skip..].bytes().take_while(|b| *b == b'/').count();
         if rest > slashes {
-            let skip = (place.skip + slashes) as i32;
-            return Ok(Found::File(Self { place, ptr: ptr.wrapping_add(skip), len: len - skip, covered: None }));
+            let skip = (location.skip + slashes) as i32;
+            return Ok(PathTarget::File(Self {
+                location,
+                ptr: ptr.wrapping_add(skip),
+                len: len - skip,
+                overwritten: None,
+            }));
         }
         // The mount itself is "." for `wasmtime-wasi`, which reads paths only from the guest's memory.
         let at = ptr as u32 as usize;
-        let covered = std::mem::replace(&mut bytes[at], b'.');
-        Ok(Found::File(Self { place, ptr, len: 1, covered: Some(covered) }))
+        let overwritten = std::mem::replace(&mut bytes[at], b'.');
+        Ok(PathTarget::File(Self { location, ptr, len: 1, overwritten: Some(overwritten) }))
     }
 
     fn restore(&self, memory: &mut GuestMemory<'_>) {
-        if let (Some(byte), GuestMemory::Unshared(bytes)) = (self.covered, memory) {
+        if let (Some(byte), GuestMemory::Unshared(bytes)) = (self.overwritten, memory) {
             bytes[self.ptr as u32 as usize] = byte;
         }
     }
@@ -99,47 +106,53 @@ impl Path {
 
 /// The number of new files or directories that a change creates, which count towards the quota.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Makes {
+enum NewEntries {
     One,
-    Nothing,
+    Zero,
 }
 
 /// Checks a change at a path and counts it. Returns the error number if the change is refused.
-fn refusal(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, last: Last, makes: Makes) -> Option<i32> {
+fn check_change(
+    memory: &GuestMemory<'_>,
+    guest: &mut Guest,
+    path: &PathArg,
+    final_symlink: FinalSymlink,
+    new_entries: NewEntries,
+) -> Option<i32> {
     let GuestMemory::Unshared(bytes) = memory else { return Some(errno::FAULT) };
     // `wasmtime-wasi` refuses a path that is not UTF-8 or out of bounds.
     let text = range(bytes, path.ptr, path.len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
-    if !text.is_none_or(|text| guest.mounts.allows_change(path.place, text, last)) {
+    if !text.is_none_or(|text| guest.mounts.allows_change(path.location, text, final_symlink)) {
         return Some(errno::ROFS);
     }
-    guest.quota.change();
-    (makes == Makes::One && guest.quota.make().is_err()).then_some(errno::DQUOT)
+    guest.quota.record_change();
+    (new_entries == NewEntries::One && guest.quota.count_creation().is_err()).then_some(errno::DQUOT)
 }
 
 /// The effect of a function on its path.
 #[derive(Clone, Copy)]
-enum Use {
-    Look,
-    Change(Last, Makes),
+enum PathUse {
+    Inspect,
+    Change(FinalSymlink, NewEntries),
 }
 
 /// A change of the path's own last component.
-const CHANGES: Use = Use::Change(Last::Itself, Makes::Nothing);
+const CHANGE_ENTRY: PathUse = PathUse::Change(FinalSymlink::NoFollow, NewEntries::Zero);
 /// A change that creates the path's own last component.
-const ADDS: Use = Use::Change(Last::Itself, Makes::One);
+const ADD_ENTRY: PathUse = PathUse::Change(FinalSymlink::NoFollow, NewEntries::One);
 
 /// Checks that a function may be called. Returns the error number if the call is refused.
-fn forbidden(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, what: Use) -> Option<i32> {
+fn check_use(memory: &GuestMemory<'_>, guest: &mut Guest, path: &PathArg, what: PathUse) -> Option<i32> {
     match what {
-        Use::Look => None,
-        Use::Change(last, makes) => refusal(memory, guest, path, last, makes),
+        PathUse::Inspect => None,
+        PathUse::Change(final_symlink, new_entries) => check_change(memory, guest, path, final_symlink, new_entries),
     }
 }
 
 /// Reverts the count of a file or directory that was not created.
-fn settle(guest: &mut Guest, what: Use, result: &wasmtime::Result<i32>) {
-    if matches!(what, Use::Change(_, Makes::One)) && !matches!(result, Ok(errno::SUCCESS)) {
-        guest.quota.unmake();
+fn revert_failed_creation(guest: &mut Guest, what: PathUse, result: &wasmtime::Result<i32>) {
+    if matches!(what, PathUse::Change(_, NewEntries::One)) && !matches!(result, Ok(errno::SUCCESS)) {
+        guest.quota.uncount_creation();
     }
 }
 
@@ -152,19 +165,19 @@ macro_rules! one_path {
             |mut caller: Caller<'_, Guest>, ($($argument,)*): ($($type,)*)| {
                 Box::new(async move {
                     let (mut memory, guest) = split(&mut caller)?;
-                    let path = match Path::redirect(&mut memory, guest, $fd, $ptr, $len) {
-                        Ok(Found::File(path)) => path,
-                        Ok(Found::Device($node)) => {
+                    let path = match PathArg::redirect(&mut memory, guest, $fd, $ptr, $len) {
+                        Ok(PathTarget::File(path)) => path,
+                        Ok(PathTarget::Device($node)) => {
                             let ($memory, $guest) = (&mut memory, guest);
                             return $device;
                         }
                         Err(refused) => return Ok(refused),
                     };
-                    let result = match forbidden(&memory, guest, &path, $use) {
+                    let result = match check_use(&memory, guest, &path, $use) {
                         None => {
-                            let ($fd, $ptr, $len) = (path.place.fd, path.ptr, path.len);
+                            let ($fd, $ptr, $len) = (path.location.fd, path.ptr, path.len);
                             let result = wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await;
-                            settle(guest, $use, &result);
+                            revert_failed_creation(guest, $use, &result);
                             result
                         }
                         Some(refused) => Ok(refused),
@@ -182,41 +195,41 @@ macro_rules! one_path {
 /// A hard link or a rename from a read-only mount into a writable one would make the file writable.
 macro_rules! two_paths {
     ($linker:ident, $function:ident($($argument:ident: $type:ty),*),
-     from($fd:ident, $ptr:ident, $len:ident), to($to_fd:ident, $to_ptr:ident, $to_len:ident), $makes:expr) => {
+     from($fd:ident, $ptr:ident, $len:ident), to($to_fd:ident, $to_ptr:ident, $to_len:ident), $new_entries:expr) => {
         $linker.func_wrap_async(
             WASI,
             stringify!($function),
             |mut caller: Caller<'_, Guest>, ($($argument,)*): ($($type,)*)| {
                 Box::new(async move {
                     let (mut memory, guest) = split(&mut caller)?;
-                    let from = match Path::redirect(&mut memory, guest, $fd, $ptr, $len) {
+                    let from = match PathArg::redirect(&mut memory, guest, $fd, $ptr, $len) {
                         Ok(from) => from,
                         Err(refused) => return Ok(refused),
                     };
-                    let to = Path::redirect(&mut memory, guest, $to_fd, $to_ptr, $to_len);
+                    let to = PathArg::redirect(&mut memory, guest, $to_fd, $to_ptr, $to_len);
                     let (from, to) = match (from, to) {
-                        (Found::File(from), Ok(Found::File(to))) => (from, to),
+                        (PathTarget::File(from), Ok(PathTarget::File(to))) => (from, to),
                         (from, to) => {
-                            if let Found::File(from) = &from {
+                            if let PathTarget::File(from) = &from {
                                 from.restore(&mut memory);
                             }
-                            if let Ok(Found::File(to)) = &to {
+                            if let Ok(PathTarget::File(to)) = &to {
                                 to.restore(&mut memory);
                             }
-                            return Ok(to.map_or_else(|refused| refused, |to| device_refusal(&from, &to)));
+                            return Ok(to.map_or_else(|refused| refused, |to| cross_device_errno(&from, &to)));
                         }
                     };
                     // A second name for a protected file would permit changing the file, so both ends are checked.
-                    let refused = (from.place.mount != to.place.mount)
+                    let refused = (from.location.mount != to.location.mount)
                         .then_some(errno::XDEV)
-                        .or_else(|| refusal(&memory, guest, &from, Last::Itself, Makes::Nothing))
-                        .or_else(|| refusal(&memory, guest, &to, Last::Itself, $makes));
+                        .or_else(|| check_change(&memory, guest, &from, FinalSymlink::NoFollow, NewEntries::Zero))
+                        .or_else(|| check_change(&memory, guest, &to, FinalSymlink::NoFollow, $new_entries));
                     let result = match refused {
                         None => {
-                            let ($fd, $ptr, $len) = (from.place.fd, from.ptr, from.len);
-                            let ($to_fd, $to_ptr, $to_len) = (to.place.fd, to.ptr, to.len);
+                            let ($fd, $ptr, $len) = (from.location.fd, from.ptr, from.len);
+                            let ($to_fd, $to_ptr, $to_len) = (to.location.fd, to.ptr, to.len);
                             let result = wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await;
-                            settle(guest, Use::Change(Last::Itself, $makes), &result);
+                            revert_failed_creation(guest, PathUse::Change(FinalSymlink::NoFollow, $new_entries), &result);
                             result
                         }
                         Some(refused) => Ok(refused),
@@ -235,36 +248,36 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         linker,
         path_filestat_get(fd: i32, flags: i32, ptr: i32, len: i32, out: i32),
         at(fd, ptr, len),
-        Use::Look,
+        PathUse::Inspect,
         |memory, guest, node| device_filestat(memory, guest, node, out).await
     );
     one_path!(
         linker,
         path_readlink(fd: i32, ptr: i32, len: i32, buf: i32, buf_len: i32, out: i32),
         at(fd, ptr, len),
-        Use::Look,
-        |_memory, guest, node| Ok(existing(guest, node).map_or_else(|refused| refused, |_| errno::INVAL))
+        PathUse::Inspect,
+        |_memory, guest, node| Ok(resolve_existing(guest, node).map_or_else(|refused| refused, |_| errno::INVAL))
     );
     one_path!(
         linker,
         path_create_directory(fd: i32, ptr: i32, len: i32),
         at(fd, ptr, len),
-        ADDS,
-        |_memory, guest, node| Ok(addition(guest, node))
+        ADD_ENTRY,
+        |_memory, guest, node| Ok(creation_errno(guest, node))
     );
     one_path!(
         linker,
         path_symlink(target: i32, target_len: i32, fd: i32, ptr: i32, len: i32),
         at(fd, ptr, len),
-        ADDS,
-        |_memory, guest, node| Ok(addition(guest, node))
+        ADD_ENTRY,
+        |_memory, guest, node| Ok(creation_errno(guest, node))
     );
     one_path!(
         linker,
         path_remove_directory(fd: i32, ptr: i32, len: i32),
         at(fd, ptr, len),
-        CHANGES,
-        |_memory, guest, node| Ok(match existing(guest, node) {
+        CHANGE_ENTRY,
+        |_memory, guest, node| Ok(match resolve_existing(guest, node) {
             Ok(Node::Directory(_)) => errno::ACCES,
             Ok(_) => errno::NOTDIR,
             Err(refused) => refused,
@@ -274,8 +287,8 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         linker,
         path_unlink_file(fd: i32, ptr: i32, len: i32),
         at(fd, ptr, len),
-        CHANGES,
-        |_memory, guest, node| Ok(match existing(guest, node) {
+        CHANGE_ENTRY,
+        |_memory, guest, node| Ok(match resolve_existing(guest, node) {
             Ok(Node::Directory(_)) => errno::ISDIR,
             Ok(_) => errno::ACCES,
             Err(refused) => refused,
@@ -285,22 +298,22 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         linker,
         path_filestat_set_times(fd: i32, flags: i32, ptr: i32, len: i32, atim: i64, mtim: i64, which: i32),
         at(fd, ptr, len),
-        Use::Change(if flags & FOLLOW == 0 { Last::Itself } else { Last::Followed }, Makes::Nothing),
-        |_memory, guest, node| Ok(existing(guest, node).map_or_else(|refused| refused, |_| touch(which)))
+        PathUse::Change(if flags & FOLLOW == 0 { FinalSymlink::NoFollow } else { FinalSymlink::Follow }, NewEntries::Zero),
+        |_memory, guest, node| Ok(resolve_existing(guest, node).map_or_else(|refused| refused, |_| touch(which)))
     );
     two_paths!(
         linker,
         path_rename(fd: i32, ptr: i32, len: i32, to_fd: i32, to_ptr: i32, to_len: i32),
         from(fd, ptr, len),
         to(to_fd, to_ptr, to_len),
-        Makes::Nothing
+        NewEntries::Zero
     );
     two_paths!(
         linker,
         path_link(fd: i32, flags: i32, ptr: i32, len: i32, to_fd: i32, to_ptr: i32, to_len: i32),
         from(fd, ptr, len),
         to(to_fd, to_ptr, to_len),
-        Makes::One
+        NewEntries::One
     );
     linker.func_wrap_async(
         WASI,
@@ -325,15 +338,17 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 if !guest.descriptors.has_space() {
                     return Ok(errno::MFILE);
                 }
-                let path = match Path::redirect(&mut memory, guest, fd, ptr, len) {
-                    Ok(Found::File(path)) => path,
-                    Ok(Found::Device(node)) => return Ok(open_device(&mut memory, guest, node, (oflags, rights), out)),
+                let path = match PathArg::redirect(&mut memory, guest, fd, ptr, len) {
+                    Ok(PathTarget::File(path)) => path,
+                    Ok(PathTarget::Device(node)) => {
+                        return Ok(open_device(&mut memory, guest, node, (oflags, rights), out));
+                    }
                     Err(refused) => return Ok(refused),
                 };
                 let ready = prepare_open(&mut memory, guest, &path, (dirflags, oflags, rights)).await?;
                 let result = match ready {
                     Ok(_) => {
-                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        let (fd, ptr, len) = (path.location.fd, path.ptr, path.len);
                         let ctx = &mut guest.wasi;
                         wasi::path_open(
                             ctx,
@@ -353,7 +368,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Err(refused) => refused,
                 };
                 let result = if result == errno::SUCCESS {
-                    note_opened(&mut memory, guest, path.place, oflags, out)
+                    register_opened(&mut memory, guest, path.location, oflags, out)
                 } else {
                     result
                 };
@@ -361,9 +376,9 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     path.restore(&mut memory);
                     return Ok(result);
                 }
-                if let Ok(makes) = ready {
+                if let Ok(new_entries) = ready {
                     guest.quota.close();
-                    settle(guest, Use::Change(Last::Itself, makes), &Ok(result));
+                    revert_failed_creation(guest, PathUse::Change(FinalSymlink::NoFollow, new_entries), &Ok(result));
                 }
                 path.restore(&mut memory);
                 Ok(result)
@@ -381,24 +396,26 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 async fn prepare_open(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
-    path: &Path,
+    path: &PathArg,
     (dirflags, oflags, rights): (i32, i32, i64),
-) -> wasmtime::Result<Result<Makes, i32>> {
+) -> wasmtime::Result<Result<NewEntries, i32>> {
     if guest.quota.open().is_err() {
         return Ok(Err(errno::MFILE));
     }
     let changes = oflags & (O_CREAT | O_TRUNC) != 0 || rights & CHANGING_RIGHTS != 0;
-    let last = if dirflags & FOLLOW == 0 { Last::Itself } else { Last::Followed };
+    let final_symlink = if dirflags & FOLLOW == 0 { FinalSymlink::NoFollow } else { FinalSymlink::Follow };
     let found = file_type(memory, guest, path, dirflags & FOLLOW).await?;
-    let makes = if found.is_none() && oflags & O_CREAT != 0 { Makes::One } else { Makes::Nothing };
+    let new_entries = if found.is_none() && oflags & O_CREAT != 0 { NewEntries::One } else { NewEntries::Zero };
     let refused = match found {
         Some(DIRECTORY) if oflags & (O_CREAT | O_TRUNC) == 0 => None,
-        None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) if changes => refusal(memory, guest, path, last, makes),
+        None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) if changes => {
+            check_change(memory, guest, path, final_symlink, new_entries)
+        }
         None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) => None,
         Some(_) => Some(errno::ACCES),
     };
     Ok(match refused {
-        None => Ok(makes),
+        None => Ok(new_entries),
         Some(refused) => {
             guest.quota.close();
             Err(refused)
@@ -408,15 +425,21 @@ async fn prepare_open(
 
 /// Gives the guest a descriptor of its own for the opened file. Registers the file with the mount table if it may be a
 /// directory; an entry for a regular file is harmless.
-fn note_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, place: Place, oflags: i32, out: i32) -> i32 {
+fn register_opened(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    location: PathLocation,
+    oflags: i32,
+    out: i32,
+) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
-    let Some(behind) = word(bytes, out as u32 as usize) else { return errno::FAULT };
-    let behind = behind as i32;
+    let Some(wasi_fd) = read_u32(bytes, out as u32 as usize) else { return errno::FAULT };
+    let wasi_fd = wasi_fd as i32;
     if oflags & O_CREAT == 0 {
-        guest.mounts.opened_directory(behind, place);
+        guest.mounts.record_open_directory(wasi_fd, location);
     }
-    match guest.descriptors.insert(OpenFile::new(Kind::Wasi(behind), true, true)) {
-        Ok(fd) => put_number(bytes, out, fd),
+    match guest.descriptors.insert(OpenFile::new(Kind::Wasi(wasi_fd), true, true)) {
+        Ok(fd) => write_i32(bytes, out, fd),
         Err(refused) => refused,
     }
 }
@@ -425,28 +448,28 @@ fn note_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, place: Place, of
 async fn file_type(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
-    path: &Path,
+    path: &PathArg,
     follow: i32,
 ) -> wasmtime::Result<Option<u8>> {
     let GuestMemory::Unshared(bytes) = memory else { return Ok(None) };
     // The call writes its result to the memory that holds the path, so it runs on a copy of the path, and the guest's
     // bytes stay unchanged.
     let Some(name) = range(bytes, path.ptr, path.len) else { return Ok(None) };
-    let mut side = bytes[name].to_vec();
-    let len = side.len();
+    let mut scratch = bytes[name].to_vec();
+    let len = scratch.len();
     let stat_at = len.next_multiple_of(8);
-    side.resize(stat_at + FILESTAT_LEN as usize, 0);
-    let mut side_memory = GuestMemory::Unshared(&mut side);
-    let (fd, len, stat) = (path.place.fd, len as i32, stat_at as i32);
-    let result = wasi::path_filestat_get(&mut guest.wasi, &mut side_memory, fd, follow, 0, len, stat).await?;
-    Ok((result == errno::SUCCESS).then(|| side[stat_at + FILESTAT_TYPE]))
+    scratch.resize(stat_at + FILESTAT_LEN as usize, 0);
+    let mut scratch_memory = GuestMemory::Unshared(&mut scratch);
+    let (fd, len, stat) = (path.location.fd, len as i32, stat_at as i32);
+    let result = wasi::path_filestat_get(&mut guest.wasi, &mut scratch_memory, fd, follow, 0, len, stat).await?;
+    Ok((result == errno::SUCCESS).then(|| scratch[stat_at + FILESTAT_TYPE]))
 }
 
 /// Returns the virtual file at a path.
 ///
 /// # Errors
 /// The error number for the guest, if the file does not exist.
-fn existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32> {
+fn resolve_existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32> {
     let node = node.map_err(|error| match error {
         LookupError::NotFound => errno::NOENT,
         LookupError::NotADirectory => errno::NOTDIR,
@@ -458,8 +481,8 @@ fn existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32>
 }
 
 /// Returns the error number for creating a file or directory in `/dev`.
-fn addition(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
-    match existing(guest, node) {
+fn creation_errno(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
+    match resolve_existing(guest, node) {
         Ok(_) => errno::EXIST,
         Err(errno::NOENT) => errno::ACCES,
         Err(refused) => refused,
@@ -467,9 +490,9 @@ fn addition(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
 }
 
 /// Returns the error number for renaming or linking a device, or for renaming or linking a file into `/dev`.
-fn device_refusal(from: &Found, to: &Found) -> i32 {
+fn cross_device_errno(from: &PathTarget, to: &PathTarget) -> i32 {
     match (from, to) {
-        (Found::Device(_), Found::Device(_)) => errno::ACCES,
+        (PathTarget::Device(_), PathTarget::Device(_)) => errno::ACCES,
         _ => errno::XDEV,
     }
 }
@@ -480,14 +503,14 @@ async fn device_filestat(
     node: Result<Node, LookupError>,
     out: i32,
 ) -> wasmtime::Result<i32> {
-    let stat = match existing(guest, node) {
+    let stat = match resolve_existing(guest, node) {
         Ok(Node::Device(device)) => device_stat(device),
         Ok(Node::Directory(directory)) => directory_stat(directory),
         Ok(Node::Descriptor(fd)) => match guest.descriptors.get(fd) {
             Ok(file) => match (&file.kind, file.stat()) {
-                (Kind::Wasi(behind), _) => {
-                    let behind = *behind;
-                    return wasi::fd_filestat_get(&mut guest.wasi, memory, behind, out).await;
+                (Kind::Wasi(wasi_fd), _) => {
+                    let wasi_fd = *wasi_fd;
+                    return wasi::fd_filestat_get(&mut guest.wasi, memory, wasi_fd, out).await;
                 }
                 (_, Some(stat)) => stat,
                 (_, None) => return Ok(errno::NOENT),
@@ -508,20 +531,20 @@ fn open_device(
     out: i32,
 ) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
-    let node = match existing(guest, node) {
+    let node = match resolve_existing(guest, node) {
         Ok(_) if oflags & O_CREAT != 0 && oflags & O_EXCL != 0 => return errno::EXIST,
         Ok(node) => node,
         Err(errno::NOENT) if oflags & O_CREAT != 0 => return errno::ACCES,
         Err(refused) => return refused,
     };
-    let (reads, writes) = (rights & FD_READ != 0, rights & FD_WRITE != 0);
+    let (readable, writable) = (rights & FD_READ != 0, rights & FD_WRITE != 0);
     let file = match node {
-        Node::Directory(_) if writes || oflags & O_CREAT != 0 => return errno::ISDIR,
+        Node::Directory(_) if writable || oflags & O_CREAT != 0 => return errno::ISDIR,
         Node::Directory(directory) => OpenFile::new(Kind::Directory(directory), true, false),
         _ if oflags & O_DIRECTORY != 0 => return errno::NOTDIR,
-        Node::Device(device) => OpenFile::new(Kind::Device(device), reads, writes),
+        Node::Device(device) => OpenFile::new(Kind::Device(device), readable, writable),
         Node::Descriptor(fd) => match guest.descriptors.get(fd) {
-            Ok(file) if reads && !file.reads || writes && !file.writes => return errno::ACCES,
+            Ok(file) if readable && !file.readable || writable && !file.writable => return errno::ACCES,
             Ok(file) => file.clone(),
             Err(_) => return errno::NOENT,
         },
@@ -529,15 +552,15 @@ fn open_device(
     if guest.quota.open().is_err() {
         return errno::MFILE;
     }
-    let opened = guest.descriptors.insert(file).map_or_else(|refused| refused, |fd| put_number(bytes, out, fd));
+    let opened = guest.descriptors.insert(file).map_or_else(|refused| refused, |fd| write_i32(bytes, out, fd));
     if opened != errno::SUCCESS {
         guest.quota.close();
     }
     opened
 }
 
-fn put_number(bytes: &mut [u8], out: i32, number: i32) -> i32 {
-    let Some(place) = range(bytes, out, 4) else { return errno::FAULT };
-    bytes[place].copy_from_slice(&number.to_le_bytes());
+fn write_i32(bytes: &mut [u8], out: i32, number: i32) -> i32 {
+    let Some(location) = range(bytes, out, 4) else { return errno::FAULT };
+    bytes[location].copy_from_slice(&number.to_le_bytes());
     errno::SUCCESS
 }

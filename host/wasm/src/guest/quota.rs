@@ -4,7 +4,7 @@ use codebox_core::LimitKind;
 
 /// A refusal. The guest receives an error number, and the quota records the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Denied;
+pub(crate) struct QuotaExceeded;
 
 /// The counts of one guest and their limits, where `None` is unlimited.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Quota {
     pub files: Option<u64>,
     pub open_files: Option<u64>,
     written: u64,
-    made: u64,
+    created: u64,
     changed: bool,
     open: u64,
     denied: Vec<LimitKind>,
@@ -25,28 +25,28 @@ impl Quota {
     }
 
     /// Counts a write of `bytes`. They count even if the write then fails, because it may have been partial.
-    pub(crate) fn write(&mut self, bytes: u64) -> Result<(), Denied> {
-        take(&mut self.written, self.disk, bytes).map_err(|()| self.deny(LimitKind::Disk))
+    pub(crate) fn write(&mut self, bytes: u64) -> Result<(), QuotaExceeded> {
+        charge(&mut self.written, self.disk, bytes).map_err(|()| self.deny(LimitKind::Disk))
     }
 
     /// Records a change to a file or directory, counted or not.
-    pub(crate) fn change(&mut self) {
+    pub(crate) fn record_change(&mut self) {
         self.changed = true;
     }
 
     /// Counts the creation of a file, directory or link.
-    pub(crate) fn make(&mut self) -> Result<(), Denied> {
-        take(&mut self.made, self.files, 1).map_err(|()| self.deny(LimitKind::Files))
+    pub(crate) fn count_creation(&mut self) -> Result<(), QuotaExceeded> {
+        charge(&mut self.created, self.files, 1).map_err(|()| self.deny(LimitKind::Files))
     }
 
     /// Reverts the last counted creation, which failed.
-    pub(crate) fn unmake(&mut self) {
-        self.made = self.made.saturating_sub(1);
+    pub(crate) fn uncount_creation(&mut self) {
+        self.created = self.created.saturating_sub(1);
     }
 
     /// Counts the open of a file or directory.
-    pub(crate) fn open(&mut self) -> Result<(), Denied> {
-        take(&mut self.open, self.open_files, 1).map_err(|()| self.deny(LimitKind::OpenFiles))
+    pub(crate) fn open(&mut self) -> Result<(), QuotaExceeded> {
+        charge(&mut self.open, self.open_files, 1).map_err(|()| self.deny(LimitKind::OpenFiles))
     }
 
     /// Reverts the count of an open that failed, or of a descriptor that was closed.
@@ -55,7 +55,7 @@ impl Quota {
     }
 
     /// Returns the number of descriptors that the guest has open.
-    pub(crate) fn opened(&self) -> u64 {
+    pub(crate) fn open_count(&self) -> u64 {
         self.open
     }
 
@@ -66,7 +66,7 @@ impl Quota {
 
     /// Returns true if the guest may have changed files on disk.
     pub(crate) fn touched_disk(&self) -> bool {
-        self.changed || self.written > 0 || self.made > 0
+        self.changed || self.written > 0 || self.created > 0
     }
 
     /// Returns the limits that the guest has reached, each once.
@@ -74,15 +74,15 @@ impl Quota {
         &self.denied
     }
 
-    fn deny(&mut self, kind: LimitKind) -> Denied {
+    fn deny(&mut self, kind: LimitKind) -> QuotaExceeded {
         if !self.denied.contains(&kind) {
             self.denied.push(kind);
         }
-        Denied
+        QuotaExceeded
     }
 }
 
-fn take(used: &mut u64, limit: Option<u64>, more: u64) -> Result<(), ()> {
+fn charge(used: &mut u64, limit: Option<u64>, more: u64) -> Result<(), ()> {
     let total = used.saturating_add(more);
     if limit.is_some_and(|limit| total > limit) {
         return Err(());

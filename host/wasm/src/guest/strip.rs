@@ -7,7 +7,7 @@ use codebox_analysis::{Analyzer, Budget, StripRequest};
 use codebox_core::Limits;
 use tokio::sync::oneshot;
 
-use crate::interrupt::HostCpu;
+use crate::interrupt::HostCpuTime;
 
 /// Type stripper for the TypeScript that one guest loads, within the guest's limits.
 #[derive(Debug, Clone)]
@@ -15,12 +15,12 @@ pub(crate) struct Stripper {
     analyzer: Analyzer,
     memory: Option<u64>,
     cpu: Option<Duration>,
-    used: HostCpu,
+    used: HostCpuTime,
 }
 
 impl Stripper {
     /// Creates a stripper for a guest with these limits. Its processor time is added to `used`.
-    pub(crate) fn new(analyzer: Analyzer, limits: &Limits, used: HostCpu) -> Self {
+    pub(crate) fn new(analyzer: Analyzer, limits: &Limits, used: HostCpuTime) -> Self {
         Self { analyzer, memory: limits.memory.at().map(|size| size.get()), cpu: limits.cpu.at(), used }
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::WasmError;
 
 /// Bytes of a wasm page. The length of an image is a multiple of it.
-const WASM_PAGE: usize = 65_536;
+const WASM_PAGE_SIZE: usize = 65_536;
 
 /// The values of a module's mutable globals, in the module's order.
 pub(crate) type Globals = Vec<GlobalValue>;
@@ -53,7 +53,7 @@ impl MemoryImage {
         // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces files as
         // a whole, by rename, and never in place. The mapped bytes therefore do not change.
         let bytes = unsafe { Mmap::map(&file) }.map_err(WasmError::io("map", path))?;
-        if bytes.is_empty() || bytes.len() % WASM_PAGE != 0 {
+        if bytes.is_empty() || bytes.len() % WASM_PAGE_SIZE != 0 {
             return Err(WasmError::damaged(path, format!("{} bytes are not a multiple of the page size", bytes.len())));
         }
         Ok(Self { file, bytes, facts })

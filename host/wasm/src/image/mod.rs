@@ -1,7 +1,7 @@
 //! Memory images: the contents of a guest's memory and globals when it starts.
 
+mod builder;
 mod file;
-mod make;
 
+pub(crate) use builder::ImageBuilder;
 pub(crate) use file::{GlobalValue, ImageFacts, MemoryImage};
-pub(crate) use make::Maker;

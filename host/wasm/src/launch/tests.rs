@@ -9,7 +9,7 @@ use super::*;
 use crate::code::split;
 use crate::engine::Engine;
 use crate::image::MemoryImage;
-use crate::interrupt::{CpuClock, HostCpu, Interrupt, Stop};
+use crate::interrupt::{CpuClock, HostCpuTime, Interrupt, StopReason};
 
 /// Builds a module whose `turn` has this body, with the other exports of the ABI.
 fn module(rest: &str, turn: &str) -> Vec<u8> {
@@ -27,7 +27,7 @@ fn module(rest: &str, turn: &str) -> Vec<u8> {
 const MEMORY: &str = r#"(memory (export "memory") 2)"#;
 
 /// Calls `turn` with a time limit of two seconds. Returns the result and the guest's peak memory.
-fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32>, Stop>, u64), WasmError> {
+fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32>, StopReason>, u64), WasmError> {
     let dir = tempfile::tempdir().expect("a directory");
     let engine = Engine::new().expect("an engine");
     let parts = split(dir.path(), wasm)?;
@@ -53,7 +53,7 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         channel: Channel::default(),
         net: None,
     };
-    let mut live = Live::start(&code, &pool, setup)?;
+    let mut instance = GuestInstance::start(&code, &pool, setup)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
     let interrupt = Interrupt {
         wall: Some(Duration::from_secs(2)),
@@ -61,10 +61,10 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         clock: CpuClock::Thread,
         cancel: CancelToken::new(),
         egress: None,
-        host_cpu: HostCpu::default(),
+        host_cpu_time: HostCpuTime::default(),
     };
-    let (end, _) = executor.block_on(async { interrupt.watch(live.turn((0, 0))).await });
-    Ok((end, live.end().limiter.peak()))
+    let (end, _) = executor.block_on(async { interrupt.watch(instance.turn((0, 0))).await });
+    Ok((end, instance.end().limiter.peak()))
 }
 
 fn status(wasm: &[u8], memory: Option<u64>) -> i32 {
@@ -72,22 +72,22 @@ fn status(wasm: &[u8], memory: Option<u64>) -> i32 {
     end.expect("it ends in time").expect("it does not trap")
 }
 
-fn refused(wasm: &[u8]) -> String {
+fn rejection(wasm: &[u8]) -> String {
     call(wasm, None).expect_err("the module is refused").to_string()
 }
 
-fn hits_the_deadline(wasm: &[u8]) {
+fn assert_hits_deadline(wasm: &[u8]) {
     let (end, _) = call(wasm, None).expect("the module is taken");
-    assert!(matches!(end, Err(Stop::Limit(LimitKind::Wall))), "{end:?}");
+    assert!(matches!(end, Err(StopReason::Limit(LimitKind::Wall))), "{end:?}");
 }
 
 #[test]
-fn a_well_made_guest_answers() {
+fn runs_valid_module() {
     assert_eq!(status(&module(MEMORY, "i32.const 7"), None), 7);
 }
 
 #[test]
-fn r4_growth_in_small_steps_is_summed() {
+fn r4_sums_memory_growth() {
     // Grows by one page at a time until growth is denied. The status is the number of pages.
     let body = r"(local $n i32)
         (loop $more
@@ -103,60 +103,60 @@ fn r4_growth_in_small_steps_is_summed() {
 }
 
 #[test]
-fn r4_a_second_memory_is_refused() {
-    assert!(refused(&module(r#"(memory (export "memory") 1) (memory 1)"#, "i32.const 0")).contains("memory"));
+fn r4_rejects_second_memory() {
+    assert!(rejection(&module(r#"(memory (export "memory") 1) (memory 1)"#, "i32.const 0")).contains("memory"));
 }
 
 #[test]
-fn r5_a_table_that_code_changes_is_refused() {
+fn r5_rejects_table_mutation() {
     for body in [
         "(drop (table.grow $t (ref.null func) (i32.const -1))) i32.const 0",
         "(table.set $t (i32.const 0) (ref.null func)) i32.const 0",
         "(table.fill $t (i32.const 0) (ref.null func) (i32.const 1)) i32.const 0",
     ] {
         let wasm = module(&format!("{MEMORY} (table $t 1 funcref)"), body);
-        assert!(refused(&wasm).contains("which changes state"), "{body}");
+        assert!(rejection(&wasm).contains("which changes state"), "{body}");
     }
 }
 
 #[test]
-fn r5_a_huge_table_is_an_error() {
+fn r5_rejects_huge_tables() {
     for size in ["1048577", "0x7fffffff", "0xffffffff"] {
-        refused(&module(&format!("{MEMORY} (table {size} funcref)"), "i32.const 0"));
+        rejection(&module(&format!("{MEMORY} (table {size} funcref)"), "i32.const 0"));
     }
     let many: String = (0..64).map(|_| "(table 100000 funcref)").collect();
-    refused(&module(&format!("{MEMORY} {many}"), "i32.const 0"));
+    rejection(&module(&format!("{MEMORY} {many}"), "i32.const 0"));
 }
 
 #[test]
-fn r10_filling_and_copying_whole_memories_ends_at_the_deadline() {
+fn r10_interrupts_bulk_memory_operations() {
     let memory = r#"(memory (export "memory") 8192)"#;
     for operation in ["memory.fill (i32.const 0) (i32.const 1)", "memory.copy (i32.const 0) (i32.const 1)"] {
         let body = format!("(loop $more ({operation} (i32.const 0x1fff_fff0)) (br $more)) i32.const 0");
-        hits_the_deadline(&module(memory, &body));
+        assert_hits_deadline(&module(memory, &body));
     }
 }
 
 #[test]
-fn h2_polling_without_waiting_ends_at_the_deadline() {
+fn h2_interrupts_busy_polling() {
     let import = r#"(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))"#;
     // A clock subscription with a timeout of zero, polled in a loop.
     let body =
         "(loop $more (drop (call $poll (i32.const 64) (i32.const 256) (i32.const 1) (i32.const 512))) (br $more))
         i32.const 0";
-    hits_the_deadline(&module(&format!("{import} {MEMORY}"), body));
+    assert_hits_deadline(&module(&format!("{import} {MEMORY}"), body));
 }
 
 #[test]
-fn h2_an_interface_that_is_not_offered_is_refused() {
+fn h2_rejects_unknown_imports() {
     let import = r#"(import "wasi_unstable" "poll_oneoff" (func (param i32 i32 i32 i32) (result i32)))"#;
-    assert!(refused(&module(&format!("{import} {MEMORY}"), "i32.const 0")).contains("wasi_unstable.poll_oneoff"));
+    assert!(rejection(&module(&format!("{import} {MEMORY}"), "i32.const 0")).contains("wasi_unstable.poll_oneoff"));
     let import = r#"(import "wasi_snapshot_preview1" "no_such_call" (func))"#;
-    refused(&module(&format!("{import} {MEMORY}"), "i32.const 0"));
+    rejection(&module(&format!("{import} {MEMORY}"), "i32.const 0"));
 }
 
 #[test]
-fn lists_of_more_buffers_than_a_system_takes_are_refused() {
+fn rejects_too_many_io_vectors() {
     const EINVAL: i32 = 28;
     let call = |name: &str, fd: u32, count: u32| {
         let offset = if name.starts_with("fd_p") { ("i64", "(i64.const 0)") } else { ("", "") };

@@ -16,7 +16,7 @@ use crate::mounts::Mount;
 
 /// The protected part of a writable mount: read-only grants below its own directory.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct MountGuard {
     dir: Dir,
     /// Paths of the protected directories, relative to the mount's directory.
     protected: Vec<PathBuf>,
@@ -27,14 +27,14 @@ const MAX_LINKS: usize = 40;
 
 /// Treatment of a link as a path's last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Last {
-    Followed,
-    Itself,
+pub(crate) enum FinalSymlink {
+    Follow,
+    NoFollow,
 }
 
-impl Guard {
+impl MountGuard {
     /// Returns the guard of one mount among all, or `None` if no directory has to be protected.
-    pub(crate) fn of(mount: &Mount, all: &[Mount]) -> io::Result<Option<Self>> {
+    pub(crate) fn for_mount(mount: &Mount, all: &[Mount]) -> io::Result<Option<Self>> {
         if mount.access == Access::ReadOnly {
             return Ok(None);
         }
@@ -51,28 +51,30 @@ impl Guard {
     }
 
     /// Returns true if a change at `path`, relative to the mount, does not affect a protected directory.
-    pub(crate) fn allows(&self, path: &str, last: Last) -> bool {
+    pub(crate) fn allows(&self, path: &str, final_symlink: FinalSymlink) -> bool {
         // A path that does not end in a name refers to the target of a link, regardless of the call.
-        let last = if ends_in_name(path) { last } else { Last::Followed };
-        match self.place(Path::new(if path.is_empty() { "." } else { path }), last) {
+        let final_symlink = if ends_in_name(path) { final_symlink } else { FinalSymlink::Follow };
+        match self.location(Path::new(if path.is_empty() { "." } else { path }), final_symlink) {
             // Moving a parent of a protected directory would move the protected directory too.
-            Ok(real) => !self.protected.iter().any(|place| real.starts_with(place) || place.starts_with(&real)),
+            Ok(real) => {
+                !self.protected.iter().any(|location| real.starts_with(location) || location.starts_with(&real))
+            }
             // If the path cannot be found, the change itself fails.
             Err(e) => e.kind() == io::ErrorKind::NotFound,
         }
     }
 
     /// Resolves all links of a path. The path's last component need not exist.
-    fn place(&self, path: &Path, last: Last) -> io::Result<PathBuf> {
+    fn location(&self, path: &Path, final_symlink: FinalSymlink) -> io::Result<PathBuf> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let Some(name) = path.file_name() else { return self.settled(&path) };
+            let Some(name) = path.file_name() else { return self.canonical_path(&path) };
             let parent = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                Some(parent) => self.settled(parent)?,
+                Some(parent) => self.canonical_path(parent)?,
                 None => PathBuf::new(),
             };
             let real = parent.join(name);
-            if last == Last::Itself {
+            if final_symlink == FinalSymlink::NoFollow {
                 return Ok(real);
             }
             match self.dir.symlink_metadata(&real) {
@@ -88,9 +90,9 @@ impl Guard {
     }
 }
 
-impl Guard {
+impl MountGuard {
     /// Resolves the links and dots of an existing path. The result is empty for the mount itself.
-    fn settled(&self, path: &Path) -> io::Result<PathBuf> {
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
         let real = self.dir.canonicalize(path)?;
         Ok(real.components().filter(|component| *component != Component::CurDir).collect())
     }
@@ -106,11 +108,11 @@ fn ends_in_name(path: &str) -> bool {
 pub(crate) struct GuardedFds(BTreeSet<i32>);
 
 impl GuardedFds {
-    pub(crate) fn opened(&mut self, fd: i32) {
+    pub(crate) fn record_open(&mut self, fd: i32) {
         self.0.insert(fd);
     }
 
-    pub(crate) fn closed(&mut self, fd: i32) {
+    pub(crate) fn record_close(&mut self, fd: i32) {
         self.0.remove(&fd);
     }
 
@@ -127,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    fn guard(root: &Path) -> Guard {
+    fn guard(root: &Path) -> MountGuard {
         std::fs::create_dir_all(root.join("x/data")).expect("a fresh directory takes folders");
         std::fs::create_dir_all(root.join("other")).expect("a fresh directory takes folders");
         symlink("x/data", root.join("link")).expect("a fresh directory takes links");
@@ -138,40 +140,43 @@ mod tests {
         symlink("round", root.join("round")).expect("a fresh directory takes links");
         let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
         let mounts = [mount(root.to_owned(), Access::ReadWrite), mount(root.join("x/data"), Access::ReadOnly)];
-        Guard::of(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect")
+        MountGuard::for_mount(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect")
     }
 
     #[test]
-    fn no_way_into_a_protected_place_is_allowed() {
+    fn rejects_paths_into_protected_directory() {
         let root = tempfile::tempdir().expect("a scratch directory");
         let guard = guard(root.path());
         for path in ["x/data/new", "link/new", "other/../x/data/new", "other/up/data/new", "./x//data/new", "x/data/"] {
-            assert!(!guard.allows(path, Last::Followed), "{path}");
+            assert!(!guard.allows(path, FinalSymlink::Follow), "{path}");
         }
-        assert!(!guard.allows("link", Last::Followed), "opening a link for writing follows it");
+        assert!(!guard.allows("link", FinalSymlink::Follow), "opening a link for writing follows it");
         for path in ["dangling", "other/chain", "round"] {
-            assert!(!guard.allows(path, Last::Followed), "{path}: making a file follows a link that leads nowhere");
-            assert!(guard.allows(path, Last::Itself), "{path} is a link of the guest's own");
+            assert!(
+                !guard.allows(path, FinalSymlink::Follow),
+                "{path}: making a file follows a link that leads nowhere"
+            );
+            assert!(guard.allows(path, FinalSymlink::NoFollow), "{path} is a link of the guest's own");
         }
         for path in ["link/", "link/.", "link/..", "other/up/data/..", "x/data/../data/."] {
-            assert!(!guard.allows(path, Last::Itself), "{path} is about what it leads to");
+            assert!(!guard.allows(path, FinalSymlink::NoFollow), "{path} is about what it leads to");
         }
     }
 
     #[test]
-    fn what_holds_a_protected_place_cannot_be_moved() {
+    fn rejects_moving_parent_of_protected_directory() {
         let root = tempfile::tempdir().expect("a scratch directory");
         let guard = guard(root.path());
-        assert!(!guard.allows("x", Last::Itself));
-        assert!(!guard.allows("x/data", Last::Itself));
+        assert!(!guard.allows("x", FinalSymlink::NoFollow));
+        assert!(!guard.allows("x/data", FinalSymlink::NoFollow));
         for path in ["./x", "other/../x", "dot/x", "./dot/./x", "x/../x", "other/up/../x", "."] {
-            assert!(!guard.allows(path, Last::Itself), "{path} holds a protected place");
+            assert!(!guard.allows(path, FinalSymlink::NoFollow), "{path} holds a protected place");
         }
-        assert!(guard.allows("link", Last::Itself), "the link itself is not protected");
+        assert!(guard.allows("link", FinalSymlink::NoFollow), "the link itself is not protected");
     }
 
     #[test]
-    fn a_protected_child_of_the_mount_itself_stays_where_it_is() {
+    fn rejects_moving_protected_child_of_mount_root() {
         let root = tempfile::tempdir().expect("a scratch directory");
         std::fs::create_dir_all(root.path().join("data")).expect("a fresh directory takes folders");
         std::fs::create_dir(root.path().join("sub")).expect("a fresh directory takes folders");
@@ -179,21 +184,22 @@ mod tests {
         let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
         let mounts =
             [mount(root.path().to_owned(), Access::ReadWrite), mount(root.path().join("data"), Access::ReadOnly)];
-        let guard =
-            Guard::of(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect");
+        let guard = MountGuard::for_mount(&mounts[0], &mounts)
+            .expect("the directory opens")
+            .expect("there is something to protect");
         for path in ["data", "./data", "sub/../data", "dot/data", "dot/dot/data", "dot/sub/.././data"] {
-            assert!(!guard.allows(path, Last::Itself), "{path}");
-            assert!(!guard.allows(&format!("{path}/f"), Last::Followed), "{path}/f");
+            assert!(!guard.allows(path, FinalSymlink::NoFollow), "{path}");
+            assert!(!guard.allows(&format!("{path}/f"), FinalSymlink::Follow), "{path}/f");
         }
-        assert!(guard.allows("dot/sub", Last::Itself));
+        assert!(guard.allows("dot/sub", FinalSymlink::NoFollow));
     }
 
     #[test]
-    fn everything_else_is_allowed() {
+    fn allows_unprotected_paths() {
         let root = tempfile::tempdir().expect("a scratch directory");
         let guard = guard(root.path());
         for path in ["new", "other/new", "x/new", "x/data2/new", "nowhere/new"] {
-            assert!(guard.allows(path, Last::Followed), "{path}");
+            assert!(guard.allows(path, FinalSymlink::Follow), "{path}");
         }
     }
 }

@@ -8,6 +8,6 @@ mod guard;
 mod resolve;
 mod table;
 
-pub(crate) use guard::{Guard, Last};
+pub(crate) use guard::{FinalSymlink, MountGuard};
 pub(crate) use resolve::device_path;
-pub(crate) use table::{Mount, MountTable, Place, ROOT_FD, Target};
+pub(crate) use table::{Mount, MountTable, PathLocation, ROOT_FD, Target};

@@ -32,11 +32,11 @@ pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Prefix {
                     return found;
                 }
                 position.pop();
-                found = exact(mounts, &position, rest);
+                found = exact_match(mounts, &position, rest);
             }
             name => {
                 position.push(name);
-                match exact(mounts, &position, rest) {
+                match exact_match(mounts, &position, rest) {
                     Prefix::Root => {}
                     inner => found = inner,
                 }
@@ -54,7 +54,7 @@ pub(crate) fn device_path(path: &str) -> Option<&str> {
     }
 }
 
-fn exact(mounts: &[Vec<String>], position: &[&str], rest: usize) -> Prefix {
+fn exact_match(mounts: &[Vec<String>], position: &[&str], rest: usize) -> Prefix {
     match mounts.iter().position(|mount| mount.iter().map(String::as_str).eq(position.iter().copied())) {
         Some(index) => Prefix::Found { index, rest },
         None => Prefix::Root,
@@ -69,7 +69,7 @@ mod tests {
         ["work", "work/ro", "tmp", "usr/local/lib"].iter().map(|m| m.split('/').map(str::to_owned).collect()).collect()
     }
 
-    fn leads(path: &str) -> Option<(usize, &str)> {
+    fn resolve_path(path: &str) -> Option<(usize, &str)> {
         match resolve(&mounts(), path) {
             Prefix::Found { index, rest } => Some((index, &path[rest..])),
             Prefix::Root => None,
@@ -77,33 +77,33 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_wins_by_whole_components() {
-        assert_eq!(leads("work/a/b"), Some((0, "a/b")));
-        assert_eq!(leads("work/ro/a"), Some((1, "a")));
-        assert_eq!(leads("work/rotten"), Some((0, "rotten")));
-        assert_eq!(leads("workshop/a"), None);
-        assert_eq!(leads("usr/local/lib/python315.zip"), Some((3, "python315.zip")));
-        assert_eq!(leads("usr/local"), None);
+    fn longest_prefix_wins_by_component() {
+        assert_eq!(resolve_path("work/a/b"), Some((0, "a/b")));
+        assert_eq!(resolve_path("work/ro/a"), Some((1, "a")));
+        assert_eq!(resolve_path("work/rotten"), Some((0, "rotten")));
+        assert_eq!(resolve_path("workshop/a"), None);
+        assert_eq!(resolve_path("usr/local/lib/python315.zip"), Some((3, "python315.zip")));
+        assert_eq!(resolve_path("usr/local"), None);
     }
 
     #[test]
-    fn a_mount_itself_has_an_empty_rest() {
+    fn mount_root_has_empty_rest() {
         for path in ["work", "work/", "./work", "//work", "tmp/../work", "work/ro/.."] {
-            assert_eq!(leads(path), Some((0, "")), "{path}");
+            assert_eq!(resolve_path(path), Some((0, "")), "{path}");
         }
     }
 
     #[test]
-    fn dot_dot_is_lexical_above_a_mount_and_the_kernels_below() {
-        assert_eq!(leads("work/../tmp/x"), Some((2, "x")));
-        assert_eq!(leads("work/../../../tmp/x"), Some((2, "x")));
-        assert_eq!(leads("work/a/../../tmp"), Some((0, "a/../../tmp")));
-        assert_eq!(leads("work/../etc/passwd"), None);
+    fn resolves_dot_dot_lexically_only_above_mounts() {
+        assert_eq!(resolve_path("work/../tmp/x"), Some((2, "x")));
+        assert_eq!(resolve_path("work/../../../tmp/x"), Some((2, "x")));
+        assert_eq!(resolve_path("work/a/../../tmp"), Some((0, "a/../../tmp")));
+        assert_eq!(resolve_path("work/../etc/passwd"), None);
     }
 
     #[test]
-    fn trailing_slashes_stay_with_the_rest() {
-        assert_eq!(leads("work/link/"), Some((0, "link/")));
-        assert_eq!(leads("work//x"), Some((0, "/x")));
+    fn keeps_trailing_slashes_in_rest() {
+        assert_eq!(resolve_path("work/link/"), Some((0, "link/")));
+        assert_eq!(resolve_path("work//x"), Some((0, "/x")));
     }
 }

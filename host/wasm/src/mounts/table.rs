@@ -4,7 +4,7 @@ use codebox_core::path::MappedPath;
 use codebox_core::{Access, GuestPath};
 
 use crate::devices;
-use crate::mounts::guard::{Guard, GuardedFds, Last};
+use crate::mounts::guard::{FinalSymlink, GuardedFds, MountGuard};
 use crate::mounts::resolve::{Prefix, resolve};
 
 /// The descriptor of `/`, the only directory that is preopened for the guest.
@@ -25,13 +25,13 @@ pub(crate) struct Mount {
 pub(crate) struct MountTable {
     /// The paths of the mounts, then the path of the virtual devices.
     prefixes: Vec<Vec<String>>,
-    guards: Vec<Option<Guard>>,
+    guards: Vec<Option<MountGuard>>,
     guarded: GuardedFds,
 }
 
 /// A path argument after redirection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PathLocation {
     /// The descriptor that the path is relative to.
     pub fd: i32,
     /// Number of bytes of the path to skip.
@@ -44,7 +44,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A file on a disk, which may not exist.
-    Files(Place),
+    Files(PathLocation),
     /// The virtual devices, with the offset of the path's rest in bytes.
     Devices { skip: usize },
 }
@@ -58,17 +58,17 @@ impl MountTable {
         let mut prefixes: Vec<Vec<String>> =
             mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
         prefixes.push(vec![devices::DIRECTORY.to_owned()]);
-        let guards = mounts.iter().map(|mount| Guard::of(mount, mounts)).collect::<Result<_, _>>()?;
+        let guards = mounts.iter().map(|mount| MountGuard::for_mount(mount, mounts)).collect::<Result<_, _>>()?;
         Ok(Self { prefixes, guards, guarded: GuardedFds::default() })
     }
 
-    /// Returns true if a change is allowed at `path`, which [`target`](Self::target) resolved to `place`.
-    pub(crate) fn allows_change(&self, place: Place, path: &str, last: Last) -> bool {
-        if self.guarded.contains(place.fd) {
+    /// Returns true if a change is allowed at `path`, which [`target`](Self::target) resolved to `location`.
+    pub(crate) fn allows_change(&self, location: PathLocation, path: &str, final_symlink: FinalSymlink) -> bool {
+        if self.guarded.contains(location.fd) {
             return false;
         }
-        match place.mount.and_then(|index| self.guards[index].as_ref()) {
-            Some(guard) => guard.allows(path, last),
+        match location.mount.and_then(|index| self.guards[index].as_ref()) {
+            Some(guard) => guard.allows(path, final_symlink),
             None => true,
         }
     }
@@ -79,17 +79,17 @@ impl MountTable {
         self.guarded.contains(fd)
     }
 
-    /// Registers a directory that the guest opened at `place`.
-    pub(crate) fn opened_directory(&mut self, fd: i32, place: Place) {
-        let below_guarded = self.guarded.contains(place.fd);
-        if below_guarded || place.mount.is_some_and(|index| self.guards[index].is_some()) {
-            self.guarded.opened(fd);
+    /// Registers a directory that the guest opened at `location`.
+    pub(crate) fn record_open_directory(&mut self, fd: i32, location: PathLocation) {
+        let below_guarded = self.guarded.contains(location.fd);
+        if below_guarded || location.mount.is_some_and(|index| self.guards[index].is_some()) {
+            self.guarded.record_open(fd);
         }
     }
 
     /// Removes a descriptor that the guest closed.
-    pub(crate) fn closed(&mut self, fd: i32) {
-        self.guarded.closed(fd);
+    pub(crate) fn record_close(&mut self, fd: i32) {
+        self.guarded.record_close(fd);
     }
 
     /// Resolves a path relative to `fd`. Only paths relative to the root are redirected.
@@ -101,8 +101,8 @@ impl MountTable {
             if index == self.guards.len() {
                 return Target::Devices { skip: rest };
             }
-            return Target::Files(Place { fd: ROOT_FD + 1 + index as i32, skip: rest, mount: Some(index) });
+            return Target::Files(PathLocation { fd: ROOT_FD + 1 + index as i32, skip: rest, mount: Some(index) });
         }
-        Target::Files(Place { fd, skip: 0, mount: None })
+        Target::Files(PathLocation { fd, skip: 0, mount: None })
     }
 }

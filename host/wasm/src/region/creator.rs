@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
-use crate::engine::{MEMORY_GUARD, MEMORY_RESERVATION};
-use crate::region::{Fate, Region, RegionPool};
+use crate::engine::{MEMORY_GUARD_SIZE, MEMORY_RESERVATION};
+use crate::region::{Region, RegionPool, ReuseFlag};
 use crate::sys::Reservation;
 
 thread_local! {
     /// The region for the next memory that is created on this thread.
-    static NEXT: RefCell<Option<Lease>> = const { RefCell::new(None) };
+    static NEXT_LEASE: RefCell<Option<Lease>> = const { RefCell::new(None) };
 }
 
 /// A region on loan from its pool to one instance.
@@ -20,7 +20,7 @@ pub(crate) struct Lease {
     /// The size that the module declares for its memory, which distinguishes it from the engine's own memory.
     pub minimum: usize,
     pub pool: Arc<RegionPool>,
-    pub fate: Arc<Fate>,
+    pub reuse_flag: Arc<ReuseFlag>,
 }
 
 /// Runs `make` and uses the leased region for the module's memory that `make` creates on this thread.
@@ -28,9 +28,9 @@ pub(crate) struct Lease {
 /// The engine's memory creator receives no instance, so a thread-local variable passes the lease. `make` has to create
 /// the memory before it returns, as instantiation without a start function does.
 pub(crate) fn with_lease<T>(lease: Lease, make: impl FnOnce() -> T) -> T {
-    NEXT.with(|next| next.replace(Some(lease)));
+    NEXT_LEASE.with(|next| next.replace(Some(lease)));
     let made = make();
-    NEXT.with(|next| next.take());
+    NEXT_LEASE.with(|next| next.take());
     made
 }
 
@@ -58,28 +58,29 @@ unsafe impl MemoryCreator for RegionCreator {
         reserved: Option<usize>,
         guard: usize,
     ) -> Result<Box<dyn LinearMemory>, String> {
-        let wanted = NEXT.with(|next| next.borrow().as_ref().is_some_and(|lease| lease.minimum == minimum));
+        let is_module_memory =
+            NEXT_LEASE.with(|next| next.borrow().as_ref().is_some_and(|lease| lease.minimum == minimum));
         let reserved = reserved.ok_or("the engine requested a memory that can move")?;
-        if !wanted {
-            let plain = Plain::new(minimum, reserved, guard, &self.unused);
+        if !is_module_memory {
+            let plain = ZeroedMemory::new(minimum, reserved, guard, &self.unused);
             return Ok(Box::new(plain.map_err(|e| e.to_string())?));
         }
-        if reserved > MEMORY_RESERVATION || guard > MEMORY_GUARD {
+        if reserved > MEMORY_RESERVATION || guard > MEMORY_GUARD_SIZE {
             return Err("the engine requested more address space than a region has".into());
         }
-        Ok(Box::new(Loan(NEXT.with(|next| next.take()))))
+        Ok(Box::new(LeasedMemory(NEXT_LEASE.with(|next| next.take()))))
     }
 }
 
 /// A memory that starts as zeros and is used by the engine alone.
-struct Plain {
+struct ZeroedMemory {
     space: Option<Reservation>,
     reserved: usize,
     accessible: usize,
     unused: Arc<Mutex<Vec<Reservation>>>,
 }
 
-impl Plain {
+impl ZeroedMemory {
     fn new(
         minimum: usize,
         reserved: usize,
@@ -92,7 +93,7 @@ impl Plain {
             None => Reservation::new(reserved + guard)?,
         };
         if minimum > 0 {
-            space.open_up(0..minimum)?;
+            space.make_accessible(0..minimum)?;
         }
         Ok(Self { space: Some(space), reserved, accessible: minimum, unused: unused.clone() })
     }
@@ -102,7 +103,7 @@ impl Plain {
     }
 }
 
-impl Drop for Plain {
+impl Drop for ZeroedMemory {
     fn drop(&mut self) {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         // Address space that was never made accessible holds no data.
@@ -112,8 +113,8 @@ impl Drop for Plain {
     }
 }
 
-// SAFETY: as for `Loan`: a fixed base, `accessible` usable bytes and growth within the reservation only.
-unsafe impl LinearMemory for Plain {
+// SAFETY: as for `LeasedMemory`: a fixed base, `accessible` usable bytes and growth within the reservation only.
+unsafe impl LinearMemory for ZeroedMemory {
     fn byte_size(&self) -> usize {
         self.accessible
     }
@@ -127,7 +128,7 @@ unsafe impl LinearMemory for Plain {
             return Err(std::io::Error::from(std::io::ErrorKind::OutOfMemory).into());
         }
         let grown = self.accessible..new_size;
-        self.space().open_up(grown)?;
+        self.space().make_accessible(grown)?;
         self.accessible = new_size;
         Ok(())
     }
@@ -138,9 +139,9 @@ unsafe impl LinearMemory for Plain {
 }
 
 /// A leased region as the engine's memory. Dropping it returns the region of a cleanly ended guest to the pool.
-struct Loan(Option<Lease>);
+struct LeasedMemory(Option<Lease>);
 
-impl Loan {
+impl LeasedMemory {
     fn region(&self) -> &Region {
         &self.0.as_ref().expect("a loan keeps its lease until it is dropped").region
     }
@@ -148,7 +149,7 @@ impl Loan {
 
 // SAFETY: the base and the reserved size never change, `byte_size` bytes from the base are always accessible, and
 // growth only ever adds accessible bytes.
-unsafe impl LinearMemory for Loan {
+unsafe impl LinearMemory for LeasedMemory {
     fn byte_size(&self) -> usize {
         self.region().accessible()
     }
@@ -168,12 +169,12 @@ unsafe impl LinearMemory for Loan {
     }
 }
 
-impl Drop for Loan {
+impl Drop for LeasedMemory {
     fn drop(&mut self) {
-        if let Some(Lease { region, pool, fate, minimum: _ }) = self.0.take()
-            && fate.is_clean()
+        if let Some(Lease { region, pool, reuse_flag, minimum: _ }) = self.0.take()
+            && reuse_flag.is_clean()
         {
-            pool.take_back(region);
+            pool.release(region);
         }
     }
 }

@@ -8,14 +8,14 @@ mod stack;
 mod verify;
 
 pub(crate) use creator::{Lease, RegionCreator, with_lease};
-pub(crate) use pool::{Fate, RegionPool};
+pub(crate) use pool::{RegionPool, ReuseFlag};
 pub(crate) use stack::StackPool;
 pub use verify::ResetChecks;
 pub(crate) use verify::ResetVerification;
 
 use std::sync::Arc;
 
-use crate::engine::{MEMORY_GUARD, MEMORY_RESERVATION};
+use crate::engine::{MEMORY_GUARD_SIZE, MEMORY_RESERVATION};
 use crate::error::WasmError;
 use crate::image::MemoryImage;
 use crate::sys::Reservation;
@@ -33,7 +33,7 @@ pub(crate) struct Region {
 impl Region {
     /// Maps an image into new address space.
     pub(crate) fn map(image: Arc<MemoryImage>) -> Result<Self, WasmError> {
-        let bytes = MEMORY_RESERVATION + MEMORY_GUARD;
+        let bytes = MEMORY_RESERVATION + MEMORY_GUARD_SIZE;
         let failed = |doing| move |source| WasmError::Memory { doing, bytes, source };
         let mut space = Reservation::new(bytes).map_err(failed("reserve"))?;
         space.map_private(image.file(), image.len()).map_err(failed("map"))?;
@@ -64,15 +64,15 @@ impl Region {
         if size > MEMORY_RESERVATION {
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
-        self.space.open_up(self.accessible..size)?;
+        self.space.make_accessible(self.accessible..size)?;
         self.accessible = size;
         Ok(())
     }
 
     /// Records that a job is about to use the region.
-    pub(crate) fn lend(&mut self) {
+    pub(crate) fn record_lease(&mut self) {
         #[cfg(target_os = "linux")]
-        self.history.lend();
+        self.history.record_lease();
     }
 
     /// Fails, because written pages cannot be found on this system. A region is mapped again for every job instead.

@@ -13,11 +13,11 @@ use crate::region::{Lease, Region, ResetVerification};
 /// By default, a region is discarded: a guest that trapped, reached a limit or was cancelled left its memory in an
 /// unknown state.
 #[derive(Default)]
-pub(crate) struct Fate(AtomicBool);
+pub(crate) struct ReuseFlag(AtomicBool);
 
-impl Fate {
+impl ReuseFlag {
     /// Records that the guest returned to the host by itself.
-    pub(crate) fn clean(&self) {
+    pub(crate) fn mark_clean(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -49,7 +49,7 @@ impl RegionPool {
     }
 
     /// Leases a region: an idle one if there is one, otherwise a newly mapped one.
-    pub(crate) fn lease(self: &Arc<Self>, minimum: usize, fate: Arc<Fate>) -> Result<Lease, WasmError> {
+    pub(crate) fn lease(self: &Arc<Self>, minimum: usize, reuse_flag: Arc<ReuseFlag>) -> Result<Lease, WasmError> {
         let idle = self.idle().pop();
         let mut region = match idle {
             Some(region) => {
@@ -61,16 +61,16 @@ impl RegionPool {
                 Region::map(self.image.clone())?
             }
         };
-        region.lend();
-        Ok(Lease { region, minimum, pool: self.clone(), fate })
+        region.record_lease();
+        Ok(Lease { region, minimum, pool: self.clone(), reuse_flag })
     }
 
     /// Resets a region and keeps it. The region is unmapped if the pool is full, or if the reset or its verification
     /// fails.
-    pub(crate) fn take_back(&self, mut region: Region) {
+    pub(crate) fn release(&self, mut region: Region) {
         debug_assert!(Arc::ptr_eq(region.image(), &self.image), "a region went back to another image's pool");
-        let has_room = self.idle().len() < self.capacity;
-        if has_room && region.reset().is_ok() && self.verification.accepts(&mut region) {
+        let has_capacity = self.idle().len() < self.capacity;
+        if has_capacity && region.reset().is_ok() && self.verification.accepts(&mut region) {
             self.idle().push(region);
         }
     }

@@ -10,10 +10,10 @@ use crate::sys::{Pagemap, page_faults};
 ///
 /// Copying a page back costs about a tenth of a microsecond. Faulting the page in again costs half a microsecond in
 /// addition to the same copy. Kept pages stay resident, however, so this limit bounds the memory of an idle region.
-const KEPT_LIMIT: usize = 32 << 20;
+const MAX_PRIVATE_BYTES: usize = 32 << 20;
 
 /// Bytes of private pages up to which a region keeps pages that jobs leave unchanged.
-const SMALL: usize = 1 << 20;
+const SMALL_REGION: usize = 1 << 20;
 
 /// Number of consecutive jobs that changed less than a quarter of a large region's private pages before it drops them
 /// all.
@@ -21,19 +21,19 @@ const SMALL: usize = 1 << 20;
 /// A page that was written once stays private and is compared after every later job. The pages that a job wrote cannot
 /// be distinguished from the others: most are left with the content they had, for example after a reference count was
 /// incremented and decremented.
-const PATIENCE: u8 = 4;
+const MAX_QUIET_JOBS: u8 = 4;
 
 /// Bytes that are compared at once, and copied if they differ.
-const CHUNK: usize = 1024;
+const CHUNK_SIZE: usize = 1024;
 
 /// Bytes of a page, the unit of the system calls that list and drop pages.
-const PAGE: usize = 4096;
+const PAGE_SIZE: usize = 4096;
 
 /// The effects of earlier jobs on a region.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// Number of consecutive jobs that left most of many private pages unchanged.
-    quiet: u8,
+    quiet_jobs: u8,
     /// The pages that were private when the region was last reset, or `None` if unknown.
     private: Option<Vec<Range<usize>>>,
     /// Page fault count of this process when the region was leased.
@@ -41,7 +41,7 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn lend(&mut self) {
+    pub(super) fn record_lease(&mut self) {
         self.faults = page_faults();
     }
 }
@@ -54,65 +54,66 @@ impl Region {
         let faults = page_faults();
         let len = self.image.len();
         if self.accessible > len {
-            self.space.close_off(len..self.accessible)?;
+            self.space.make_inaccessible(len..self.accessible)?;
             self.accessible = len;
         }
         // Without a page fault, no other page became private, and the kernel need not be called.
         let known = self.history.private.take().filter(|_| faults.is_some() && faults == self.history.faults);
         let private = match known {
             Some(private) => private,
-            None => self.find_private()?,
+            None => self.find_private_pages()?,
         };
         let bytes: usize = private.iter().map(ExactSizeIterator::len).sum();
-        if bytes > KEPT_LIMIT {
-            return self.drop_private();
+        if bytes > MAX_PRIVATE_BYTES {
+            return self.discard_private_pages();
         }
         let mut changed = 0;
         for range in &private {
-            changed += self.put_back(range.clone());
+            changed += self.restore_pages(range.clone());
         }
-        self.history.quiet = if bytes > SMALL && changed < bytes / 4 { self.history.quiet + 1 } else { 0 };
-        if self.history.quiet >= PATIENCE {
-            return self.drop_private();
+        self.history.quiet_jobs =
+            if bytes > SMALL_REGION && changed < bytes / 4 { self.history.quiet_jobs + 1 } else { 0 };
+        if self.history.quiet_jobs >= MAX_QUIET_JOBS {
+            return self.discard_private_pages();
         }
         self.history.private = Some(private);
         Ok(())
     }
 
     /// Returns the pages that are private to this region and no longer shared with the image.
-    fn find_private(&self) -> io::Result<Vec<Range<usize>>> {
+    fn find_private_pages(&self) -> io::Result<Vec<Range<usize>>> {
         let Some(pagemap) = Pagemap::get() else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let mut private = Vec::with_capacity(256);
-        pagemap.written(self.space.base(), self.image.len(), |range| private.push(range))?;
+        pagemap.scan_written(self.space.base(), self.image.len(), |range| private.push(range))?;
         Ok(private)
     }
 
     /// Copies the image over the differing parts of whole pages. Returns the number of bytes in the pages that
     /// differed.
-    fn put_back(&mut self, pages: Range<usize>) -> usize {
+    fn restore_pages(&mut self, pages: Range<usize>) -> usize {
         let source = &self.image.bytes()[pages.clone()];
         // SAFETY: the range lies within the image's length, which is mapped and writable, and `&mut self` shows that no
         // instance uses the region any more.
         let kept = unsafe { self.space.bytes_mut(pages) };
         let mut changed = 0;
-        for (kept, source) in kept.chunks_mut(PAGE).zip(source.chunks(PAGE)) {
+        for (kept, source) in kept.chunks_mut(PAGE_SIZE).zip(source.chunks(PAGE_SIZE)) {
             let mut differs = false;
-            for (kept, source) in kept.chunks_mut(CHUNK).zip(source.chunks(CHUNK)) {
+            for (kept, source) in kept.chunks_mut(CHUNK_SIZE).zip(source.chunks(CHUNK_SIZE)) {
                 if kept != source {
                     kept.copy_from_slice(source);
                     differs = true;
                 }
             }
-            changed += if differs { PAGE } else { 0 };
+            changed += if differs { PAGE_SIZE } else { 0 };
         }
         changed
     }
 
     /// Returns all private pages to the system.
-    fn drop_private(&mut self) -> io::Result<()> {
-        self.history.quiet = 0;
+    fn discard_private_pages(&mut self) -> io::Result<()> {
+        self.history.quiet_jobs = 0;
         self.space.discard(0..self.image.len())?;
         self.history.private = Some(Vec::new());
         Ok(())

@@ -8,10 +8,10 @@ use wasmtime::{StackCreator, StackMemory};
 use crate::sys::Reservation;
 
 /// Bytes of the inaccessible guard at the low end of a stack.
-const GUARD: usize = 64 << 10;
+const GUARD_SIZE: usize = 64 << 10;
 
 /// Maximum number of idle stacks. The used pages of a stack stay resident, a few tens of KiB each.
-const CAPACITY: usize = 64;
+const MAX_IDLE_STACKS: usize = 64;
 
 /// Pool of idle stacks.
 ///
@@ -26,13 +26,13 @@ pub(crate) struct StackPool {
 // to one fiber until the fiber drops it.
 unsafe impl StackCreator for StackPool {
     fn new_stack(&self, size: usize, _zeroed: bool) -> Result<Box<dyn StackMemory>, wasmtime::Error> {
-        let size = size.next_multiple_of(GUARD);
+        let size = size.next_multiple_of(GUARD_SIZE);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let space = match idle {
             Some(space) => space,
             None => {
-                let mut space = Reservation::new(GUARD + size)?;
-                space.open_up(GUARD..GUARD + size)?;
+                let mut space = Reservation::new(GUARD_SIZE + size)?;
+                space.make_accessible(GUARD_SIZE..GUARD_SIZE + size)?;
                 space
             }
         };
@@ -56,23 +56,23 @@ impl Stack {
 // value alone.
 unsafe impl StackMemory for Stack {
     fn top(&self) -> *mut u8 {
-        self.base().wrapping_add(GUARD + self.size)
+        self.base().wrapping_add(GUARD_SIZE + self.size)
     }
 
     fn range(&self) -> Range<usize> {
-        let start = self.base() as usize + GUARD;
+        let start = self.base() as usize + GUARD_SIZE;
         start..start + self.size
     }
 
     fn guard_range(&self) -> Range<*mut u8> {
-        self.base()..self.base().wrapping_add(GUARD)
+        self.base()..self.base().wrapping_add(GUARD_SIZE)
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < CAPACITY {
+        if idle.len() < MAX_IDLE_STACKS {
             idle.extend(self.space.take());
         }
     }

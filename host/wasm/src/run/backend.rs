@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, Finding, Held, Instance, InstanceSpec,
-    Isolation, Language, LimitKind, NetRules, Support, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, EnforcementLevel, Finding, Instance,
+    InstanceSpec, Isolation, Language, LimitKind, NetRules, Support, Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -16,8 +16,8 @@ use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::interrupt::CpuClock;
 use crate::region::{RegionPool, ResetChecks, ResetVerification};
+use crate::run::connector::{Connector, Connectors};
 use crate::run::exec::WasmInstance;
-use crate::run::way::{Way, Ways};
 use crate::store::{RuntimeState, Store};
 
 /// The name of this backend.
@@ -31,11 +31,11 @@ pub struct WasmBackend {
     runtimes: Vec<Runtime>,
     scratch: Arc<Scratch>,
     /// Loaded images, by names of runtime and image.
-    images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
+    images: Mutex<BTreeMap<(String, String), Arc<LoadedRuntime>>>,
     idle_regions: usize,
     verification: Arc<ResetVerification>,
     clock: CpuClock,
-    ways: Ways,
+    connectors: Connectors,
     analyzer: Option<Analyzer>,
 }
 
@@ -47,26 +47,26 @@ struct Runtime {
 }
 
 /// A loaded image or component, from which guests are started.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedRuntime {
     pub name: String,
     /// The sha256 of the image, or `None` for a component.
     pub digest: Option<String>,
-    pub start: Start,
+    pub guest_source: GuestSource,
 }
 
 /// The source of new guests.
-pub(crate) enum Start {
+pub(crate) enum GuestSource {
     /// The runtime's code and an image of its memory.
     Image { code: CodeImage, pool: Arc<RegionPool> },
     /// A component that the user added, which has no image.
     Component(ComponentCode),
 }
 
-impl Loaded {
+impl LoadedRuntime {
     fn pool(&self) -> Option<&RegionPool> {
-        match &self.start {
-            Start::Image { pool, .. } => Some(pool),
-            Start::Component(_) => None,
+        match &self.guest_source {
+            GuestSource::Image { pool, .. } => Some(pool),
+            GuestSource::Component(_) => None,
         }
     }
 }
@@ -91,23 +91,23 @@ impl WasmBackend {
             idle_regions,
             verification: Arc::default(),
             clock: CpuClock::Thread,
-            ways: Arc::new(|_, _| Ok(Way::default())),
+            connectors: Arc::new(|_, _| Ok(Connector::default())),
             analyzer: None,
         }
     }
 
     /// Sets the function that selects the network access of jobs by their rules.
     #[must_use]
-    pub fn reaching(self, ways: Ways) -> Self {
-        Self { ways, ..self }
+    pub fn with_connectors(self, connectors: Connectors) -> Self {
+        Self { connectors, ..self }
     }
 
     /// Declares that the process runs one job at a time and does no other work meanwhile.
     ///
     /// All processor time of the process then counts as the job's, including that of threads that work on its files.
     #[must_use]
-    pub fn alone_in_process(self) -> Self {
-        Self { clock: CpuClock::of_process(), ..self }
+    pub fn with_dedicated_process(self) -> Self {
+        Self { clock: CpuClock::for_process(), ..self }
     }
 
     /// Enables or disables the comparison of every memory region with its image after a reset, byte by byte. For tests.
@@ -125,7 +125,7 @@ impl WasmBackend {
     /// Sets the analyzer that strips the types from the jobs' TypeScript. Without an analyzer, jobs cannot load
     /// TypeScript.
     #[must_use]
-    pub fn analyzing(self, analyzer: Analyzer) -> Self {
+    pub fn with_analyzer(self, analyzer: Analyzer) -> Self {
         Self { analyzer: Some(analyzer), ..self }
     }
 
@@ -140,7 +140,7 @@ impl WasmBackend {
     }
 
     fn runtime(&self, language: &Language) -> Option<&Runtime> {
-        self.runtimes.iter().find(|runtime| runtime.language == *language.run_as())
+        self.runtimes.iter().find(|runtime| runtime.language == *language.runtime_language())
     }
 
     /// Returns every language that a runtime of this backend supports.
@@ -162,7 +162,7 @@ impl WasmBackend {
         Capabilities {
             languages: self.languages(),
             forbidden: BTreeMap::new(),
-            limits: held(self.clock),
+            limits: limit_enforcement(self.clock),
             snapshot: Support::No,
             fork: Support::No,
             network_filter: Support::Yes,
@@ -185,15 +185,15 @@ impl WasmBackend {
         self.images().values().filter_map(|loaded| loaded.pool()).all(RegionPool::idle_regions_equal_image)
     }
 
-    fn load(&self, runtime: &Runtime, image: &str) -> Result<Arc<Loaded>, WasmError> {
+    fn load(&self, runtime: &Runtime, image: &str) -> Result<Arc<LoadedRuntime>, WasmError> {
         let mut images = self.images();
         let key = (runtime.store.spec().name.clone(), image.to_owned());
         if let Some(loaded) = images.get(&key) {
             return Ok(loaded.clone());
         }
         if runtime.store.spec().component.is_some() {
-            let start = Start::Component(runtime.store.load_component()?);
-            let loaded = Arc::new(Loaded { name: image.to_owned(), digest: None, start });
+            let guest_source = GuestSource::Component(runtime.store.load_component()?);
+            let loaded = Arc::new(LoadedRuntime { name: image.to_owned(), digest: None, guest_source });
             images.insert(key, loaded.clone());
             return Ok(loaded);
         }
@@ -208,23 +208,23 @@ impl WasmBackend {
             }
         };
         let pool = RegionPool::new(Arc::new(memory), self.idle_regions, Arc::clone(&self.verification));
-        let start = Start::Image { code, pool };
-        let loaded = Arc::new(Loaded { name: image.to_owned(), digest: Some(seal.sha256), start });
+        let guest_source = GuestSource::Image { code, pool };
+        let loaded = Arc::new(LoadedRuntime { name: image.to_owned(), digest: Some(seal.sha256), guest_source });
         images.insert(key, loaded.clone());
         Ok(loaded)
     }
 
-    fn images(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Arc<Loaded>>> {
+    fn images(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Arc<LoadedRuntime>>> {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the enforcement level of each limit.
-pub(crate) fn held(clock: CpuClock) -> BTreeMap<LimitKind, Held> {
+pub(crate) fn limit_enforcement(clock: CpuClock) -> BTreeMap<LimitKind, EnforcementLevel> {
     LimitKind::ALL
         .into_iter()
         .map(|kind| {
-            let held = match kind {
+            let limit_enforcement = match kind {
                 // A guest cannot have processes.
                 LimitKind::Wall
                 | LimitKind::Memory
@@ -234,11 +234,11 @@ pub(crate) fn held(clock: CpuClock) -> BTreeMap<LimitKind, Held> {
                 | LimitKind::OpenFiles
                 | LimitKind::Processes
                 | LimitKind::NetBytes
-                | LimitKind::NetConnections => Held::Enforced,
-                LimitKind::Cpu => clock.held(),
-                LimitKind::Fuel => Held::Unsupported,
+                | LimitKind::NetConnections => EnforcementLevel::Enforced,
+                LimitKind::Cpu => clock.limit_enforcement(),
+                LimitKind::Fuel => EnforcementLevel::Unsupported,
             };
-            (kind, held)
+            (kind, limit_enforcement)
         })
         .collect()
 }
@@ -262,7 +262,7 @@ impl Backend for WasmBackend {
     }
 
     fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
-        let finding = if crate::resets_in_place() {
+        let finding = if crate::supports_in_place_reset() {
             Finding { detail: "memory is reset in place".to_owned(), fix: None }
         } else {
             Finding {
@@ -299,9 +299,9 @@ impl Backend for WasmBackend {
                 [] => None,
                 granted => {
                     let rules = NetRules(granted.to_vec());
-                    let way =
-                        (self.ways)(&rules, &spec.limits).map_err(|e| BackendError::io("reach the network", e))?;
-                    Some((rules, way))
+                    let connector = (self.connectors)(&rules, &spec.limits)
+                        .map_err(|e| BackendError::io("reach the network", e))?;
+                    Some((rules, connector))
                 }
             };
             let shared = (self.clock, self.analyzer.clone());

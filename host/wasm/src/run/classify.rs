@@ -5,13 +5,13 @@ use wasmtime::Trap;
 use wasmtime_wasi::I32Exit;
 
 use crate::guest::{Channel, Flood, MemoryLimiter, Quota};
-use crate::interrupt::Stop;
+use crate::interrupt::StopReason;
 
 /// The outcome of a guest's call, and the permission to use its region again.
-pub(crate) struct End {
+pub(crate) struct CallOutcome {
     pub outcome: Outcome,
     /// True if the guest returned by itself at the end of its turn.
-    pub sound: bool,
+    pub reusable: bool,
 }
 
 /// The host's counters and the guest's messages.
@@ -23,21 +23,21 @@ pub(crate) struct Evidence<'a> {
 }
 
 /// Classifies the end of a call.
-pub(crate) fn classify(end: Result<wasmtime::Result<i32>, Stop>, guest: Evidence<'_>) -> End {
+pub(crate) fn classify(end: Result<wasmtime::Result<i32>, StopReason>, guest: Evidence<'_>) -> CallOutcome {
     match end {
-        Err(Stop::Cancelled) => stopped(Outcome::Cancelled),
-        Err(Stop::Limit(kind)) => stopped(Outcome::LimitHit(kind)),
-        Ok(Ok(status)) => End { outcome: exited(status, guest), sound: true },
-        Ok(Err(error)) => stopped(failed(&error, guest)),
+        Err(StopReason::Cancelled) => classify_stop(Outcome::Cancelled),
+        Err(StopReason::Limit(kind)) => classify_stop(Outcome::LimitHit(kind)),
+        Ok(Ok(status)) => CallOutcome { outcome: classify_exit(status, guest), reusable: true },
+        Ok(Err(error)) => classify_stop(classify_error(&error, guest)),
     }
 }
 
-fn stopped(outcome: Outcome) -> End {
-    End { outcome, sound: false }
+fn classify_stop(outcome: Outcome) -> CallOutcome {
+    CallOutcome { outcome, reusable: false }
 }
 
 /// Classifies a program that ended by itself. If a limit made the program fail, the outcome is the limit.
-fn exited(status: i32, guest: Evidence<'_>) -> Outcome {
+fn classify_exit(status: i32, guest: Evidence<'_>) -> Outcome {
     if status != 0 {
         let error = guest.channel.error.as_ref().map(|error| error.name.as_str());
         let denied = guest.limiter.denials() > 0
@@ -54,9 +54,9 @@ fn exited(status: i32, guest: Evidence<'_>) -> Outcome {
     Outcome::Exited(status)
 }
 
-fn failed(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
+fn classify_error(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        return exited(exit.0, guest);
+        return classify_exit(exit.0, guest);
     }
     if error.is::<Flood>() {
         return Outcome::LimitHit(LimitKind::Output);

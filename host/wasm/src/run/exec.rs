@@ -7,27 +7,27 @@ use std::time::{Instant, SystemTime};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use codebox_analysis::Analyzer;
-use codebox_core::path::{MappedPath, settle};
+use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
     GuestPath, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, Limits, NetRules, Outcome, Provenance,
     RunReport, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
-use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
+use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, Net, Quota, Stripper, Told};
-use crate::interrupt::{CpuClock, HostCpu, Interrupt};
+use crate::guest::{Channel, GuestResult, Net, Quota, Stripper};
+use crate::interrupt::{CpuClock, HostCpuTime, Interrupt};
 use crate::launch::Setup;
 use crate::mounts::Mount;
-use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
+use crate::run::backend::{ENGINE, GuestSource, ID, LoadedRuntime, backend_error, limit_enforcement};
+use crate::run::connector::Connector;
+use crate::run::execution::{self, Execution};
 use crate::run::message::message;
 use crate::run::missing::describe;
-use crate::run::turn::{self, Turn};
-use crate::run::way::Way;
-use crate::store::{ROOT_PLACES, Store};
+use crate::store::{ROOT_MOUNT_POINTS, Store};
 
 /// Guest directory of a program outside of the granted directories, for jobs whose /work belongs to the user.
 const PROGRAM_DIR: &str = "/run/codebox";
@@ -38,14 +38,14 @@ const ROOT: &str = "root";
 /// An environment for jobs: an image or component to start from, and directories.
 pub(crate) struct WasmInstance {
     store: Store,
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedRuntime>,
     /// The host directory that the guest sees as `/`.
     root: PathBuf,
     mounts: Vec<Mount>,
     /// Guest directories of the language's packages.
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
-    network: Option<(NetRules, Way)>,
+    network: Option<(NetRules, Connector)>,
     clock: CpuClock,
     analyzer: Option<Analyzer>,
 }
@@ -53,24 +53,24 @@ pub(crate) struct WasmInstance {
 impl WasmInstance {
     pub(crate) fn new(
         store: Store,
-        loaded: Arc<Loaded>,
+        loaded: Arc<LoadedRuntime>,
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
-        network: Option<(NetRules, Way)>,
+        network: Option<(NetRules, Connector)>,
         (clock, analyzer): (CpuClock, Option<Analyzer>),
     ) -> Result<Self, WasmError> {
         // Environment and tools are not directories: the environment comes with each job as values, and the front end
         // refuses grants of tools, which are not available yet.
         let Grants { dirs, net: _, env: _, tools: _ } = spec.grants;
-        let settled = settle(&dirs).map_err(|e| WasmError::Limit(e.to_string()))?;
+        let settled = resolve_overlaps(&dirs).map_err(|e| WasmError::Limit(e.to_string()))?;
         let mut mounts = store.library_mounts()?;
         for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
             if !settled.iter().any(|grant| grant.guest == guest) {
                 mounts.push(Mount { guest, host: scratch.path(name), access: Access::ReadWrite });
             }
         }
-        let points: Vec<_> = settled.iter().map(|grant| grant.guest.clone()).collect();
-        let root = root(&store, &mut scratch, &points)?;
+        let mount_points: Vec<_> = settled.iter().map(|grant| grant.guest.clone()).collect();
+        let root = root(&store, &mut scratch, &mount_points)?;
         mounts.extend(settled.into_iter().map(|grant| Mount {
             guest: grant.guest,
             host: grant.host.to_path_buf(),
@@ -104,10 +104,10 @@ impl WasmInstance {
             net_connections: _,
         } = job.limits;
         let egress = self.egress(&job.limits);
-        let host_cpu = HostCpu::default();
+        let host_cpu_time = HostCpuTime::default();
         // No other language loads TypeScript.
-        let analyzer = self.analyzer.clone().filter(|_| *job.language.run_as() == Language::JavaScript);
-        let stripper = analyzer.map(|analyzer| Stripper::new(analyzer, &job.limits, host_cpu.clone()));
+        let analyzer = self.analyzer.clone().filter(|_| *job.language.runtime_language() == Language::JavaScript);
+        let stripper = analyzer.map(|analyzer| Stripper::new(analyzer, &job.limits, host_cpu_time.clone()));
         let setup = Setup {
             root: &self.root,
             mounts: &self.mounts,
@@ -121,47 +121,47 @@ impl WasmInstance {
             stdout: Output::new(output),
             stderr: Output::new(output),
             sinks: [io.stdout.take(), io.stderr.take()],
-            channel: Channel::new(text).stripping(stripper),
+            channel: Channel::new(text).with_stripper(stripper),
             net: egress
                 .as_ref()
                 .zip(self.network.as_ref())
                 .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
         };
         let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
-        let interrupt = Interrupt { wall, cpu, clock: self.clock, cancel, egress, host_cpu };
-        let turn = match &self.loaded.start {
-            Start::Image { code, pool } => turn::of_image(code, pool, setup, &interrupt).await?,
-            Start::Component(code) => turn::of_component(code, setup, &interrupt, job).await?,
+        let interrupt = Interrupt { wall, cpu, clock: self.clock, cancel, egress, host_cpu_time };
+        let execution = match &self.loaded.guest_source {
+            GuestSource::Image { code, pool } => execution::run_image(code, pool, setup, &interrupt).await?,
+            GuestSource::Component(code) => execution::run_component(code, setup, &interrupt, job).await?,
         };
-        let Turn { end, told: guest, began, began_at, took, used } = turn;
+        let Execution { end, result: guest, started, started_at, wall_time, cpu_time } = execution;
         // A guest that was stopped during a change may have made the change before it was counted.
-        if guest.quota.touched_disk() || !end.sound {
-            self.scratch.touch();
+        if guest.quota.touched_disk() || !end.reusable {
+            self.scratch.mark_dirty();
         }
         let mut report = RunReport::new(end.outcome, self.provenance(), job.limits);
         report.usage = Usage {
-            wall: took,
-            cpu: Some(used),
+            wall: wall_time,
+            cpu: Some(cpu_time),
             peak_memory: Some(guest.limiter.peak()),
-            startup: Some(began - startup),
+            startup: Some(started - startup),
             disk_written: Some(guest.quota.written()),
             fuel: None,
         };
-        report.enforcement = Enforcement { limits: held(self.clock), ..Enforcement::default() };
-        let changed = guest.quota.touched_disk() || !end.sound;
+        report.enforcement = Enforcement { limits: limit_enforcement(self.clock), ..Enforcement::default() };
+        let changed = guest.quota.touched_disk() || !end.reusable;
         let shared = self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host));
         if changed && shared {
             report.effects = Effects::Possible;
         }
-        if guest.quota.touched_disk() || !end.sound || job.out.is_some() {
+        if guest.quota.touched_disk() || !end.reusable || job.out.is_some() {
             let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
-            report.files = self.collect(job, began_at, &before, budget);
+            report.files = self.collect(job, started_at, &before, budget);
             let FileChanges { created, modified, .. } = &report.files;
             if created.iter().chain(modified).any(|file| file.host.is_some()) {
                 report.effects = Effects::Possible;
             }
         }
-        tell(&mut report, guest);
+        fill_report(&mut report, guest);
         if io.cancel.is_cancelled() && matches!(report.outcome, Outcome::Exited(_)) {
             // The job's files were not all examined, or not all brought out.
             report.outcome = Outcome::Cancelled;
@@ -176,7 +176,7 @@ impl WasmInstance {
 
     /// Returns one job's access to the granted network.
     fn egress(&self, limits: &Limits) -> Option<Egress> {
-        let (rules, Way { dialer, roots }) = self.network.as_ref()?;
+        let (rules, Connector { dialer, roots }) = self.network.as_ref()?;
         let egress = Egress::new(rules.clone(), EgressLimits::of(limits), dialer.clone());
         Some(match roots {
             Some(roots) => egress.with_roots(roots.clone()),
@@ -195,14 +195,14 @@ impl WasmInstance {
     }
 
     /// Writes a job's files into the private directories. The files must not replace any file of the user.
-    fn put_files(&mut self, job: &Job) -> Result<Before, WasmError> {
-        let mut before = Before::new();
+    fn put_files(&mut self, job: &Job) -> Result<InputManifest, WasmError> {
+        let mut before = InputManifest::new();
         for file in &job.files {
-            let (dir, rest) = self.private_place(&file.path)?;
+            let (dir, rest) = self.private_dir_for(&file.path)?;
             if rest.is_empty() {
                 return Err(WasmError::Limit(format!("{} is a directory", file.path)));
             }
-            let put = put_file(&dir, &rest, &file.content);
+            let put = write_input_file(&dir, &rest, &file.content);
             let put = put.map_err(WasmError::io("write", file.path.as_str().as_ref()))?;
             before.insert(file.path.as_str().to_owned(), put);
         }
@@ -210,7 +210,7 @@ impl WasmInstance {
     }
 
     /// Returns the private directory that contains a path, and the path's components below that directory.
-    fn private_place<'p>(&mut self, path: &'p GuestPath) -> Result<(Dir, Vec<&'p str>), WasmError> {
+    fn private_dir_for<'p>(&mut self, path: &'p GuestPath) -> Result<(Dir, Vec<&'p str>), WasmError> {
         let parts: Vec<&str> = path.components().collect();
         let place = |guest: &str| GuestPath::new(guest).ok();
         for (name, guest) in
@@ -235,12 +235,12 @@ impl WasmInstance {
     }
 
     /// Collects the job's changes in its working directory, and brings files out as the job requests.
-    fn collect(&self, job: &Job, since: SystemTime, before: &Before, budget: Budget) -> FileChanges {
+    fn collect(&self, job: &Job, since: SystemTime, before: &InputManifest, budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
         let Ok(work) = open(&mount.host) else { return FileChanges::default() };
         let owner = if mount.host == self.scratch.path("work") { Owner::Job } else { Owner::User };
-        let left = Left { dir: &work, at: &at, owner, since, before };
+        let left = JobWorkDir { dir: &work, at: &at, owner, since, before };
         collect(&left, job.out.as_ref(), budget)
     }
 }
@@ -248,10 +248,10 @@ impl WasmInstance {
 /// Creates the mount points of granted directories and returns the guest's root. Mount points in private directories
 /// become empty directories there. For mount points outside of the private directories, the job gets a root of its own.
 /// No mount point is created in another granted directory.
-fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> Result<PathBuf, WasmError> {
+fn root(store: &Store, scratch: &mut InstanceScratch, mount_points: &[GuestPath]) -> Result<PathBuf, WasmError> {
     let mut own_root = false;
-    for point in points {
-        if points.iter().any(|other| other != point && point.is_within(other)) {
+    for point in mount_points {
+        if mount_points.iter().any(|other| other != point && point.is_within(other)) {
             continue;
         }
         match [("work", GuestPath::work()), ("tmp", GuestPath::tmp())].iter().find(|(_, place)| point.is_within(place))
@@ -259,7 +259,7 @@ fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> R
             Some((_, place)) if point == place => {}
             Some((name, place)) => {
                 let rest: PathBuf = point.components().skip(place.components().count()).collect();
-                let made = scratch.make_point(&Path::new(name).join(rest));
+                let made = scratch.create_mount_point(&Path::new(name).join(rest));
                 made.map_err(WasmError::io("create a mount point in", &scratch.path(name)))?;
             }
             None => own_root = true,
@@ -268,10 +268,10 @@ fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> R
     if !own_root {
         return Ok(store.root_dir());
     }
-    let places = ROOT_PLACES.iter().map(PathBuf::from);
-    let points = points.iter().map(|point| point.components().collect::<PathBuf>());
-    for place in places.chain(points) {
-        let made = scratch.make_point(&Path::new(ROOT).join(place));
+    let places = ROOT_MOUNT_POINTS.iter().map(PathBuf::from);
+    let mount_points = mount_points.iter().map(|point| point.components().collect::<PathBuf>());
+    for place in places.chain(mount_points) {
+        let made = scratch.create_mount_point(&Path::new(ROOT).join(place));
         made.map_err(WasmError::io("create a mount point in", &scratch.path(ROOT)))?;
     }
     Ok(scratch.path(ROOT))
@@ -282,8 +282,8 @@ fn open(path: &PathBuf) -> std::io::Result<Dir> {
 }
 
 /// Moves the guest's results into the report.
-fn tell(report: &mut RunReport, guest: Told) {
-    let Told { channel, quota, captured: [stdout, stderr], limiter: _, network } = guest;
+fn fill_report(report: &mut RunReport, guest: GuestResult) {
+    let GuestResult { channel, quota, captured: [stdout, stderr], limiter: _, network } = guest;
     report.stdout = stdout;
     report.stderr = stderr;
     report.error = channel.error.map(|error| GuestError {
@@ -306,7 +306,7 @@ fn tell(report: &mut RunReport, guest: Told) {
         })
         .chain(network.denials())
         .collect();
-    if network.reached_anybody() {
+    if network.may_have_connected() {
         report.effects = Effects::Possible;
     }
     report.network = network;

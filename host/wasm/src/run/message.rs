@@ -5,7 +5,7 @@ use codebox_core::{GuestPath, Job, Language, Source};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Head<'a> {
+struct JobHeader<'a> {
     kind: &'static str,
     file: &'a str,
     argv: Vec<&'a str>,
@@ -33,13 +33,13 @@ pub(crate) const CWD: &str = "/work";
 /// path.
 pub(crate) fn argv0(job: &Job) -> &str {
     let (typed, file) = (job.source.argv0(), job.source.file_name());
-    let leads = match &job.source {
+    let names_program = match &job.source {
         Source::File { .. } => {
             typed == file || file.strip_prefix(CWD).and_then(|rest| rest.strip_prefix('/')) == Some(typed)
         }
         _ => true,
     };
-    if leads { typed } else { file }
+    if names_program { typed } else { file }
 }
 
 /// Returns the answer to the guest's job request in `host.call`. `None` for a source that this tier cannot run.
@@ -59,7 +59,7 @@ pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
     let packages = packages.iter().map(MappedPath::as_str).collect();
     let (file, env) = (job.source.file_name(), &job.env);
-    let head = Head { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages, net };
+    let head = JobHeader { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages, net };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

@@ -3,65 +3,65 @@
 use codebox_core::Missing;
 
 /// A feature that a prelude reports, its name in reports, and a hint for the user.
-struct Lack {
-    word: &'static str,
+struct FeatureDescription {
+    identifier: &'static str,
     name: &'static str,
     hint: &'static str,
 }
 
 /// The features that preludes report by an identifier of their own.
-const TABLE: [Lack; 8] = [
-    Lack {
-        word: "threads",
+const FEATURES: [FeatureDescription; 8] = [
+    FeatureDescription {
+        identifier: "threads",
         name: "threads",
         hint: "WebAssembly does not support them: use asyncio, or run it with --isolation container",
     },
-    Lack {
-        word: "processes",
+    FeatureDescription {
+        identifier: "processes",
         name: "processes",
         hint: "WebAssembly does not support them: call functions instead, or run it with --isolation container",
     },
-    Lack {
-        word: "sockets",
+    FeatureDescription {
+        identifier: "sockets",
         name: "network sockets",
         hint: "grant the hosts with --net if it is a client; servers and other sockets need a container",
     },
-    Lack {
-        word: "signals",
+    FeatureDescription {
+        identifier: "signals",
         name: "signals",
         hint: "WebAssembly does not support them: limit the run with --timeout, or run it with --isolation container",
     },
-    Lack {
-        word: "hashlib.scrypt",
+    FeatureDescription {
+        identifier: "hashlib.scrypt",
         name: "hashlib.scrypt",
         hint: "use hashlib.pbkdf2_hmac, or run it with --isolation container",
     },
-    Lack {
-        word: "image codecs",
+    FeatureDescription {
+        identifier: "image codecs",
         name: "image codecs",
         hint: "save as PNG, GIF, BMP or TIFF, or run it with --isolation container --with pillow",
     },
-    Lack {
-        word: "font rendering",
+    FeatureDescription {
+        identifier: "font rendering",
         name: "font rendering",
         hint: "use ImageFont.load_default(), or run it with --isolation container --with pillow",
     },
-    Lack {
-        word: "native libraries",
+    FeatureDescription {
+        identifier: "native libraries",
         name: "native libraries",
         hint: "WebAssembly cannot load them, so ctypes cannot be used: run it with --isolation container",
     },
 ];
 
 /// Describes a feature that the program lacked, by the identifier in the prelude's report.
-pub(super) fn describe(word: &str) -> Missing {
-    if let Some(lack) = TABLE.iter().find(|lack| lack.word == word) {
-        return Missing { what: lack.name.to_owned(), hint: lack.hint.to_owned() };
+pub(super) fn describe(identifier: &str) -> Missing {
+    if let Some(description) = FEATURES.iter().find(|description| description.identifier == identifier) {
+        return Missing { what: description.name.to_owned(), hint: description.hint.to_owned() };
     }
-    if let Some(module) = word.strip_prefix("module:") {
+    if let Some(module) = identifier.strip_prefix("module:") {
         return Missing::module(module);
     }
-    let (what, hint) = match word.split_once(':') {
+    let (what, hint) = match identifier.split_once(':') {
         Some(("api", api)) => (
             format!("Node's {api}"),
             "the JavaScript runtime does not support it: run it in a container (--isolation container), which has Node",
@@ -78,7 +78,7 @@ pub(super) fn describe(word: &str) -> Missing {
             format!("the module {module}"),
             "it was removed from Python: use its replacement, or an older Python (--image python:3.11-slim)",
         ),
-        _ => (word.to_owned(), "it is not supported in this tier"),
+        _ => (identifier.to_owned(), "it is not supported in this tier"),
     };
     Missing { what, hint: hint.to_owned() }
 }

@@ -2,12 +2,12 @@
 
 mod backend;
 mod classify;
+mod connector;
 mod exec;
+mod execution;
 mod message;
 mod missing;
-mod turn;
-mod way;
 
 pub use backend::WasmBackend;
+pub use connector::{Connector, Connectors};
 pub(crate) use message::{CWD, argv0};
-pub use way::{Way, Ways};

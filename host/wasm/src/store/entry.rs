@@ -18,7 +18,7 @@ use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
 use crate::store::install::data_dir;
-use crate::store::seal::{Seal, ours_above, ours_alone, write_whole};
+use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, write_atomic};
 
 /// The directories of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,15 +69,15 @@ pub struct Store {
 }
 
 /// File names of the artefacts.
-pub(crate) const CODE: &str = "code.cwasm";
-pub(crate) const INITIAL: &str = "initial.img";
-const MANIFEST: &str = "manifest.json";
+pub(crate) const CODE_FILE: &str = "code.cwasm";
+pub(crate) const INITIAL_IMAGE_FILE: &str = "initial.img";
+const MANIFEST_FILE: &str = "manifest.json";
 
 /// Number of directories above a runtime's own that belong to codebox too: `data/runtimes`, `cache/prepared`.
-const ABOVE: usize = 2;
+const OWNED_ANCESTORS: usize = 2;
 
 /// Guest directory of the language's library.
-const LIBRARY: &str = "/usr/local/lib";
+const LIBRARY_DIR: &str = "/usr/local/lib";
 
 /// The seals of a directory's artefacts and the properties of its images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ pub(crate) struct Manifest {
 
 /// A manifest as stored, with a digest that detects changes: every entry of a manifest is trusted.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct ManifestFile {
     /// The sha256 of the manifest's JSON without spaces.
     sha256: String,
     manifest: Manifest,
@@ -102,14 +102,14 @@ impl Manifest {
     }
 
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
-        let path = dir.join(MANIFEST);
+        let path = dir.join(MANIFEST_FILE);
         match fs::read(&path) {
             Ok(bytes) => {
-                ours_alone(dir)?;
+                check_private_dir(dir)?;
                 // A user who can write to a directory above this one can replace this one.
-                dir.ancestors().skip(1).take(ABOVE).try_for_each(ours_above)?;
+                dir.ancestors().skip(1).take(OWNED_ANCESTORS).try_for_each(check_ancestor_dir)?;
                 let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
-                let Stored { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
+                let ManifestFile { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
                 if manifest.digest().map_err(damaged)? != sha256 {
                     return Err(WasmError::damaged(&path, "content has changed since it was written"));
                 }
@@ -121,12 +121,12 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), WasmError> {
-        let path = dir.join(MANIFEST);
+        let path = dir.join(MANIFEST_FILE);
         let stored = || {
-            let stored = Stored { sha256: self.digest()?, manifest: self.clone() };
+            let stored = ManifestFile { sha256: self.digest()?, manifest: self.clone() };
             serde_json::to_vec_pretty(&stored)
         };
-        write_whole(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
+        write_atomic(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
     }
 
     /// Checks every artefact by its seal. A file that was copied or restored is read once, and its seal is renewed.
@@ -193,15 +193,15 @@ impl Store {
 
     /// Returns the mounts of every guest of this runtime: its library and the data archives.
     pub(crate) fn library_mounts(&self) -> Result<Vec<Mount>, WasmError> {
-        let place =
+        let guest_path =
             |guest: &str| GuestPath::new(guest).map_err(|e| WasmError::Prelude(format!("runtime.toml: {guest}: {e}")));
         if self.spec.library.is_none() {
             return Ok(Vec::new());
         }
-        let library = Mount { guest: place(LIBRARY)?, host: self.library_dir(), access: Access::ReadOnly };
+        let library = Mount { guest: guest_path(LIBRARY_DIR)?, host: self.library_dir(), access: Access::ReadOnly };
         let data = self.spec.data.iter().enumerate().map(|(index, archive)| {
             let host = self.runtime_dir().join(data_dir(index));
-            Ok(Mount { guest: place(&archive.guest)?, host, access: Access::ReadOnly })
+            Ok(Mount { guest: guest_path(&archive.guest)?, host, access: Access::ReadOnly })
         });
         std::iter::once(Ok(library)).chain(data).collect()
     }
@@ -264,11 +264,11 @@ impl Store {
     }
 
     /// Discards the manifest in memory, because the artefacts are about to change.
-    pub(crate) fn forget(&self) {
-        self.remember(None);
+    pub(crate) fn invalidate(&self) {
+        self.cache_manifest(None);
     }
 
-    fn remember(&self, manifest: Option<Manifest>) {
+    fn cache_manifest(&self, manifest: Option<Manifest>) {
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = manifest;
     }
 
@@ -287,15 +287,15 @@ impl Store {
             return RuntimeState::Damaged(e.to_string());
         }
         let Ok(Some(mut prepared)) = Manifest::read(&self.prepared_dir()) else { return RuntimeState::Unprepared };
-        if !self.is_whole(&mut prepared) {
+        if !self.is_complete(&mut prepared) {
             return RuntimeState::Unprepared;
         }
-        self.remember(Some(prepared));
+        self.cache_manifest(Some(prepared));
         RuntimeState::Ready
     }
 
     /// Returns true if all prepared artefacts are present and unchanged. Otherwise they are made again.
-    fn is_whole(&self, prepared: &mut Manifest) -> bool {
+    fn is_complete(&self, prepared: &mut Manifest) -> bool {
         self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name))
             && prepared.check(&self.prepared_dir()).is_ok()
     }
@@ -305,7 +305,7 @@ impl Store {
         let dir = self.prepared_dir();
         let missing = || WasmError::damaged(&dir, "not prepared");
         let mut manifest = self.prepared()?.ok_or_else(missing)?;
-        let code = CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)?;
+        let code = CodeImage::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)?;
         let (image, seal) = self.load_image(&mut manifest, image)?;
         Ok((code, image, seal))
     }
@@ -315,7 +315,7 @@ impl Store {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
         let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
-        CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)
+        CodeImage::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)
     }
 
     /// Loads the compiled component.
@@ -323,7 +323,7 @@ impl Store {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
         let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
-        ComponentCode::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)
+        ComponentCode::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)
     }
 
     /// Loads one more image.

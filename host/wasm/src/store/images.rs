@@ -8,7 +8,7 @@ use crate::error::WasmError;
 use crate::store::Store;
 use crate::store::entry::{Manifest, image_file};
 use crate::store::lock::StoreLock;
-use crate::store::seal::write_whole;
+use crate::store::seal::write_atomic;
 
 /// A memory image of a prepared runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Store {
     /// # Errors
     /// [`WasmError::Io`] if the image cannot be removed.
     pub fn remove_image(&self, name: &str) -> Result<bool, WasmError> {
-        let _lock = StoreLock::take(&self.dirs.data, || ())?;
-        self.forget();
+        let _lock = StoreLock::acquire(&self.dirs.data, || ())?;
+        self.invalidate();
         let dir = self.prepared_dir();
         let Some(mut manifest) = Manifest::read(&dir)? else { return Ok(false) };
         if manifest.images.remove(name).is_none() {
@@ -78,7 +78,7 @@ impl Store {
         let file = image_file(name);
         manifest.seals.remove(&file);
         manifest.write(&dir)?;
-        self.keep_recipe(name, None)?;
+        self.store_recipe(name, None)?;
         let path = dir.join(file);
         fs::remove_file(&path).map_err(WasmError::io("remove", &path))?;
         Ok(true)
@@ -86,7 +86,7 @@ impl Store {
 
     /// Returns the user's own images by name, with the modules that each imports. They are made again for every new
     /// version.
-    pub(crate) fn own_recipes(&self) -> Result<BTreeMap<String, Vec<String>>, WasmError> {
+    pub(crate) fn user_recipes(&self) -> Result<BTreeMap<String, Vec<String>>, WasmError> {
         let path = self.recipes();
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| WasmError::damaged(&path, e.to_string())),
@@ -96,15 +96,15 @@ impl Store {
     }
 
     /// Stores the recipe of one of the user's own images, or removes it.
-    pub(crate) fn keep_recipe(&self, name: &str, imports: Option<&[String]>) -> Result<(), WasmError> {
+    pub(crate) fn store_recipe(&self, name: &str, imports: Option<&[String]>) -> Result<(), WasmError> {
         let path = self.recipes();
-        let mut recipes = self.own_recipes()?;
+        let mut recipes = self.user_recipes()?;
         match imports {
             Some(imports) => recipes.insert(name.to_owned(), imports.to_vec()),
             None => recipes.remove(name),
         };
         let bytes = serde_json::to_vec_pretty(&recipes).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
-        write_whole(&path, &bytes)
+        write_atomic(&path, &bytes)
     }
 
     fn recipes(&self) -> PathBuf {

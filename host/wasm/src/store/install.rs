@@ -10,15 +10,15 @@ use codebox_files::private_dir;
 use crate::code::{CodeImage, Patch, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
-use crate::image::{ImageFacts, Maker};
-use crate::store::entry::{CODE, INITIAL, Manifest, image_file};
+use crate::image::{ImageBuilder, ImageFacts};
+use crate::store::entry::{CODE_FILE, INITIAL_IMAGE_FILE, Manifest, image_file};
 use crate::store::lock::StoreLock;
-use crate::store::seal::{Seal, write_whole};
+use crate::store::seal::{Seal, write_atomic};
 use crate::store::{RuntimeState, Store};
 use crate::sys::make_private;
 
 /// File name of an installed runtime's module.
-const MODULE: &str = "module.wasm";
+const MODULE_FILE: &str = "module.wasm";
 
 impl Store {
     /// Makes the runtime ready to use and fetches it if it is missing.
@@ -37,7 +37,7 @@ impl Store {
             return Ok(());
         }
         self.make_dirs()?;
-        let _lock = StoreLock::take(&self.dirs.data, || progress.note("waiting for another process"))?;
+        let _lock = StoreLock::acquire(&self.dirs.data, || progress.note("waiting for another process"))?;
         match self.state() {
             RuntimeState::Ready => return Ok(()),
             RuntimeState::Unprepared => {}
@@ -57,8 +57,8 @@ impl Store {
         fetch: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
         self.make_dirs()?;
-        let _lock = StoreLock::take(&self.dirs.data, || progress.note("waiting for another process"))?;
-        self.forget();
+        let _lock = StoreLock::acquire(&self.dirs.data, || progress.note("waiting for another process"))?;
+        self.invalidate();
         self.install(progress, fetch)?;
         let prepared = self.prepared_dir();
         remove_dir(&prepared)?;
@@ -73,8 +73,8 @@ impl Store {
         if !self.runtime_dir().exists() && !self.prepared_dir().exists() {
             return Ok(false);
         }
-        let _lock = StoreLock::take(&self.dirs.data, || ())?;
-        self.forget();
+        let _lock = StoreLock::acquire(&self.dirs.data, || ())?;
+        self.invalidate();
         remove_dir(&self.runtime_dir())?;
         let prepared = self.dirs.cache.join("prepared");
         let Ok(entries) = fs::read_dir(&prepared) else { return Ok(true) };
@@ -111,8 +111,8 @@ impl Store {
         let target = self.runtime_dir();
         let parent = self.dirs.data.join("runtimes");
         private_dir(&parent).map_err(WasmError::io("create", &parent))?;
-        sweep(&parent);
-        let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&parent);
+        remove_incomplete_dirs(&parent);
+        let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&parent);
         let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
         let package = temp.path().join("package");
         match self.parts.module {
@@ -124,29 +124,29 @@ impl Store {
         }
         progress.note(&format!("unpacking {}", self.spec.name));
         let folder = temp.path().join("runtime");
-        self.arrange(&package, &folder)?;
+        self.lay_out_package(&package, &folder)?;
         remove_dir(&target)?;
         fs::rename(&folder, &target).map_err(WasmError::io("install", &target))?;
         Ok(())
     }
 
     /// Arranges an unpacked package as guests and later preparations need it.
-    fn arrange(&self, package: &Path, folder: &Path) -> Result<(), WasmError> {
+    fn lay_out_package(&self, package: &Path, folder: &Path) -> Result<(), WasmError> {
         let lib = folder.join("lib");
         private_dir(&lib).map_err(WasmError::io("create", &lib))?;
-        rename(&package.join(&self.spec.module), &folder.join(MODULE))?;
-        let mut sealed = vec![MODULE.to_owned()];
+        rename(&package.join(&self.spec.module), &folder.join(MODULE_FILE))?;
+        let mut sealed = vec![MODULE_FILE.to_owned()];
         if let Some((member, name)) = &self.spec.library {
             let library = lib.join(name);
             rename(&package.join(member), &library)?;
             for (index, archive) in self.spec.data.iter().enumerate() {
-                extract_inner(&library, &archive.member, &folder.join(data_dir(index)))?;
+                extract_nested_zip(&library, &archive.member, &folder.join(data_dir(index)))?;
             }
             sealed.push(format!("lib/{name}"));
         }
         rename(package, &folder.join("package"))?;
         let root = folder.join("root");
-        for place in ROOT_PLACES {
+        for place in ROOT_MOUNT_POINTS {
             let place = root.join(place);
             private_dir(&place).map_err(WasmError::io("create", &place))?;
         }
@@ -154,7 +154,7 @@ impl Store {
         for sealed in sealed {
             let path = folder.join(&sealed);
             make_private(&path).map_err(WasmError::io("protect", &path))?;
-            manifest.seals.insert(sealed.clone(), Seal::of(&folder.join(&sealed))?);
+            manifest.seals.insert(sealed.clone(), Seal::compute(&folder.join(&sealed))?);
         }
         manifest.write(folder)
     }
@@ -164,13 +164,13 @@ impl Store {
         let target = self.prepared_dir();
         let parent = self.dirs.cache.join("prepared");
         private_dir(&parent).map_err(WasmError::io("create", &parent))?;
-        sweep(&parent);
-        let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&parent);
+        remove_incomplete_dirs(&parent);
+        let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&parent);
         let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
         let dir = temp.path();
-        let module = self.runtime_dir().join(MODULE);
+        let module = self.runtime_dir().join(MODULE_FILE);
         let wasm = fs::read(&module).map_err(WasmError::io("read", &module))?;
-        let wasm = self.patched(&module, wasm)?;
+        let wasm = self.apply_patches(&module, wasm)?;
         progress.note(&format!("compiling {}", self.spec.name));
         let mut manifest = Manifest::default();
         match self.spec.component {
@@ -182,25 +182,26 @@ impl Store {
         // Renaming the directory changes the identity of no file, so the seals stay valid.
         fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))?;
         for kept in [&target, &self.runtime_dir()] {
-            forget_older(kept, &format!("{}-", self.spec.name));
+            remove_other_versions(kept, &format!("{}-", self.spec.name));
         }
         Ok(())
     }
 
     /// Applies the patches that `runtime.toml` names. The installed module stays as fetched.
-    fn patched(&self, module: &Path, mut wasm: Vec<u8>) -> Result<Vec<u8>, WasmError> {
+    fn apply_patches(&self, module: &Path, mut wasm: Vec<u8>) -> Result<Vec<u8>, WasmError> {
         for name in &self.spec.patches {
-            let refuse = |reason: String| WasmError::Patch { patch: name.clone(), path: module.to_owned(), reason };
-            let text = self.patch_text(name).ok_or_else(|| refuse("unknown patch".into()))?;
-            let patch = Patch::parse(text).map_err(refuse)?;
-            wasm = apply(&patch, &wasm).map_err(|error| refuse(error.to_string()))?;
+            let patch_error =
+                |reason: String| WasmError::Patch { patch: name.clone(), path: module.to_owned(), reason };
+            let text = self.patch_text(name).ok_or_else(|| patch_error("unknown patch".into()))?;
+            let patch = Patch::parse(text).map_err(patch_error)?;
+            wasm = apply(&patch, &wasm).map_err(|error| patch_error(error.to_string()))?;
         }
         Ok(wasm)
     }
 
     fn compile_component(&self, dir: &Path, at: &Path, wasm: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {
-        write_whole(&dir.join(CODE), &ComponentCode::compile(&self.engine, at, wasm)?)?;
-        manifest.seals.insert(CODE.to_owned(), Seal::of(&dir.join(CODE))?);
+        write_atomic(&dir.join(CODE_FILE), &ComponentCode::compile(&self.engine, at, wasm)?)?;
+        manifest.seals.insert(CODE_FILE.to_owned(), Seal::compute(&dir.join(CODE_FILE))?);
         Ok(())
     }
 
@@ -215,29 +216,29 @@ impl Store {
         let parts = split(module, &wasm)?;
         drop(wasm);
         let code = CodeImage::compile(&self.engine, &parts.code)?;
-        for (name, bytes) in [(CODE, &code), (INITIAL, &parts.memory)] {
-            write_whole(&dir.join(name), bytes)?;
-            manifest.seals.insert(name.to_owned(), Seal::of(&dir.join(name))?);
+        for (name, bytes) in [(CODE_FILE, &code), (INITIAL_IMAGE_FILE, &parts.memory)] {
+            write_atomic(&dir.join(name), bytes)?;
+            manifest.seals.insert(name.to_owned(), Seal::compute(&dir.join(name))?);
         }
         drop((code, parts));
-        let code_path = dir.join(CODE);
+        let code_path = dir.join(CODE_FILE);
         let file = File::open(&code_path).map_err(WasmError::io("open", &code_path))?;
         let code = CodeImage::load(&self.engine, &code_path, file)?;
-        let maker = Maker { store: self, code: &code, initial: &dir.join(INITIAL) };
+        let builder = ImageBuilder { store: self, code: &code, initial: &dir.join(INITIAL_IMAGE_FILE) };
         for recipe in &self.spec.image {
             progress.note(&format!("starting {} for the image {}", self.spec.name, recipe.name));
-            let made = maker.make(&self.spec.imports_of(&recipe.name), &dir.join(image_file(&recipe.name)))?;
+            let made = builder.build_image(&self.spec.imports_of(&recipe.name), &dir.join(image_file(&recipe.name)))?;
             let name = image_file(&recipe.name);
-            manifest.seals.insert(name.clone(), Seal::of(&dir.join(name))?);
+            manifest.seals.insert(name.clone(), Seal::compute(&dir.join(name))?);
             manifest.facts = made.interpreter;
             manifest.images.insert(recipe.name.clone(), made.facts);
         }
-        for (name, imports) in self.own_recipes()? {
+        for (name, imports) in self.user_recipes()? {
             progress.note(&format!("starting {} for the image {name}", self.spec.name));
             let file = image_file(&name);
             // A module that is missing in this version must not prevent the other images.
-            let Ok(made) = maker.make(&imports, &dir.join(&file)) else { continue };
-            manifest.seals.insert(file.clone(), Seal::of(&dir.join(file))?);
+            let Ok(made) = builder.build_image(&imports, &dir.join(&file)) else { continue };
+            manifest.seals.insert(file.clone(), Seal::compute(&dir.join(file))?);
             manifest.images.insert(name, made.facts);
         }
         Ok(())
@@ -245,29 +246,29 @@ impl Store {
 
     /// Adds an image to a prepared runtime.
     pub(crate) fn add_image(&self, name: &str, imports: &[String]) -> Result<ImageFacts, WasmError> {
-        let _lock = StoreLock::take(&self.dirs.data, || ())?;
-        self.forget();
+        let _lock = StoreLock::acquire(&self.dirs.data, || ())?;
+        self.invalidate();
         let dir = self.prepared_dir();
         let mut manifest =
             Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime is not prepared"))?;
         let (code, ..) = self.load(&self.spec.image[0].name)?;
-        drop(manifest.open(&dir, INITIAL)?);
+        drop(manifest.open(&dir, INITIAL_IMAGE_FILE)?);
         let file = image_file(name);
-        let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&dir);
+        let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&dir);
         let temp = temp.map_err(WasmError::io("create a directory in", &dir))?;
-        let maker = Maker { store: self, code: &code, initial: &dir.join(INITIAL) };
-        let made = maker.make(imports, &temp.path().join(&file))?;
+        let builder = ImageBuilder { store: self, code: &code, initial: &dir.join(INITIAL_IMAGE_FILE) };
+        let made = builder.build_image(imports, &temp.path().join(&file))?;
         rename(&temp.path().join(&file), &dir.join(&file))?;
-        manifest.seals.insert(file.clone(), Seal::of(&dir.join(&file))?);
+        manifest.seals.insert(file.clone(), Seal::compute(&dir.join(&file))?);
         manifest.images.insert(name.to_owned(), made.facts.clone());
         manifest.write(&dir)?;
-        self.keep_recipe(name, Some(imports))?;
+        self.store_recipe(name, Some(imports))?;
         Ok(made.facts)
     }
 }
 
 /// The empty directories below a guest's root for mounts and for virtual devices.
-pub(crate) const ROOT_PLACES: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
+pub(crate) const ROOT_MOUNT_POINTS: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
 
 /// Returns the directory name of a data archive's contents.
 pub(crate) fn data_dir(index: usize) -> String {
@@ -275,25 +276,25 @@ pub(crate) fn data_dir(index: usize) -> String {
 }
 
 /// Prefix of the names of incomplete directories.
-const NEW: &str = ".new-";
+const INCOMPLETE_PREFIX: &str = ".new-";
 
 /// Removes incomplete directories of killed processes. The lock shows that no other process is working on them.
-fn sweep(parent: &Path) {
+fn remove_incomplete_dirs(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(NEW) {
+        if entry.file_name().to_string_lossy().starts_with(INCOMPLETE_PREFIX) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
 /// Number of directories of other versions to keep: two versions of codebox may share a home.
-const OTHERS_KEPT: usize = 1;
+const OTHER_VERSIONS_KEPT: usize = 1;
 
 /// Removes the directories of other versions of codebox in the same parent directory, except for the latest one.
 ///
 /// A guest that still runs from a removed directory keeps its open files. A guest that starts later makes the directory
 /// again.
-fn forget_older(current: &Path, prefix: &str) {
+fn remove_other_versions(current: &Path, prefix: &str) {
     let Some(entries) = current.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
     let mut others: Vec<_> = entries
         .flatten()
@@ -301,7 +302,7 @@ fn forget_older(current: &Path, prefix: &str) {
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
     others.sort();
-    let kept = others.len().saturating_sub(OTHERS_KEPT);
+    let kept = others.len().saturating_sub(OTHER_VERSIONS_KEPT);
     for (_, path) in &others[..kept] {
         // If the removal fails now, the next version tries it again.
         let _ = fs::remove_dir_all(path);
@@ -323,7 +324,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), WasmError> {
 }
 
 /// Unpacks a zip that is a member of another zip.
-fn extract_inner(outer: &Path, member: &str, into: &Path) -> Result<(), WasmError> {
+fn extract_nested_zip(outer: &Path, member: &str, into: &Path) -> Result<(), WasmError> {
     let broken = |e: zip::result::ZipError| WasmError::damaged(outer, format!("{member}: {e}"));
     let file = File::open(outer).map_err(WasmError::io("open", outer))?;
     let mut archive = zip::ZipArchive::new(file).map_err(broken)?;
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_latest_of_the_others_is_kept() {
+    fn keeps_latest_other_version() {
         let parent = tempfile::tempdir().expect("a directory");
         let dir = |name: &str| parent.path().join(name);
         for (age, name) in
@@ -349,7 +350,7 @@ mod tests {
             let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age as u64 * 60);
             File::open(dir(name)).and_then(|dir| dir.set_modified(at)).expect("its time can be set");
         }
-        forget_older(&dir("python-1-a"), "python-");
+        remove_other_versions(&dir("python-1-a"), "python-");
         let mut left: Vec<_> =
             fs::read_dir(parent.path()).expect("a directory").flatten().map(|entry| entry.file_name()).collect();
         left.sort();

@@ -11,15 +11,15 @@ use crate::error::WasmError;
 pub(crate) struct StoreLock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl StoreLock {
-    /// Acquires the lock. Calls `waiting` first if another process holds it.
-    pub(crate) fn take(dir: &Path, waiting: impl FnOnce()) -> Result<Self, WasmError> {
+    /// Acquires the lock. Calls `on_wait` first if another process holds it.
+    pub(crate) fn acquire(dir: &Path, on_wait: impl FnOnce()) -> Result<Self, WasmError> {
         private_dir(dir).map_err(WasmError::io("create", dir))?;
         let path = dir.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(WasmError::io("open", &path))?;
         if let Err(busy) = file.try_lock() {
             match busy {
-                std::fs::TryLockError::WouldBlock => waiting(),
+                std::fs::TryLockError::WouldBlock => on_wait(),
                 std::fs::TryLockError::Error(e) => return Err(WasmError::io("lock", &path)(e)),
             }
             file.lock().map_err(WasmError::io("lock", &path))?;

@@ -14,8 +14,8 @@ mod seal;
 
 pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
-pub(crate) use install::ROOT_PLACES;
+pub(crate) use install::ROOT_MOUNT_POINTS;
 pub use registry::Registry;
-pub use runtime::{BuiltIn, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
+pub use runtime::{BuiltInModule, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
 pub(crate) use seal::write_sparse;
 pub use seal::{sha256_of, sha256_of_file};

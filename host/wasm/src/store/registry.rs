@@ -9,7 +9,7 @@ use codebox_core::RuntimeName;
 use codebox_files::private_dir;
 
 use crate::error::WasmError;
-use crate::store::seal::write_whole;
+use crate::store::seal::write_atomic;
 use crate::store::{RuntimeSpec, StoreDirs};
 
 /// Registry of added runtimes: a `runtime.toml` for each, under its name.
@@ -19,7 +19,7 @@ pub struct Registry {
 }
 
 /// File name extension of a description.
-const ENDING: &str = "toml";
+const EXTENSION: &str = "toml";
 
 impl Registry {
     /// Creates the registry below these directories, without accessing them.
@@ -41,7 +41,7 @@ impl Registry {
         for entry in entries {
             let path = entry.map_err(WasmError::io("list", &self.dir))?.path();
             let name = path.file_stem().and_then(|name| name.to_str());
-            if let (Some(name), true) = (name, path.extension().is_some_and(|ending| ending == ENDING)) {
+            if let (Some(name), true) = (name, path.extension().is_some_and(|ending| ending == EXTENSION)) {
                 found.insert(name.to_owned(), read(&path, name));
             }
         }
@@ -56,7 +56,7 @@ impl Registry {
         private_dir(&self.dir).map_err(WasmError::io("create", &self.dir))?;
         let path = self.path(&spec.name);
         let text = toml::to_string(spec).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
-        write_whole(&path, text.as_bytes())
+        write_atomic(&path, text.as_bytes())
     }
 
     /// Removes a runtime. Returns true if one of this name existed.
@@ -73,7 +73,7 @@ impl Registry {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.{ENDING}"))
+        self.dir.join(format!("{name}.{EXTENSION}"))
     }
 }
 
@@ -94,11 +94,11 @@ mod tests {
     use crate::store::ComponentFile;
 
     #[test]
-    fn what_was_added_is_read_again() {
+    fn reads_back_added_runtime() {
         let home = tempfile::tempdir().expect("a directory");
         let registry = Registry::new(&StoreDirs { data: home.path().into(), cache: home.path().into() });
         assert!(registry.entries().expect("nothing is there").is_empty());
-        let spec = RuntimeSpec::of_component("lua", &["lua".to_owned()], ComponentFile { sha256: "ab".repeat(32) });
+        let spec = RuntimeSpec::for_component("lua", &["lua".to_owned()], ComponentFile { sha256: "ab".repeat(32) });
         registry.add(&spec).expect("it can be written");
         let found = |name: &str| registry.entries().expect("it can be listed").remove(name).expect("it is there");
         assert_eq!(found("lua").expect("it can be read"), spec);

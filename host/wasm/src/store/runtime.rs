@@ -21,7 +21,7 @@ pub struct RuntimeSpec {
     /// The package that contains the runtime, if it has to be fetched.
     pub package: Option<Package>,
     /// The module that is built into codebox, if the runtime is part of codebox.
-    pub built_in: Option<BuiltIn>,
+    pub built_in: Option<BuiltInModule>,
     /// The component, if the user added the runtime.
     pub component: Option<ComponentFile>,
     /// Path of the module, relative to the unpacked package.
@@ -64,7 +64,7 @@ pub struct Package {
 /// A module that is part of codebox itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BuiltIn {
+pub struct BuiltInModule {
     /// The module's version.
     pub version: String,
     /// The module's sha256, in hexadecimal.
@@ -127,7 +127,7 @@ impl RuntimeSpec {
     }
 
     /// Creates the description of a component that a user adds for a language.
-    pub fn of_component(language: &str, extensions: &[String], component: ComponentFile) -> Self {
+    pub fn for_component(language: &str, extensions: &[String], component: ComponentFile) -> Self {
         Self {
             name: language.to_owned(),
             language: language.to_owned(),
@@ -178,8 +178,8 @@ impl RuntimeSpec {
 
     /// Returns the package of a module and its version in the library. `None` for a module of no package.
     pub fn package_of(&self, module: &str) -> Option<(&str, &str)> {
-        let spelled = module.replace('_', "-").to_ascii_lowercase();
-        let name = self.modules.get(module).unwrap_or(&spelled);
+        let normalized = module.replace('_', "-").to_ascii_lowercase();
+        let name = self.modules.get(module).unwrap_or(&normalized);
         let (name, version) = self.packages.get_key_value(name)?;
         Some((name, version))
     }

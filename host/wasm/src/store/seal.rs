@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
-use codebox_files::{check_own_or_root, hex, open_itself};
+use codebox_files::{check_own_or_root, hex, set_nofollow};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -34,7 +34,7 @@ struct Identity {
 }
 
 /// A file that was opened under its seal.
-pub(crate) struct Opened {
+pub(crate) struct SealedFile {
     pub file: File,
     /// The new seal to store, if the digest had to be checked again.
     pub renewed: Option<Seal>,
@@ -42,7 +42,7 @@ pub(crate) struct Opened {
 
 impl Seal {
     /// Seals a file in its present state. Reads the whole file.
-    pub(crate) fn of(path: &Path) -> Result<Self, WasmError> {
+    pub(crate) fn compute(path: &Path) -> Result<Self, WasmError> {
         let mut file = open(path)?;
         let identity = identity(&file, path)?;
         let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
@@ -54,18 +54,18 @@ impl Seal {
     /// # Errors
     /// [`WasmError::Damaged`] if the file is missing, not a regular file, owned by another user, writable by others, or
     /// different.
-    pub(crate) fn open(&self, path: &Path) -> Result<Opened, WasmError> {
+    pub(crate) fn open(&self, path: &Path) -> Result<SealedFile, WasmError> {
         let mut file = open(path)?;
         let now = identity(&file, path)?;
         if now == self.identity {
-            return Ok(Opened { file, renewed: None });
+            return Ok(SealedFile { file, renewed: None });
         }
         let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
         if sha256 != self.sha256 {
             return Err(WasmError::damaged(path, "content has changed since it was installed"));
         }
         io::Seek::rewind(&mut file).map_err(WasmError::io("read", path))?;
-        Ok(Opened { file, renewed: Some(Self { sha256, identity: now }) })
+        Ok(SealedFile { file, renewed: Some(Self { sha256, identity: now }) })
     }
 
     /// Checks the digest, regardless of the identity.
@@ -105,7 +105,7 @@ fn digest(file: &mut File) -> io::Result<String> {
 
 fn open(path: &Path) -> Result<File, WasmError> {
     let mut options = OpenOptions::new();
-    open_itself(options.read(true));
+    set_nofollow(options.read(true));
     options.open(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => WasmError::damaged(path, "it is missing"),
         _ if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) => {
@@ -120,31 +120,31 @@ fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
     if !meta.is_file() {
         return Err(WasmError::damaged(path, "it is not a regular file"));
     }
-    owned(&meta, path)?;
+    check_owner(&meta, path)?;
     let (device, inode, modified, changed) = sys::identity(&meta);
     Ok(Identity { device, inode, size: meta.len(), modified, changed })
 }
 
 /// Checks that a directory belongs to this user or to root and that no other user can add files to it.
-pub(crate) fn ours_alone(dir: &Path) -> Result<(), WasmError> {
+pub(crate) fn check_private_dir(dir: &Path) -> Result<(), WasmError> {
     let meta = fs::symlink_metadata(dir).map_err(WasmError::io("inspect", dir))?;
     if !meta.is_dir() {
         return Err(WasmError::damaged(dir, "it is not a directory"));
     }
-    owned(&meta, dir)
+    check_owner(&meta, dir)
 }
 
 /// Refuses a directory above an artefact directory, itself or the target of a link, if another user can change it.
-pub(crate) fn ours_above(dir: &Path) -> Result<(), WasmError> {
-    owned(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir)
+pub(crate) fn check_ancestor_dir(dir: &Path) -> Result<(), WasmError> {
+    check_owner(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir)
 }
 
-fn owned(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
+fn check_owner(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
     check_own_or_root(meta).map_err(|reason| WasmError::damaged(path, reason.to_string()))
 }
 
 /// Writes a file atomically: no reader sees a part of it, and a crash leaves either the old or the new file.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
     let failed = |e| WasmError::Io { doing: "write", path: path.to_owned(), source: e };
     let dir = path.parent().ok_or_else(|| WasmError::damaged(path, "it has no directory"))?;
     let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(dir).map_err(failed)?;

@@ -17,7 +17,7 @@ const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
 
 /// Maximum number of ranges that one call to the kernel returns.
-const BATCH: usize = 512;
+const SCAN_BATCH: usize = 512;
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -70,11 +70,16 @@ impl Pagemap {
     ///
     /// A page counts as written if it is in memory or in swap and no longer part of the file. If the result is `Ok`,
     /// the whole of `base..base + len` was scanned.
-    pub(crate) fn written(&self, base: *const u8, len: usize, mut visit: impl FnMut(Range<usize>)) -> io::Result<()> {
+    pub(crate) fn scan_written(
+        &self,
+        base: *const u8,
+        len: usize,
+        mut visit: impl FnMut(Range<usize>),
+    ) -> io::Result<()> {
         let first = base as u64;
         let end = first + len as u64;
         let mut start = first;
-        let mut found = [PageRegion::default(); BATCH];
+        let mut found = [PageRegion::default(); SCAN_BATCH];
         while start < end {
             let (count, walked) = self.scan(start, end, &mut found)?;
             for region in &found[..count] {

@@ -46,7 +46,7 @@ impl Reservation {
 
     /// Maps the first `len` bytes of a file at the start, readable and writable, with copy-on-write.
     pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
-        self.check(&(0..len));
+        self.check_range(&(0..len));
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: the fixed range was checked to lie inside this reservation, which has no other user, and `&mut self`
@@ -56,8 +56,8 @@ impl Reservation {
     }
 
     /// Makes a range readable and writable. Bytes that were never accessed before read as zero.
-    pub(crate) fn open_up(&mut self, range: Range<usize>) -> io::Result<()> {
-        let at = self.check(&range);
+    pub(crate) fn make_accessible(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check_range(&range);
         // SAFETY: the range lies inside this reservation; giving access invalidates no reference.
         unsafe { mprotect(at.cast(), range.len(), MprotectFlags::READ | MprotectFlags::WRITE) }?;
         Ok(())
@@ -65,8 +65,8 @@ impl Reservation {
 
     /// Removes memory and access from a range.
     #[cfg(target_os = "linux")]
-    pub(crate) fn close_off(&mut self, range: Range<usize>) -> io::Result<()> {
-        let at = self.check(&range);
+    pub(crate) fn make_inaccessible(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check_range(&range);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: as for `map_private`; a fixed mapping replaces exactly the checked range.
         unsafe { mmap_anonymous(at.cast(), range.len(), ProtFlags::empty(), flags) }?;
@@ -76,7 +76,7 @@ impl Reservation {
     /// Drops the private copies in a range, so that it reads as the file, or as zeros, again.
     #[cfg(target_os = "linux")]
     pub(crate) fn discard(&mut self, range: Range<usize>) -> io::Result<()> {
-        let at = self.check(&range);
+        let at = self.check_range(&range);
         // SAFETY: the range lies inside this reservation, and `&mut self` shows that its bytes are not borrowed.
         unsafe { madvise(at.cast(), range.len(), Advice::LinuxDontNeed) }?;
         Ok(())
@@ -85,15 +85,15 @@ impl Reservation {
     /// Returns the bytes of an accessible range.
     ///
     /// # Safety
-    /// The range must have been mapped with [`map_private`](Self::map_private) or [`open_up`](Self::open_up), and no
+    /// The range must have been mapped with [`map_private`](Self::map_private) or [`make_accessible`](Self::open_up), and no
     /// other code may access it while the slice lives.
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
-        let at = self.check(&range);
+        let at = self.check_range(&range);
         // SAFETY: the caller guarantees access and exclusivity; the range was checked to be in bounds.
         unsafe { std::slice::from_raw_parts_mut(at, range.len()) }
     }
 
-    fn check(&self, range: &Range<usize>) -> *mut u8 {
+    fn check_range(&self, range: &Range<usize>) -> *mut u8 {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} is outside of {} bytes", self.len);
         self.base.as_ptr().wrapping_add(range.start)
     }

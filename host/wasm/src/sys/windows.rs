@@ -49,7 +49,7 @@ impl Reservation {
 
     /// Reads the first `len` bytes of a file into the start of the range, readable and writable.
     pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
-        self.open_up(0..len)?;
+        self.make_accessible(0..len)?;
         // SAFETY: the range was just committed, and `&mut self` shows that its bytes are not borrowed.
         let bytes = unsafe { self.bytes_mut(0..len) };
         let mut done = 0;
@@ -63,8 +63,8 @@ impl Reservation {
     }
 
     /// Makes a range readable and writable. Bytes that were never accessed before read as zero.
-    pub(crate) fn open_up(&mut self, range: Range<usize>) -> io::Result<()> {
-        let at = self.check(&range);
+    pub(crate) fn make_accessible(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check_range(&range);
         if range.is_empty() {
             return Ok(());
         }
@@ -78,12 +78,12 @@ impl Reservation {
     /// # Safety
     /// The range must have been opened, and no other code may access it while the slice lives.
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
-        let at = self.check(&range);
+        let at = self.check_range(&range);
         // SAFETY: the caller guarantees access and exclusivity; the range was checked to be in bounds.
         unsafe { std::slice::from_raw_parts_mut(at, range.len()) }
     }
 
-    fn check(&self, range: &Range<usize>) -> *mut u8 {
+    fn check_range(&self, range: &Range<usize>) -> *mut u8 {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} is outside of {} bytes", self.len);
         self.base.as_ptr().wrapping_add(range.start)
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::Contest;
-use super::table::{Measured, Row};
-use super::timing::{Subject, in_turns};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use super::timing::{Subject, run_alternately};
 use crate::project::output_of;
 
 const IMAGE: &str = "localhost/codebox-test:1";
@@ -54,57 +54,57 @@ const FLAGS: [&str; 26] = [
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn podman(contest: &Contest) -> Result<Row> {
-    compare(contest, "podman", PODMAN)
+pub fn podman(inputs: &BenchInputs) -> Result<Row> {
+    compare(inputs, "podman", PODMAN)
 }
 
 /// Compares a cold container with `docker run`.
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn docker(contest: &Contest) -> Result<Row> {
-    compare(contest, "docker", DOCKER)
+pub fn docker(inputs: &BenchInputs) -> Result<Row> {
+    compare(inputs, "docker", DOCKER)
 }
 
 /// Compares ready containers with `podman run`.
 ///
 /// # Errors
 /// Fails if an answer is wrong or the containers do not become ready.
-pub fn podman_ready(contest: &Contest) -> Result<Row> {
-    compare_ready(contest, "podman", PODMAN_READY)
+pub fn podman_ready(inputs: &BenchInputs) -> Result<Row> {
+    compare_ready(inputs, "podman", PODMAN_READY)
 }
 
 /// Compares ready containers with `docker run`.
 ///
 /// # Errors
 /// Fails if an answer is wrong or the containers do not become ready.
-pub fn docker_ready(contest: &Contest) -> Result<Row> {
-    compare_ready(contest, "docker", DOCKER_READY)
+pub fn docker_ready(inputs: &BenchInputs) -> Result<Row> {
+    compare_ready(inputs, "docker", DOCKER_READY)
 }
 
-fn compare(contest: &Contest, engine: &'static str, what: &'static str) -> Result<Row> {
-    let row = |measured| Row { what, bar: Some(1.1), measured };
+fn compare(inputs: &BenchInputs, engine: &'static str, what: &'static str) -> Result<Row> {
+    let row = |measurement| Row { what, max_ratio: Some(1.1), measurement };
     let native = match native(engine) {
         Ok(native) => native,
         Err(why) => return Ok(row(Err(why))),
     };
-    let runs = contest.runs.long * 3;
-    let codebox = Subject { command: codebox(contest, engine, &[]), answer: "1\n" };
-    let medians = in_turns(codebox, Subject { command: native, answer: "1\n" }, runs)?;
-    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+    let runs = inputs.runs.long * 3;
+    let codebox = Subject { command: codebox(inputs, engine, &[]), answer: "1\n" };
+    let medians = run_alternately(codebox, Subject { command: native, answer: "1\n" }, runs)?;
+    Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
 /// Compares ready containers with the engine's CLI. More containers are ready before the first run than there are runs,
 /// so that no run starts a cold one.
-fn compare_ready(contest: &Contest, engine: &'static str, what: &'static str) -> Result<Row> {
+fn compare_ready(inputs: &BenchInputs, engine: &'static str, what: &'static str) -> Result<Row> {
     const READY: usize = 16;
-    let row = |measured| Row { what, bar: Some(0.35), measured };
+    let row = |measurement| Row { what, max_ratio: Some(0.35), measurement };
     let native = match native(engine) {
         Ok(native) => native,
         Err(why) => return Ok(row(Err(why))),
     };
     let before = running(engine)?;
-    let mut first = codebox(contest, engine, &["--warm", &READY.to_string()]);
+    let mut first = codebox(inputs, engine, &["--warm", &READY.to_string()]);
     output_of(&mut first)?;
     let until = Instant::now() + Duration::from_secs(120);
     while running(engine)? < before + READY {
@@ -113,15 +113,15 @@ fn compare_ready(contest: &Contest, engine: &'static str, what: &'static str) ->
         }
         thread::sleep(Duration::from_millis(200));
     }
-    let runs = (contest.runs.long * 3).min(READY - 1);
-    let codebox_ready = Subject { command: codebox(contest, engine, &["--warm", &READY.to_string()]), answer: "1\n" };
-    let medians = in_turns(codebox_ready, Subject { command: native, answer: "1\n" }, runs);
-    output_of(&mut codebox(contest, engine, &["--warm", "0"]))?;
-    Ok(row(Ok(Measured::of(&medians?, format!("{runs} each")))))
+    let runs = (inputs.runs.long * 3).min(READY - 1);
+    let codebox_ready = Subject { command: codebox(inputs, engine, &["--warm", &READY.to_string()]), answer: "1\n" };
+    let medians = run_alternately(codebox_ready, Subject { command: native, answer: "1\n" }, runs);
+    output_of(&mut codebox(inputs, engine, &["--warm", "0"]))?;
+    Ok(row(Ok(Measurement::of(&medians?, format!("{runs} each")))))
 }
 
-fn codebox(contest: &Contest, engine: &str, options: &[&str]) -> Command {
-    let mut command = contest.codebox();
+fn codebox(inputs: &BenchInputs, engine: &str, options: &[&str]) -> Command {
+    let mut command = inputs.codebox();
     command.args(["--isolation", "container", "--engine", engine, "--image", IMAGE, "--lang", "python"]);
     command.args(options).args(["-c", PROGRAM]);
     command

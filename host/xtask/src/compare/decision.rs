@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Contest;
-use super::table::{Measured, Row};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
 use super::timing::{Medians, median};
 
 const PYTHON: &str = "look through 500 lines of Python and choose a tier, of the cold process that does it";
@@ -127,55 +127,56 @@ const LINES: usize = 500;
 ///
 /// # Errors
 /// Fails if the script cannot be run or codebox does not report the time that the choice took.
-pub fn python(contest: &Contest) -> Result<Row> {
-    compare(contest, PYTHON, "script.py", PYTHON_PART)
+pub fn python(inputs: &BenchInputs) -> Result<Row> {
+    compare(inputs, PYTHON, "script.py", PYTHON_PART)
 }
 
 /// Compares with a TypeScript script.
 ///
 /// # Errors
 /// Fails if the script cannot be run or codebox does not report the time that the choice took.
-pub fn typescript(contest: &Contest) -> Result<Row> {
-    compare(contest, TYPESCRIPT, "script.ts", TYPESCRIPT_PART)
+pub fn typescript(inputs: &BenchInputs) -> Result<Row> {
+    compare(inputs, TYPESCRIPT, "script.ts", TYPESCRIPT_PART)
 }
 
-fn compare(contest: &Contest, what: &'static str, name: &str, part: &str) -> Result<Row> {
+fn compare(inputs: &BenchInputs, what: &'static str, name: &str, part: &str) -> Result<Row> {
     let folder = tempfile::tempdir().context("make a folder for the script")?;
     let script = folder.path().join(name);
-    fs::write(&script, text(part)?).context("write the script")?;
-    let (mut chosen, mut whole) = (Vec::new(), Vec::new());
-    for _ in 0..contest.runs.short {
-        let mut codebox = contest.codebox();
+    fs::write(&script, script_text(part)?).context("write the script")?;
+    let (mut decision_times, mut process_times) = (Vec::new(), Vec::new());
+    for _ in 0..inputs.runs.short {
+        let mut codebox = inputs.codebox();
         codebox.arg("--verbose").arg(&script).stdin(Stdio::null());
         let began = Instant::now();
         let output = codebox.output().context("start codebox")?;
-        whole.push(began.elapsed());
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success() && said.contains("ran in wasm"), "it did not run in wasm: {said}");
-        chosen.push(told(&said).with_context(|| format!("codebox does not tell how long it took: {said}"))?);
+        process_times.push(began.elapsed());
+        let log = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success() && log.contains("ran in wasm"), "it did not run in wasm: {log}");
+        decision_times
+            .push(reported_duration(&log).with_context(|| format!("codebox does not tell how long it took: {log}"))?);
     }
-    let medians = Medians { one: median(&mut chosen), other: median(&mut whole) };
-    let runs = format!("{} processes", contest.runs.short);
-    Ok(Row { what, bar: Some(0.15), measured: Ok(Measured::of(&medians, runs)) })
+    let medians = Medians { one: median(&mut decision_times), other: median(&mut process_times) };
+    let runs = format!("{} processes", inputs.runs.short);
+    Ok(Row { what, max_ratio: Some(0.15), measurement: Ok(Measurement::of(&medians, runs)) })
 }
 
 /// Builds a script of [`LINES`] lines.
-fn text(part: &str) -> Result<String> {
+fn script_text(part: &str) -> Result<String> {
     let lines = part.lines().count();
-    let mut text = String::new();
+    let mut script_text = String::new();
     for number in 0..LINES / lines {
-        text.push_str(&part.replace("_N", &number.to_string()));
+        script_text.push_str(&part.replace("_N", &number.to_string()));
     }
-    for line in text.lines().count()..LINES {
+    for line in script_text.lines().count()..LINES {
         let comment = if part.starts_with("import {") { "//" } else { "#" };
-        writeln!(text, "{comment} line {line}")?;
+        writeln!(script_text, "{comment} line {line}")?;
     }
-    Ok(text)
+    Ok(script_text)
 }
 
 /// Reads the time that codebox reports with `--verbose`.
-fn told(said: &str) -> Option<Duration> {
-    let line = said.lines().find_map(|line| line.split_once("program analyzed and backend selected in "))?;
+fn reported_duration(log: &str) -> Option<Duration> {
+    let line = log.lines().find_map(|line| line.split_once("program analyzed and backend selected in "))?;
     let number = line.1.strip_suffix(" µs")?;
     Some(Duration::from_micros(number.parse().ok()?))
 }
@@ -185,18 +186,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_as_long_as_they_are_said_to_be() {
+    fn scripts_have_the_stated_length() {
         for part in [PYTHON_PART, TYPESCRIPT_PART] {
-            let text = text(part).expect("a string takes all");
-            assert_eq!(text.lines().count(), LINES);
-            assert!(text.lines().filter(|line| line.contains("# line ") || line.contains("// line ")).count() < 50);
+            let script_text = script_text(part).expect("a string takes all");
+            assert_eq!(script_text.lines().count(), LINES);
+            assert!(
+                script_text.lines().filter(|line| line.contains("# line ") || line.contains("// line ")).count() < 50
+            );
         }
     }
 
     #[test]
-    fn the_time_is_read_from_what_is_said() {
-        let said = "codebox: program analyzed and backend selected in 412 µs\ncodebox: ran in wasm";
-        assert_eq!(told(said), Some(Duration::from_micros(412)));
-        assert_eq!(told("codebox: ran in wasm"), None);
+    fn parses_reported_duration() {
+        let log = "codebox: program analyzed and backend selected in 412 µs\ncodebox: ran in wasm";
+        assert_eq!(reported_duration(log), Some(Duration::from_micros(412)));
+        assert_eq!(reported_duration("codebox: ran in wasm"), None);
     }
 }

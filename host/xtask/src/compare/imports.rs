@@ -4,9 +4,9 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use super::Contest;
-use super::table::{Measured, Row};
-use super::timing::{Subject, in_turns};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use super::timing::{Subject, run_alternately};
 
 const WHAT: &str = "whole process, a script importing numpy and pandas vs native Python doing it";
 const SCRIPT: &str = "\
@@ -22,24 +22,27 @@ const ANSWER: &str = "2\n";
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn compare(contest: &Contest) -> Result<Row> {
-    if let Err(error) = contest.python.have_data() {
+pub fn compare(inputs: &BenchInputs) -> Result<Row> {
+    if let Err(error) = inputs.python.ensure_data_packages() {
         return Ok(Row {
             what: WHAT,
-            bar: Some(0.06),
-            measured: Err(format!("no native numpy and pandas: {error:#}")),
+            max_ratio: Some(0.06),
+            measurement: Err(format!("no native numpy and pandas: {error:#}")),
         });
     }
     let folder = tempfile::tempdir().context("make a folder for the script")?;
     let script = folder.path().join("script.py");
     fs::write(&script, SCRIPT).context("write the script")?;
-    let mut codebox = contest.codebox();
+    let mut codebox = inputs.codebox();
     codebox.arg(&script);
-    let mut native = contest.python.command();
+    let mut native = inputs.python.command();
     native.arg(&script);
     // Of each pair, codebox takes a few milliseconds and Python hundreds.
-    let runs = contest.runs.long * 3;
-    let medians =
-        in_turns(Subject { command: codebox, answer: ANSWER }, Subject { command: native, answer: ANSWER }, runs)?;
-    Ok(Row { what: WHAT, bar: Some(0.06), measured: Ok(Measured::of(&medians, format!("{runs} each"))) })
+    let runs = inputs.runs.long * 3;
+    let medians = run_alternately(
+        Subject { command: codebox, answer: ANSWER },
+        Subject { command: native, answer: ANSWER },
+        runs,
+    )?;
+    Ok(Row { what: WHAT, max_ratio: Some(0.06), measurement: Ok(Measurement::of(&medians, format!("{runs} each"))) })
 }

@@ -4,9 +4,9 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use super::Contest;
-use super::table::{Measured, Row};
-use super::timing::{Subject, in_turns};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use super::timing::{Subject, run_alternately};
 
 const SMALLEST: &str = "whole process, `codebox run -c 'console.log(1)' --lang js` vs `node -e 'console.log(1)'`";
 const PROGRAM: &str = "console.log(1)";
@@ -40,30 +40,30 @@ console.log(sum);
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn smallest(contest: &Contest) -> Result<Row> {
-    let row = |measured| Row { what: SMALLEST, bar: Some(0.12), measured };
-    let node = match &contest.node {
+pub fn smallest(inputs: &BenchInputs) -> Result<Row> {
+    let row = |measurement| Row { what: SMALLEST, max_ratio: Some(0.12), measurement };
+    let node = match &inputs.node {
         Ok(node) => node,
         Err(why) => return Ok(row(Err(why.clone()))),
     };
-    let mut codebox = contest.codebox();
+    let mut codebox = inputs.codebox();
     codebox.args(["-c", PROGRAM, "--lang", "js"]);
     let mut native = node.command();
     native.args(["-e", PROGRAM]);
     // Node takes a good part of a second for every ten pairs.
-    let runs = contest.runs.short / 2;
+    let runs = inputs.runs.short / 2;
     let medians =
-        in_turns(Subject { command: codebox, answer: "1\n" }, Subject { command: native, answer: "1\n" }, runs)?;
-    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+        run_alternately(Subject { command: codebox, answer: "1\n" }, Subject { command: native, answer: "1\n" }, runs)?;
+    Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
 /// Compares a typed program with the same program without types; the row gives the reason if Node is missing.
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn typed(contest: &Contest) -> Result<Row> {
-    let row = |measured| Row { what: TYPED, bar: None, measured };
-    let node = match &contest.node {
+pub fn typed(inputs: &BenchInputs) -> Result<Row> {
+    let row = |measurement| Row { what: TYPED, max_ratio: None, measurement };
+    let node = match &inputs.node {
         Ok(node) => node,
         Err(why) => return Ok(row(Err(why.clone()))),
     };
@@ -71,12 +71,15 @@ pub fn typed(contest: &Contest) -> Result<Row> {
     let (typescript, stripped) = (folder.path().join("basket.ts"), folder.path().join("basket.js"));
     fs::write(&typescript, TYPESCRIPT).context("write the program")?;
     fs::write(&stripped, STRIPPED).context("write the program without types")?;
-    let mut codebox = contest.codebox();
+    let mut codebox = inputs.codebox();
     codebox.arg(&typescript);
     let mut native = node.command();
     native.arg(&stripped);
-    let runs = contest.runs.short / 2;
-    let medians =
-        in_turns(Subject { command: codebox, answer: "21\n" }, Subject { command: native, answer: "21\n" }, runs)?;
-    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+    let runs = inputs.runs.short / 2;
+    let medians = run_alternately(
+        Subject { command: codebox, answer: "21\n" },
+        Subject { command: native, answer: "21\n" },
+        runs,
+    )?;
+    Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }

@@ -6,9 +6,9 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-use super::Contest;
-use super::table::{Measured, Row};
-use super::timing::{Subject, in_turns};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use super::timing::{Subject, run_alternately};
 
 const WHAT: &str = "1,000 small requests with `urllib.request` to a loopback server vs native Python";
 
@@ -29,20 +29,20 @@ const ANSWER: &[u8] =
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn compare(contest: &Contest) -> Result<Row> {
+pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     let listener = TcpListener::bind("127.0.0.1:0").context("listen on loopback")?;
     let port = listener.local_addr().context("ask for the server's port")?.port();
     thread::spawn(move || listener.incoming().flatten().for_each(answer));
     let program = PROGRAM.replace("PORT", &port.to_string());
-    let mut codebox = contest.codebox();
+    let mut codebox = inputs.codebox();
     codebox.args(["--net", &format!("127.0.0.1:{port}"), "-c", &program]);
-    let mut native = contest.python.command();
+    let mut native = inputs.python.command();
     // Proxy settings of this machine must not affect the comparison.
     native.env("NO_PROXY", "*").args(["-c", &program]);
-    let runs = contest.runs.long;
+    let runs = inputs.runs.long;
     let (one, other) = (Subject { command: codebox, answer: "5000\n" }, Subject { command: native, answer: "5000\n" });
-    let medians = in_turns(one, other, runs)?;
-    Ok(Row { what: WHAT, bar: Some(1.5), measured: Ok(Measured::of(&medians, format!("{runs} each"))) })
+    let medians = run_alternately(one, other, runs)?;
+    Ok(Row { what: WHAT, max_ratio: Some(1.5), measurement: Ok(Measurement::of(&medians, format!("{runs} each"))) })
 }
 
 /// Answers one request. Ignores write errors, because a failed client reports its own error.

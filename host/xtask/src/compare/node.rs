@@ -22,20 +22,20 @@ impl Node {
     /// Fails if Node is missing or cannot be run.
     pub fn find() -> Result<Self> {
         // `node` may be a script of a version manager, whose time must not be measured.
-        let ask = "console.log(process.execPath); console.log(process.versions.node)";
-        let said = output_of(bare(Path::new("node")).args(["-e", ask]))?;
-        let (path, version) = said.trim_end().split_once('\n').context("ask node for its own path")?;
+        let script = "console.log(process.execPath); console.log(process.versions.node)";
+        let stdout = output_of(clean_command(Path::new("node")).args(["-e", script]))?;
+        let (path, version) = stdout.trim_end().split_once('\n').context("ask node for its own path")?;
         Ok(Self { path: path.into(), version: version.to_owned() })
     }
 
     /// Returns a command that starts Node as a user would.
     pub fn command(&self) -> Command {
-        bare(&self.path)
+        clean_command(&self.path)
     }
 }
 
 /// Returns a command for Node without the variables that change its start.
-fn bare(path: &Path) -> Command {
+fn clean_command(path: &Path) -> Command {
     let mut command = Command::new(path);
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("NODE_") {

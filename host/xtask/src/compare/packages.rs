@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::Contest;
-use super::table::{Measured, Row};
-use super::timing::{Subject, in_turns};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use super::timing::{Subject, run_alternately};
 use crate::project::output_of;
 
 const WASM: &str = "wasm, second run with 10 pure packages, vs the same process without";
@@ -50,52 +50,52 @@ const PROGRAM: &str = "print(1)";
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn wasm(contest: &Contest) -> Result<Row> {
+pub fn wasm(inputs: &BenchInputs) -> Result<Row> {
     let with: Vec<&str> = PURE.iter().flat_map(|name| ["--with", *name]).collect();
-    with_and_without(contest, WASM, 1.3, (&["--isolation", "wasm"], &with), contest.runs.short)
+    with_and_without(inputs, WASM, 1.3, (&["--isolation", "wasm"], &with), inputs.runs.short)
 }
 
 /// Compares a container with a native package with a container without packages.
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn container(contest: &Contest) -> Result<Row> {
+pub fn container(inputs: &BenchInputs) -> Result<Row> {
     let options =
         ["--isolation", "container", "--engine", "docker", "--image", "localhost/codebox-test:1", "--lang", "python"];
-    with_and_without(contest, CONTAINER, 1.1, (&options, &["--with", "polars"]), contest.runs.long * 3)
+    with_and_without(inputs, CONTAINER, 1.1, (&options, &["--with", "polars"]), inputs.runs.long * 3)
 }
 
 fn with_and_without(
-    contest: &Contest,
+    inputs: &BenchInputs,
     what: &'static str,
-    bar: f64,
+    max_ratio: f64,
     (options, with): (&[&str], &[&str]),
     runs: usize,
 ) -> Result<Row> {
-    let row = |measured| Row { what, bar: Some(bar), measured };
+    let row = |measurement| Row { what, max_ratio: Some(max_ratio), measurement };
     let command = |with: &[&str]| {
-        let mut command = contest.codebox();
+        let mut command = inputs.codebox();
         command.args(options).args(with).args(["-c", PROGRAM]);
         command
     };
     let first = command(with).stdin(Stdio::null()).output().context("start codebox")?;
     if first.stdout != b"1\n" {
-        let said = String::from_utf8_lossy(&first.stderr);
-        return Ok(row(Err(said.lines().last().unwrap_or("it did not run").to_owned())));
+        let stderr_text = String::from_utf8_lossy(&first.stderr);
+        return Ok(row(Err(stderr_text.lines().last().unwrap_or("it did not run").to_owned())));
     }
     let one = Subject { command: command(with), answer: "1\n" };
-    let medians = in_turns(one, Subject { command: command(&[]), answer: "1\n" }, runs)?;
-    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+    let medians = run_alternately(one, Subject { command: command(&[]), answer: "1\n" }, runs)?;
+    Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
 /// Compares package resolution from cached index responses with uv.
 ///
 /// # Errors
 /// Fails if either program cannot write its resolution.
-pub fn lock(contest: &Contest) -> Result<Row> {
-    let row = |measured| Row { what: LOCK, bar: Some(1.5), measured };
+pub fn lock(inputs: &BenchInputs) -> Result<Row> {
+    let row = |measurement| Row { what: LOCK, max_ratio: Some(1.5), measurement };
     let folder = tempfile::tempdir().context("make a directory")?;
-    let uv = match uv(contest, folder.path()) {
+    let uv = match uv(inputs, folder.path()) {
         Ok(uv) => uv,
         Err(error) => return Ok(row(Err(format!("no uv: {error:#}")))),
     };
@@ -103,8 +103,8 @@ pub fn lock(contest: &Contest) -> Result<Row> {
     let listed: Vec<String> = MANY.iter().map(|name| format!("#   '{name}',\n")).collect();
     fs::write(&script, format!("# /// script\n# dependencies = [\n{}# ]\n# ///\n", listed.concat()))?;
     fs::write(folder.path().join("requirements.in"), MANY.join("\n"))?;
-    let mut ours = Command::new(&contest.codebox);
-    ours.env("CODEBOX_HOME", &contest.project.home).args(["lock", "main.py"]).current_dir(folder.path());
+    let mut ours = Command::new(&inputs.codebox);
+    ours.env("CODEBOX_HOME", &inputs.project.home).args(["lock", "main.py"]).current_dir(folder.path());
     // `codebox lock` always resolves for each tier; engines are not part of this comparison.
     ours.env("DOCKER_HOST", "unix:///no/docker.sock").env("CONTAINER_HOST", "unix:///no/podman.sock");
     let mut theirs = Command::new(uv);
@@ -120,15 +120,15 @@ pub fn lock(contest: &Contest) -> Result<Row> {
     // response time.
     ours.env("UV_OFFLINE", "1");
     theirs.env("UV_OFFLINE", "1");
-    let runs = contest.runs.long * 3;
+    let runs = inputs.runs.long * 3;
     let theirs = Subject { command: theirs, answer: &chosen };
-    let medians = in_turns(Subject { command: ours, answer }, theirs, runs)?;
-    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+    let medians = run_alternately(Subject { command: ours, answer }, theirs, runs)?;
+    Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
 /// Installs uv into the folder and returns its executable.
-fn uv(contest: &Contest, folder: &std::path::Path) -> Result<std::path::PathBuf> {
+fn uv(inputs: &BenchInputs, folder: &std::path::Path) -> Result<std::path::PathBuf> {
     let place = folder.join("uv");
-    output_of(contest.python.pip().args(["install", "--quiet", "--target"]).arg(&place).arg("uv"))?;
+    output_of(inputs.python.pip().args(["install", "--quiet", "--target"]).arg(&place).arg("uv"))?;
     Ok(place.join("bin").join("uv"))
 }

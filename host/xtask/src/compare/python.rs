@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::project::{Project, output_of};
-use crate::venv::{bare, python_in};
+use crate::venv::{clean_command, python_in};
 
 /// Imports that the row with numpy and pandas needs.
 const DATA: &str = "import numpy, pandas";
@@ -39,11 +39,12 @@ impl Python {
     /// # Errors
     /// Fails if Python cannot be run.
     pub fn find(path: Option<&Path>, project: &Project) -> Result<Self> {
-        let asked = path.unwrap_or(Path::new("python3"));
+        let requested = path.unwrap_or(Path::new("python3"));
         // `python3` may be a script of a version manager, whose time must not be measured.
-        let ask = "import platform, sys; print(sys.executable); print(platform.python_version())";
-        let said = output_of(bare(asked).args(["-c", ask])).context("find a native Python; name one with --python")?;
-        let (found, version) = said.trim_end().split_once('\n').context("ask a native Python for its own path")?;
+        let script = "import platform, sys; print(sys.executable); print(platform.python_version())";
+        let stdout = output_of(clean_command(requested).args(["-c", script]))
+            .context("find a native Python; name one with --python")?;
+        let (found, version) = stdout.trim_end().split_once('\n').context("ask a native Python for its own path")?;
         let origin = if path.is_some() { Origin::Named } else { Origin::Machine };
         let found = Self { path: found.into(), version: version.to_owned(), origin };
         if origin == Origin::Named {
@@ -57,14 +58,14 @@ impl Python {
 
     /// Returns a command that starts Python as a user would.
     pub fn command(&self) -> Command {
-        bare(&self.path)
+        clean_command(&self.path)
     }
 
     /// Ensures that numpy and pandas can be imported; only a clean environment gets them installed.
     ///
     /// # Errors
     /// Fails if they are missing and cannot be installed, for example without a network.
-    pub fn have_data(&self) -> Result<()> {
+    pub fn ensure_data_packages(&self) -> Result<()> {
         let imported = || output_of(self.command().args(["-c", DATA]));
         match (imported(), self.origin) {
             (Ok(_), _) => Ok(()),
@@ -86,15 +87,17 @@ impl Python {
     /// Creates a virtual environment of this Python, with only pip, below the target directory.
     fn environment(&self, project: &Project) -> Result<Self> {
         let folder = project.target.join("compare-venv");
-        let own = Self { path: python_in(&folder), version: self.version.clone(), origin: Origin::Clean };
-        let ask = "import platform; print(platform.python_version())";
-        let is_whole = output_of(own.pip().arg("--version")).is_ok()
-            && output_of(own.command().args(["-c", ask])).is_ok_and(|found| found.trim_end() == own.version);
-        if !is_whole {
+        let environment_python =
+            Self { path: python_in(&folder), version: self.version.clone(), origin: Origin::Clean };
+        let script = "import platform; print(platform.python_version())";
+        let is_usable = output_of(environment_python.pip().arg("--version")).is_ok()
+            && output_of(environment_python.command().args(["-c", script]))
+                .is_ok_and(|found| found.trim_end() == environment_python.version);
+        if !is_usable {
             output_of(self.command().args(["-m", "venv", "--clear"]).arg(&folder))?;
             // Older Pythons install setuptools there, which runs code at every startup.
-            output_of(own.pip().args(["uninstall", "--quiet", "--yes", "setuptools"]))?;
+            output_of(environment_python.pip().args(["uninstall", "--quiet", "--yes", "setuptools"]))?;
         }
-        Ok(own)
+        Ok(environment_python)
     }
 }

@@ -24,12 +24,12 @@ const LIBRARIES: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
 pub fn build(project: &Project) -> Result<PathBuf> {
     let sources = sources_of(CRATE)?;
     let name = sources.file_name().context("the sources have no folder")?.to_string_lossy();
-    let shelf = project.target.join("compare");
-    let place = shelf.join(format!("{name}-qjs{}", FLAGS.concat()));
+    let cache_dir = project.target.join("compare");
+    let place = cache_dir.join(format!("{name}-qjs{}", FLAGS.concat()));
     if !place.is_file() {
         eprintln!("  building QuickJS-NG natively, once");
-        fs::create_dir_all(&shelf).with_context(|| format!("create {}", shelf.display()))?;
-        let folder = tempfile::tempdir_in(&shelf).context("make a folder for the build")?;
+        fs::create_dir_all(&cache_dir).with_context(|| format!("create {}", cache_dir.display()))?;
+        let folder = tempfile::tempdir_in(&cache_dir).context("make a folder for the build")?;
         let built = folder.path().join("qjs");
         let mut compile = Command::new("cc");
         compile.current_dir(sources.join("quickjs")).args(FLAGS).args(["-I", ".", "-o"]).arg(&built);

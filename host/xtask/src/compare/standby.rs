@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Contest;
-use super::table::{Measured, Row};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
 use super::timing::{Medians, median};
 
 const WHAT: &str = "whole process with another standing by, `print(1)`, vs `--isolation wasm`";
@@ -17,46 +17,47 @@ const PIPED: &str = "the same, until nobody has its output open any more";
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn ended(contest: &Contest) -> Result<Row> {
-    compare(contest, WHAT, |times| times.0)
+pub fn ended(inputs: &BenchInputs) -> Result<Row> {
+    compare(inputs, WHAT, |times| times.0)
 }
 
 /// Compares the times until the output reaches end of file.
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn read(contest: &Contest) -> Result<Row> {
-    compare(contest, PIPED, |times| times.1)
+pub fn read(inputs: &BenchInputs) -> Result<Row> {
+    compare(inputs, PIPED, |times| times.1)
 }
 
-fn compare(contest: &Contest, what: &'static str, of: fn((Duration, Duration)) -> Duration) -> Result<Row> {
-    let row = |measured| Row { what, bar: None, measured };
-    if !has_engine(contest)? {
+fn compare(inputs: &BenchInputs, what: &'static str, of: fn((Duration, Duration)) -> Duration) -> Result<Row> {
+    let row = |measurement| Row { what, max_ratio: None, measurement };
+    if !has_engine(inputs)? {
         return Ok(row(Err("no engine, so that nobody stands by".to_owned())));
     }
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    for _ in 0..contest.runs.short {
-        let mut codebox = contest.codebox();
+    for _ in 0..inputs.runs.short {
+        let mut codebox = inputs.codebox();
         with.push(of(times(codebox.args(["-c", "print(1)"]))?));
-        let mut codebox = contest.codebox();
+        let mut codebox = inputs.codebox();
         without.push(of(times(codebox.args(["--isolation", "wasm", "-c", "print(1)"]))?));
     }
     let medians = Medians { one: median(&mut with), other: median(&mut without) };
-    Ok(row(Ok(Measured::of(&medians, format!("{} each", contest.runs.short)))))
+    Ok(row(Ok(Measurement::of(&medians, format!("{} each", inputs.runs.short)))))
 }
 
 /// Returns true if `codebox explain` finds an engine.
-fn has_engine(contest: &Contest) -> Result<bool> {
-    let mut codebox = Command::new(&contest.codebox);
-    codebox.env("CODEBOX_HOME", &contest.project.home).args([
+fn has_engine(inputs: &BenchInputs) -> Result<bool> {
+    let mut codebox = Command::new(&inputs.codebox);
+    codebox.env("CODEBOX_HOME", &inputs.project.home).args([
         "explain",
         "--json",
         "-c",
         "# codebox: isolation=container",
     ]);
     let output = codebox.stdin(Stdio::null()).output().context("start codebox")?;
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).context("read what codebox explains")?;
-    Ok(told["isolation"] == "container")
+    let explanation: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("read what codebox explains")?;
+    Ok(explanation["isolation"] == "container")
 }
 
 /// Measures the time until a process ends and the time until its output reaches end of file.

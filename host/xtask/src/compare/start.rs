@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::Contest;
-use super::table::{Measured, Row};
-use super::timing::{Subject, in_turns};
+use super::BenchInputs;
+use super::table::{Measurement, Row};
+use super::timing::{Subject, run_alternately};
 
 const WHAT: &str = "whole process, `codebox run -c 'print(1)'` vs `python3 -c 'print(1)'`";
 const PROGRAM: &str = "print(1)";
@@ -14,13 +14,16 @@ const ANSWER: &str = "1\n";
 ///
 /// # Errors
 /// Fails if an answer is wrong.
-pub fn compare(contest: &Contest) -> Result<Row> {
-    let mut codebox = contest.codebox();
+pub fn compare(inputs: &BenchInputs) -> Result<Row> {
+    let mut codebox = inputs.codebox();
     codebox.args(["-c", PROGRAM]);
-    let mut native = contest.python.command();
+    let mut native = inputs.python.command();
     native.args(["-c", PROGRAM]);
-    let runs = contest.runs.short;
-    let medians =
-        in_turns(Subject { command: codebox, answer: ANSWER }, Subject { command: native, answer: ANSWER }, runs)?;
-    Ok(Row { what: WHAT, bar: Some(1.3), measured: Ok(Measured::of(&medians, format!("{runs} each"))) })
+    let runs = inputs.runs.short;
+    let medians = run_alternately(
+        Subject { command: codebox, answer: ANSWER },
+        Subject { command: native, answer: ANSWER },
+        runs,
+    )?;
+    Ok(Row { what: WHAT, max_ratio: Some(1.3), measurement: Ok(Measurement::of(&medians, format!("{runs} each"))) })
 }

@@ -9,20 +9,20 @@ use super::timing::{Medians, geometric_mean};
 pub struct Row {
     pub what: &'static str,
     /// Greatest acceptable ratio; `None` if the comparison is only informative.
-    pub bar: Option<f64>,
+    pub max_ratio: Option<f64>,
     /// Measurement, or the reason why it is missing.
-    pub measured: Result<Measured, String>,
+    pub measurement: Result<Measurement, String>,
 }
 
 /// Times of codebox and of the native program.
-pub struct Measured {
+pub struct Measurement {
     pub ratio: f64,
     pub codebox: Duration,
     pub native: Duration,
     pub runs: String,
 }
 
-impl Measured {
+impl Measurement {
     /// Creates the result from the medians of codebox (first) and the native program (second).
     pub fn of(medians: &Medians, runs: String) -> Self {
         let Medians { one, other } = *medians;
@@ -53,10 +53,10 @@ pub enum Verdict {
 
 impl Row {
     pub fn verdict(&self) -> Verdict {
-        match (&self.measured, self.bar) {
+        match (&self.measurement, self.max_ratio) {
             (Err(_), _) => Verdict::NotMeasured,
             (Ok(_), None) => Verdict::Open,
-            (Ok(measured), Some(bar)) if measured.ratio <= bar => Verdict::Met,
+            (Ok(measurement), Some(max_ratio)) if measurement.ratio <= max_ratio => Verdict::Met,
             (Ok(_), Some(_)) => Verdict::Missed,
         }
     }
@@ -72,15 +72,15 @@ pub fn render(rows: &[Row], facts: &str) -> String {
             Verdict::NotMeasured => "not measured",
             Verdict::Open => "",
         };
-        let bar = row.bar.map(|bar| format!("<= {bar}x")).unwrap_or_default();
-        let line = match &row.measured {
-            Ok(Measured { ratio, codebox, native, runs }) => {
-                let (codebox, native) = (shown(*codebox), shown(*native));
-                format!("| {} | {bar} | {ratio:.3}x | {verdict} | {codebox} | {native} | {runs} |", row.what)
+        let max_ratio = row.max_ratio.map(|max_ratio| format!("<= {max_ratio}x")).unwrap_or_default();
+        let line = match &row.measurement {
+            Ok(Measurement { ratio, codebox, native, runs }) => {
+                let (codebox, native) = (format_millis(*codebox), format_millis(*native));
+                format!("| {} | {max_ratio} | {ratio:.3}x | {verdict} | {codebox} | {native} | {runs} |", row.what)
             }
             Err(why) => {
                 let why = why.lines().next().unwrap_or_default().replace('|', "/");
-                format!("| {} | {bar} | | {verdict} | | | {why} |", row.what)
+                format!("| {} | {max_ratio} | | {verdict} | | | {why} |", row.what)
             }
         };
         // Writing to a string cannot fail.
@@ -90,7 +90,7 @@ pub fn render(rows: &[Row], facts: &str) -> String {
     text
 }
 
-fn shown(time: Duration) -> String {
+fn format_millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_says_its_verdict_or_why_there_is_none() {
-        let row = |measured| Row { what: "start", bar: Some(1.3), measured };
-        let took = |ms| {
+    fn renders_verdict_or_reason() {
+        let row = |measurement| Row { what: "start", max_ratio: Some(1.3), measurement };
+        let measured_row = |ms| {
             let medians = Medians { one: Duration::from_millis(ms), other: Duration::from_millis(10) };
-            row(Ok(Measured::of(&medians, "5 each".into())))
+            row(Ok(Measurement::of(&medians, "5 each".into())))
         };
-        let open = Row { bar: None, ..took(14) };
-        let rows = [took(13), took(14), row(Err("no network\nat all".into())), open];
+        let open = Row { max_ratio: None, ..measured_row(14) };
+        let rows = [measured_row(13), measured_row(14), row(Err("no network\nat all".into())), open];
         let verdicts = [Verdict::Met, Verdict::Missed, Verdict::NotMeasured, Verdict::Open];
         assert_eq!(rows.each_ref().map(Row::verdict), verdicts);
         let text = render(&rows, "2 cores");

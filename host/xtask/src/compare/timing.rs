@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::project::{output_of, shown};
+use crate::project::{command_line, output_of};
 
 /// Compared process: its command and the answer that it must print.
 pub struct Subject<'a> {
@@ -16,9 +16,9 @@ pub struct Subject<'a> {
 impl Subject<'_> {
     /// Runs the process once, untimed, and checks its answer.
     fn check(&mut self) -> Result<()> {
-        let shown = shown(&self.command);
+        let command_line = command_line(&self.command);
         let found = output_of(&mut self.command)?;
-        ensure!(found == self.answer, "{shown} printed {found:?} and not {:?}", self.answer);
+        ensure!(found == self.answer, "{command_line} printed {found:?} and not {:?}", self.answer);
         Ok(())
     }
 
@@ -26,10 +26,10 @@ impl Subject<'_> {
         self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let began = Instant::now();
         let status = self.command.status();
-        let took = began.elapsed();
-        let status = status.with_context(|| format!("start {}", shown(&self.command)))?;
-        ensure!(status.success(), "{} failed: {status}", shown(&self.command));
-        Ok(took)
+        let wall_time = began.elapsed();
+        let status = status.with_context(|| format!("start {}", command_line(&self.command)))?;
+        ensure!(status.success(), "{} failed: {status}", command_line(&self.command));
+        Ok(wall_time)
     }
 }
 
@@ -43,7 +43,7 @@ pub struct Medians {
 ///
 /// # Errors
 /// Fails if either process cannot be run, fails, or prints a wrong answer.
-pub fn in_turns(mut one: Subject, mut other: Subject, runs: usize) -> Result<Medians> {
+pub fn run_alternately(mut one: Subject, mut other: Subject, runs: usize) -> Result<Medians> {
     one.check()?;
     other.check()?;
     let (mut ones, mut others) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
@@ -71,27 +71,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_value() {
+    fn median_is_middle_value() {
         let mut times = [5, 1, 9].map(Duration::from_millis);
         assert_eq!(median(&mut times), Duration::from_millis(5));
         assert_eq!(median(&mut []), Duration::ZERO);
     }
 
     #[test]
-    fn the_geometric_mean_of_a_ratio_and_its_inverse_is_one() {
+    fn geometric_mean_of_ratio_and_inverse_is_one() {
         assert!((geometric_mean([4.0, 0.25].into_iter()) - 1.0).abs() < 1e-12);
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_wrong_answer_is_an_error() {
+    fn rejects_wrong_output() {
         let echo = |answer| {
             let mut command = Command::new("echo");
             command.arg("1");
             Subject { command, answer }
         };
-        assert!(in_turns(echo("1\n"), echo("1\n"), 1).is_ok());
-        let error = in_turns(echo("1\n"), echo("2\n"), 1).err().map(|error| error.to_string());
+        assert!(run_alternately(echo("1\n"), echo("1\n"), 1).is_ok());
+        let error = run_alternately(echo("1\n"), echo("2\n"), 1).err().map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some("echo 1 printed \"1\\n\" and not \"2\\n\""));
     }
 }

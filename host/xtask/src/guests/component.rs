@@ -44,7 +44,7 @@ pub fn bindings(wit_dir: &Path, out_dir: &Path) -> Result<()> {
 /// # Errors
 /// Fails if the input is not such a module.
 pub fn component(core: &[u8]) -> Result<Vec<u8>> {
-    let made = ComponentEncoder::default()
+    let component_bytes = ComponentEncoder::default()
         .module(core)
         .context("read the core module")?
         .adapter(WASI, ADAPTER)
@@ -52,7 +52,7 @@ pub fn component(core: &[u8]) -> Result<Vec<u8>> {
         .validate(true)
         .encode()
         .context("make a component of the core module")?;
-    stripped(&made)
+    strip_metadata(&component_bytes)
 }
 
 /// Ids of the component sections that contain a core module or a component.
@@ -64,34 +64,34 @@ const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
 /// Removes names and the list of producers from a binary and its nested modules.
 ///
 /// The list of producers contains tool versions, which may change without a change of the output.
-fn stripped(binary: &[u8]) -> Result<Vec<u8>> {
+fn strip_metadata(binary: &[u8]) -> Result<Vec<u8>> {
     let (header, mut rest) = binary.split_at_checked(8).context("a binary ends in its header")?;
     let nests = header[4..] == COMPONENT;
     let mut out = header.to_vec();
     while let [id, after @ ..] = rest {
-        let (size, after) = length(after)?;
+        let (size, after) = read_leb128(after)?;
         let (body, next) = after.split_at_checked(size).context("a section is longer than its binary")?;
         rest = next;
-        let inner = if nests && NESTED.contains(id) { stripped(body)? } else { body.to_vec() };
-        if *id == 0 && is_about_the_making(body)? {
+        let inner = if nests && NESTED.contains(id) { strip_metadata(body)? } else { body.to_vec() };
+        if *id == 0 && is_build_metadata(body)? {
             continue;
         }
         out.push(*id);
-        push_length(&mut out, inner.len());
+        push_leb128(&mut out, inner.len());
         out.extend(inner);
     }
     Ok(out)
 }
 
 /// Returns true if the custom section with this body holds names or the list of producers.
-fn is_about_the_making(body: &[u8]) -> Result<bool> {
-    let (size, rest) = length(body)?;
+fn is_build_metadata(body: &[u8]) -> Result<bool> {
+    let (size, rest) = read_leb128(body)?;
     let name = rest.get(..size).context("the name of a section is longer than the section")?;
     Ok(matches!(name, b"name" | b"component-name" | b"producers"))
 }
 
 /// Reads the LEB128 number at the start of `bytes` and returns it with the remaining bytes.
-fn length(bytes: &[u8]) -> Result<(usize, &[u8])> {
+fn read_leb128(bytes: &[u8]) -> Result<(usize, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(5) {
         value |= usize::from(byte & 0x7f) << (7 * at);
@@ -103,7 +103,7 @@ fn length(bytes: &[u8]) -> Result<(usize, &[u8])> {
 }
 
 /// Appends a number in LEB128.
-fn push_length(out: &mut Vec<u8>, mut value: usize) {
+fn push_leb128(out: &mut Vec<u8>, mut value: usize) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -118,7 +118,7 @@ mod tests {
     /// Encodes a section with an id and a body.
     fn section(id: u8, body: &[u8]) -> Vec<u8> {
         let mut section = vec![id];
-        push_length(&mut section, body.len());
+        push_leb128(&mut section, body.len());
         section.extend(body);
         section
     }
@@ -126,7 +126,7 @@ mod tests {
     /// Encodes a custom section with a name.
     fn custom(name: &str, body: &[u8]) -> Vec<u8> {
         let mut named = Vec::new();
-        push_length(&mut named, name.len());
+        push_leb128(&mut named, name.len());
         named.extend(name.as_bytes());
         named.extend(body);
         section(0, &named)
@@ -137,20 +137,20 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_read_as_they_were_written() -> Result<()> {
+    fn leb128_round_trips() -> Result<()> {
         for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, 0xffff_ffff] {
             let mut bytes = Vec::new();
-            push_length(&mut bytes, value);
+            push_leb128(&mut bytes, value);
             bytes.push(0xaa);
-            assert_eq!(length(&bytes)?, (value, [0xaa].as_slice()));
+            assert_eq!(read_leb128(&bytes)?, (value, [0xaa].as_slice()));
         }
-        assert!(length(&[0x80]).is_err());
+        assert!(read_leb128(&[0x80]).is_err());
         Ok(())
     }
 
     #[test]
-    fn what_is_about_the_making_goes_at_every_depth_and_the_rest_stays() -> Result<()> {
-        let made_by = custom("producers", &[7; 200]);
+    fn strips_build_metadata_at_every_depth() -> Result<()> {
+        let producers = custom("producers", &[7; 200]);
         let module =
             |more: &[Vec<u8>]| binary([1, 0, 0, 0], &[&[section(1, &[0]), custom("kept", b"")], more].concat());
         let nesting = |more: &[Vec<u8>], module: &[u8]| {
@@ -158,14 +158,14 @@ mod tests {
             binary(COMPONENT, &[&[section(4, &inner)], more].concat())
         };
         let whole =
-            nesting(&[made_by.clone(), custom("component-name", b"")], &module(&[custom("name", b""), made_by]));
-        assert_eq!(stripped(&whole)?, nesting(&[], &module(&[])));
-        assert!(stripped(&whole[..whole.len() - 1]).is_err(), "a binary that was cut off");
+            nesting(&[producers.clone(), custom("component-name", b"")], &module(&[custom("name", b""), producers]));
+        assert_eq!(strip_metadata(&whole)?, nesting(&[], &module(&[])));
+        assert!(strip_metadata(&whole[..whole.len() - 1]).is_err(), "a binary that was cut off");
         Ok(())
     }
 
     #[test]
-    fn the_contract_gives_the_files_that_a_build_takes() -> Result<()> {
+    fn bindings_contain_files_for_the_build() -> Result<()> {
         let folder = tempfile::tempdir()?;
         bindings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit"), folder.path())?;
         for name in ["runtime.c", "runtime.h", "runtime_component_type.o"] {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::made::sha256;
+use super::artifact::sha256;
 
 const KEY: &str = "sha256 = \"";
 
@@ -10,7 +10,7 @@ const KEY: &str = "sha256 = \"";
 ///
 /// # Errors
 /// Fails if the description does not have exactly one digest.
-pub fn pinning(description: &str, module: &[u8]) -> Result<String> {
+pub fn pin_digest(description: &str, module: &[u8]) -> Result<String> {
     let digests: Vec<&str> = description.lines().filter(|line| line.starts_with(KEY)).collect();
     let [digest] = digests.as_slice() else {
         bail!("{} lines of a runtime.toml start with {KEY} where one has to", digests.len());
@@ -23,12 +23,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_replaced_and_nothing_else_is() {
+    fn replaces_only_the_digest() {
         let text = |digest: &str| format!("module = \"a.wasm\"\n\n[built_in]\n{KEY}{digest}\"\n\n[[image]]\n");
         let of_nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(pinning(&text("0"), b"").ok(), Some(text(of_nothing)));
-        assert_eq!(pinning(&text(of_nothing), b"").ok(), Some(text(of_nothing)));
-        assert!(pinning("name = \"a\"\n", b"").is_err());
-        assert!(pinning(&text("0").repeat(2), b"").is_err());
+        assert_eq!(pin_digest(&text("0"), b"").ok(), Some(text(of_nothing)));
+        assert_eq!(pin_digest(&text(of_nothing), b"").ok(), Some(text(of_nothing)));
+        assert!(pin_digest("name = \"a\"\n", b"").is_err());
+        assert!(pin_digest(&text("0").repeat(2), b"").is_err());
     }
 }

@@ -5,8 +5,8 @@ use std::fs;
 use anyhow::{Context, Result};
 use codebox_testkit::sources_of;
 
-use super::made::Made;
-use super::workshop::Workshop;
+use super::artifact::Artifact;
+use super::build_env::BuildEnv;
 use super::{description, prelude};
 
 const NAME: &str = "javascript";
@@ -17,18 +17,18 @@ const DESCRIPTION: &str = "runtime.toml";
 ///
 /// # Errors
 /// Fails if any of them cannot be built.
-pub fn make(workshop: &Workshop) -> Result<Vec<Made>> {
-    let (root, folder, bench) = (&workshop.project.root, Workshop::folder_of(NAME), workshop.bench(NAME)?);
-    let mut files = prelude::bundle(root, &folder, &bench)?;
+pub fn make(build_env: &BuildEnv) -> Result<Vec<Artifact>> {
+    let (root, folder, build_dir) = (&build_env.project.root, BuildEnv::folder_of(NAME), build_env.build_dir(NAME)?);
+    let mut files = prelude::bundle(root, &folder, &build_dir)?;
     let engine = sources_of("rquickjs-sys")?;
-    workshop.build(NAME, |build| {
-        build.arg(engine).arg(bench.join(MODULE)).env("PRELUDE", bench.join("prelude.js"));
+    build_env.build(NAME, |build| {
+        build.arg(engine).arg(build_dir.join(MODULE)).env("PRELUDE", build_dir.join("prelude.js"));
     })?;
-    let module = fs::read(bench.join(MODULE)).with_context(|| format!("read {MODULE}"))?;
+    let module = fs::read(build_dir.join(MODULE)).with_context(|| format!("read {MODULE}"))?;
     let path = folder.join(DESCRIPTION);
     let described = fs::read_to_string(root.join(&path)).with_context(|| format!("read {}", path.display()))?;
-    let described = description::pinning(&described, &module)?;
-    files.push(Made { path: folder.join(MODULE), bytes: Some(module) });
-    files.push(Made { path, bytes: Some(described.into_bytes()) });
+    let described = description::pin_digest(&described, &module)?;
+    files.push(Artifact { path: folder.join(MODULE), bytes: Some(module) });
+    files.push(Artifact { path, bytes: Some(described.into_bytes()) });
     Ok(files)
 }

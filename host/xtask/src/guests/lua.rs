@@ -5,9 +5,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use codebox_testkit::sources_of;
 
+use super::artifact::Artifact;
+use super::build_env::BuildEnv;
 use super::component;
-use super::made::Made;
-use super::workshop::Workshop;
 
 const NAME: &str = "lua";
 
@@ -15,15 +15,15 @@ const NAME: &str = "lua";
 ///
 /// # Errors
 /// Fails if it cannot be built.
-pub fn make(workshop: &Workshop) -> Result<Vec<Made>> {
-    let bench = workshop.bench(NAME)?;
-    let (bindings, core) = (bench.join("bindings"), bench.join("core.wasm"));
-    component::bindings(&workshop.project.root.join("wit"), &bindings)?;
+pub fn make(build_env: &BuildEnv) -> Result<Vec<Artifact>> {
+    let build_dir = build_env.build_dir(NAME)?;
+    let (bindings, core) = (build_dir.join("bindings"), build_dir.join("core.wasm"));
+    component::bindings(&build_env.project.root.join("wit"), &bindings)?;
     let lua = sources_of("lua-src")?;
-    workshop.build(NAME, |build| {
+    build_env.build(NAME, |build| {
         build.args([&lua, &bindings, &core]);
     })?;
     let core = fs::read(&core).with_context(|| format!("read {}", core.display()))?;
     let bytes = component::component(&core)?;
-    Ok(vec![Made { path: Workshop::folder_of(NAME).join("lua.wasm"), bytes: Some(bytes) }])
+    Ok(vec![Artifact { path: BuildEnv::folder_of(NAME).join("lua.wasm"), bytes: Some(bytes) }])
 }

@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::made::Made;
+use super::artifact::Artifact;
 use crate::project::output_of;
 
 /// Inputs of the bundler in addition to the sources.
 const INPUTS: [&str; 4] = [".npmrc", "build.mjs", "package.json", "package-lock.json"];
 
-/// Builds the bundle below `bench`, to be checked in below `folder`, with the licences of its packages.
+/// Builds the bundle below `build_dir`, to be checked in below `folder`, with the licences of its packages.
 ///
 /// # Errors
 /// Fails if npm is missing, the packages cannot be installed, or the bundler fails.
-pub fn bundle(root: &Path, folder: &Path, bench: &Path) -> Result<Vec<Made>> {
-    let prelude = bench.join("prelude");
+pub fn bundle(root: &Path, folder: &Path, build_dir: &Path) -> Result<Vec<Artifact>> {
+    let prelude = build_dir.join("prelude");
     // The build uses a copy, so that the packages of a checkout are neither used nor changed.
     copy(&root.join(folder).join("prelude/src"), &prelude.join("src"))?;
     for name in INPUTS {
@@ -35,11 +35,11 @@ pub fn bundle(root: &Path, folder: &Path, bench: &Path) -> Result<Vec<Made>> {
     output_of(install.current_dir(&prelude))?;
     output_of(Command::new("node").arg("build.mjs").current_dir(&prelude))?;
 
-    let mut files = vec![Made::of("prelude.js", bench, folder)?];
+    let mut files = vec![Artifact::of("prelude.js", build_dir, folder)?];
     let names = |root: &Path| names_in(&root.join("prelude/LICENSES"));
-    let licences: BTreeSet<String> = names(bench)?.into_iter().chain(names(&root.join(folder))?).collect();
+    let licences: BTreeSet<String> = names(build_dir)?.into_iter().chain(names(&root.join(folder))?).collect();
     for name in licences {
-        files.push(Made::of(&format!("prelude/LICENSES/{name}"), bench, folder)?);
+        files.push(Artifact::of(&format!("prelude/LICENSES/{name}"), build_dir, folder)?);
     }
     Ok(files)
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_is_named() {
+    fn names_missing_program() {
         let error = require("no-such-program-7f3a").err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.starts_with("no-such-program-7f3a is missing: "), "{error}");
     }

@@ -5,31 +5,31 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::made::sha256;
+use super::artifact::sha256;
 use crate::project::{Project, output_of};
-use crate::venv::{bare, python_in};
+use crate::venv::{clean_command, python_in};
 
 /// Requirements file, relative to the workspace's root.
 const PINNED: &str = "guest-runtimes/ziglang.txt";
 
-/// Returns a Python that has the compiler, which is installed below `shelf` if it is missing.
+/// Returns a Python that has the compiler, which is installed below `cache_dir` if it is missing.
 ///
 /// # Errors
 /// Fails if no Python with pip is found or the package cannot be installed.
-pub fn python(project: &Project, shelf: &Path) -> Result<PathBuf> {
+pub fn python(project: &Project, cache_dir: &Path) -> Result<PathBuf> {
     let pinned = project.root.join(PINNED);
     let text = fs::read(&pinned).with_context(|| format!("read {PINNED}"))?;
     // The folder's name contains the digest of the requirements, so that another pin gets another environment.
-    let place = shelf.join(format!("ziglang-{:.12}", sha256(&text)));
+    let place = cache_dir.join(format!("ziglang-{:.12}", sha256(&text)));
     let python = python_in(&place);
-    if place.is_dir() && output_of(bare(&python).args(["-m", "ziglang", "version"])).is_ok() {
+    if place.is_dir() && output_of(clean_command(&python).args(["-m", "ziglang", "version"])).is_ok() {
         return Ok(python);
     }
-    let folder = tempfile::tempdir_in(shelf).context("make a folder for the compiler")?;
-    output_of(bare(Path::new("python3")).args(["-m", "venv"]).arg(folder.path())).context(
+    let folder = tempfile::tempdir_in(cache_dir).context("make a folder for the compiler")?;
+    output_of(clean_command(Path::new("python3")).args(["-m", "venv"]).arg(folder.path())).context(
         "make a virtual environment, which takes python3 with its modules venv and ensurepip (Debian's python3-venv)",
     )?;
-    let mut pip = bare(&python_in(folder.path()));
+    let mut pip = clean_command(&python_in(folder.path()));
     pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--only-binary=:all:"]);
     output_of(pip.args(["--require-hashes", "-r"]).arg(&pinned)).context("install the compiler")?;
     // An environment whose Python no longer exists may occupy the path.

@@ -2,11 +2,11 @@
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtTry, WithItem};
 
-use codebox_analysis::Power;
+use codebox_analysis::Capability;
 
 /// The way in which the use of a missing capability fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failing {
+pub(super) enum FailureKind {
     /// With the error of an import.
     Import,
     /// With the error of a call that needs the capability.
@@ -15,51 +15,51 @@ pub(super) enum Failing {
 
 /// The kinds of failures that are caught around a place.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Caught {
+pub(super) struct CaughtErrors {
     imports: bool,
     threads: bool,
     processes: bool,
     sockets: bool,
 }
 
-impl Caught {
+impl CaughtErrors {
     const ALL: Self = Self { imports: true, threads: true, processes: true, sockets: true };
 
     /// Returns true if the failure of a capability is caught.
-    pub(super) fn catches(self, power: &Power, failing: Failing) -> bool {
-        match (failing, power) {
-            (Failing::Import, _) => self.imports,
-            (Failing::Call, Power::Threads) => self.threads,
-            (Failing::Call, Power::Processes) => self.processes,
-            (Failing::Call, Power::Sockets) => self.sockets,
+    pub(super) fn catches(self, power: &Capability, failure_kind: FailureKind) -> bool {
+        match (failure_kind, power) {
+            (FailureKind::Import, _) => self.imports,
+            (FailureKind::Call, Capability::Threads) => self.threads,
+            (FailureKind::Call, Capability::Processes) => self.processes,
+            (FailureKind::Call, Capability::Sockets) => self.sockets,
             // Loading a library fails with `OSError`, as does starting a process.
-            (Failing::Call, Power::Module(_)) => self.processes,
+            (FailureKind::Call, Capability::Module(_)) => self.processes,
         }
     }
 
     /// Adds the failures from which the handlers of a `try` recover.
-    pub(super) fn and_by(self, attempt: &StmtTry) -> Self {
+    pub(super) fn with_handlers(self, attempt: &StmtTry) -> Self {
         let handlers = attempt.handlers.iter().map(|ExceptHandler::ExceptHandler(handler)| handler);
-        let kept = handlers.filter(|handler| !gives_up(&handler.body));
+        let kept = handlers.filter(|handler| !reraises_or_exits(&handler.body));
         kept.fold(self, |caught, handler| match handler.type_.as_deref() {
             None => Self::ALL,
-            Some(kind) => caught.and_of(kind),
+            Some(kind) => caught.with_exception(kind),
         })
     }
 
     /// Adds the failures that `contextlib.suppress` names.
-    pub(super) fn and_suppressed(self, item: &WithItem) -> Self {
+    pub(super) fn with_suppressed(self, item: &WithItem) -> Self {
         match &item.context_expr {
             Expr::Call(call) if last_name(&call.func) == Some("suppress") => {
-                call.arguments.args.iter().fold(self, Self::and_of)
+                call.arguments.args.iter().fold(self, Self::with_exception)
             }
             _ => self,
         }
     }
 
-    fn and_of(mut self, kind: &Expr) -> Self {
+    fn with_exception(mut self, kind: &Expr) -> Self {
         match kind {
-            Expr::Tuple(kinds) => return kinds.elts.iter().fold(self, Self::and_of),
+            Expr::Tuple(kinds) => return kinds.elts.iter().fold(self, Self::with_exception),
             other => match last_name(other) {
                 Some("Exception" | "BaseException") => return Self::ALL,
                 Some("ImportError" | "ModuleNotFoundError") => self.imports = true,
@@ -76,7 +76,7 @@ impl Caught {
 }
 
 /// Returns true if a handler ends with raising an exception or ending the program.
-fn gives_up(body: &[Stmt]) -> bool {
+fn reraises_or_exits(body: &[Stmt]) -> bool {
     match body.last() {
         Some(Stmt::Raise(_)) => true,
         Some(Stmt::Expr(statement)) => match statement.value.as_ref() {

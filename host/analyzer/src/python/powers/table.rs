@@ -4,10 +4,10 @@
 //! or lxml. Modules that can be loaded there but fail on use (`subprocess`, `socket`, `threading`) count by their
 //! calls.
 
-use codebox_analysis::Power;
+use codebox_analysis::Capability;
 
 /// Returns the capability that a call of this function or class needs.
-pub(super) fn of_call(path: &str) -> Option<Power> {
+pub(super) fn capability_of_call(path: &str) -> Option<Capability> {
     let (module, name) = path.rsplit_once('.')?;
     Some(match (module, name) {
         ("threading", "Thread" | "Timer")
@@ -15,7 +15,7 @@ pub(super) fn of_call(path: &str) -> Option<Power> {
         | ("concurrent.futures" | "concurrent.futures.thread", "ThreadPoolExecutor")
         | ("asyncio" | "asyncio.threads", "to_thread")
         | ("multiprocessing.pool", "ThreadPool")
-        | ("multiprocessing.dummy", "Pool" | "Process") => Power::Threads,
+        | ("multiprocessing.dummy", "Pool" | "Process") => Capability::Threads,
         ("subprocess", "run" | "call" | "check_call" | "check_output" | "Popen" | "getoutput" | "getstatusoutput")
         | ("os", "system" | "popen" | "fork" | "forkpty" | "posix_spawn" | "posix_spawnp")
         | ("pty", "fork" | "spawn")
@@ -28,8 +28,8 @@ pub(super) fn of_call(path: &str) -> Option<Power> {
             "multiprocessing" | "multiprocessing.context",
             "Process" | "Pool" | "Manager" | "Queue" | "SimpleQueue" | "JoinableQueue" | "Pipe" | "Event" | "Lock"
             | "RLock" | "Semaphore" | "BoundedSemaphore" | "Condition" | "Barrier" | "Value" | "Array" | "get_context",
-        ) => Power::Processes,
-        ("os", name) if starts_process(name) => Power::Processes,
+        ) => Capability::Processes,
+        ("os", name) if starts_process(name) => Capability::Processes,
         ("socket", "socket" | "create_connection" | "create_server" | "socketpair" | "fromfd")
         | ("socket", "getaddrinfo" | "gethostbyname" | "gethostbyname_ex" | "gethostbyaddr" | "getnameinfo")
         | ("urllib.request", "urlopen" | "urlretrieve" | "URLopener")
@@ -46,10 +46,10 @@ pub(super) fn of_call(path: &str) -> Option<Power> {
         | (
             "asyncio" | "asyncio.streams",
             "open_connection" | "start_server" | "open_unix_connection" | "start_unix_server",
-        ) => Power::Sockets,
-        ("socketserver", name) if name.ends_with("Server") => Power::Sockets,
-        ("ctypes", "CDLL" | "PyDLL") | ("ctypes.cdll", "LoadLibrary") => Power::Module("ctypes".to_owned()),
-        ("mmap", "mmap") => Power::Module("mmap".to_owned()),
+        ) => Capability::Sockets,
+        ("socketserver", name) if name.ends_with("Server") => Capability::Sockets,
+        ("ctypes", "CDLL" | "PyDLL") | ("ctypes.cdll", "LoadLibrary") => Capability::Module("ctypes".to_owned()),
+        ("mmap", "mmap") => Capability::Module("mmap".to_owned()),
         _ => return None,
     })
 }
@@ -62,17 +62,17 @@ fn starts_process(name: &str) -> bool {
 
 /// Returns the capability that a method of an event loop needs, by its name alone, because types of objects are
 /// unknown.
-pub(super) fn of_loop_method(name: &str) -> Option<(Power, &'static str)> {
+pub(super) fn capability_of_loop_method(name: &str) -> Option<(Capability, &'static str)> {
     Some(match name {
-        "run_in_executor" => (Power::Threads, "loop.run_in_executor"),
-        "subprocess_exec" => (Power::Processes, "loop.subprocess_exec"),
-        "subprocess_shell" => (Power::Processes, "loop.subprocess_shell"),
+        "run_in_executor" => (Capability::Threads, "loop.run_in_executor"),
+        "subprocess_exec" => (Capability::Processes, "loop.subprocess_exec"),
+        "subprocess_shell" => (Capability::Processes, "loop.subprocess_shell"),
         _ => return None,
     })
 }
 
 /// Modules whose calls are relevant. Expressions are not visited in a program that imports none of them.
-pub(super) const CALLED: [&str; 20] = [
+pub(super) const CALLABLE_MODULES: [&str; 20] = [
     "_thread",
     "asyncio",
     "concurrent",

@@ -7,13 +7,13 @@ use crate::{python_needs, script_needs};
 fn needs(text: &str) -> Vec<String> {
     let shown = |need: &Need| {
         let mark = if need.weight == Weight::Optional { "?" } else { "" };
-        format!("{}{mark} {} {}", need.power.as_word(), need.line, need.words)
+        format!("{}{mark} {} {}", need.power.report_name(), need.line, need.words)
     };
     python_needs(text).powers.iter().map(shown).collect()
 }
 
 #[test]
-fn calls_show_what_a_program_needs() {
+fn finds_needs_of_calls() {
     for (text, found) in [
         ("import threading\nthreading.Thread(target=f).start()", "threads 2 threading.Thread"),
         ("from threading import Thread as T, Lock\nt = T()", "threads 2 threading.Thread"),
@@ -64,7 +64,7 @@ fn calls_show_what_a_program_needs() {
 }
 
 #[test]
-fn imports_show_what_the_runtime_lacks() {
+fn finds_needs_of_imports() {
     for (text, found) in [
         ("import ssl", "module:ssl 1 import ssl"),
         ("import torch.nn as nn", "module:torch 1 import torch"),
@@ -80,7 +80,7 @@ fn imports_show_what_the_runtime_lacks() {
 }
 
 #[test]
-fn what_webassembly_has_is_no_need() {
+fn ignores_what_webassembly_supports() {
     // Modules that are compiled into the runtime, and modules that can be loaded and may be used in part.
     let has = "numpy pandas scipy sklearn statsmodels patsy formulaic sympy mpmath networkx narwhals joblib matplotlib \
                seaborn PIL contourpy fontTools openpyxl xlsxwriter xlrd pypdf reportlab lxml bs4 html5lib defusedxml \
@@ -108,7 +108,7 @@ fn what_webassembly_has_is_no_need() {
 }
 
 #[test]
-fn names_of_the_programs_own_are_not_the_librarys() {
+fn ignores_shadowed_names() {
     for text in [
         "import subprocess\ndef run(): pass\nrun()",
         "from subprocess import run\ndef run(): pass\nrun()",
@@ -127,7 +127,7 @@ fn names_of_the_programs_own_are_not_the_librarys() {
 }
 
 #[test]
-fn what_is_caught_or_led_to_by_nothing_can_be_done_without() {
+fn caught_and_unreachable_needs_are_optional() {
     for (text, found) in [
         ("try:\n    import ssl\nexcept ImportError:\n    ssl = None", "module:ssl? 2 import ssl"),
         ("try: import ssl\nexcept (ValueError, ModuleNotFoundError): pass", "module:ssl? 1 import ssl"),
@@ -160,7 +160,7 @@ fn what_is_caught_or_led_to_by_nothing_can_be_done_without() {
 }
 
 #[test]
-fn scripts_have_their_own() {
+fn finds_needs_of_scripts() {
     let words = |file: &str, text: &str| {
         script_needs(file, text).powers.into_iter().map(|need| (need.words, need.weight)).collect::<Vec<_>>()
     };
@@ -171,7 +171,7 @@ fn scripts_have_their_own() {
 }
 
 #[test]
-fn hostile_texts_take_no_more_than_others() {
+fn bounds_work_on_hostile_texts() {
     let long = format!("import subprocess\nsubprocess.run('x')\n{}", "#".repeat(16 << 20));
     assert_eq!(needs(&long), [""; 0]);
     let many: String = (0..5_000).map(|n| format!("def f{n}(): subprocess.run()\n")).collect();
@@ -188,7 +188,7 @@ fn hostile_texts_take_no_more_than_others() {
 }
 
 #[test]
-fn deep_trees_fit_a_small_stack() {
+fn visits_deep_trees_on_small_stack() {
     for (open, close) in [("[", "]"), ("f(", ")"), ("lambda: ", ""), ("(1 +", ")"), ("[x for x in ", "]")] {
         let depth = 120;
         let text = format!("import threading\nx = {}1{}\n", open.repeat(depth), close.repeat(depth));
@@ -200,7 +200,7 @@ fn deep_trees_fit_a_small_stack() {
 
 proptest! {
     #[test]
-    fn arbitrary_programs_are_never_a_panic(
+    fn arbitrary_programs_do_not_panic(
         lines in prop::collection::vec(prop::sample::select(vec![
             "import threading", "from subprocess import *", "try:", "    run()", "except OSError:", "    pass", "def f():",
             "    global run", "    run = 1", "class A(B):", "    def f(self): self.x", "run()", "threading.Thread()", "if x:",

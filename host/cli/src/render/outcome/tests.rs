@@ -14,7 +14,7 @@ fn report(outcome: Outcome) -> RunReport {
 }
 
 #[test]
-fn nothing_is_said_of_a_plain_run() {
+fn plain_run_has_no_notes() {
     assert!(notes(&report(Outcome::Exited(0)), None).is_empty());
     assert!(notes(&report(Outcome::Exited(3)), None).is_empty());
 }

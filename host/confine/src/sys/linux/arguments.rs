@@ -62,41 +62,41 @@ const THREAD: i32 = libc::CLONE_VM | libc::CLONE_THREAD;
 
 /// Returns the restricted calls. The list is valid only for the process that builds it.
 pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendError> {
-    let own = u64::from(std::process::id());
+    let own_pid = u64::from(std::process::id());
     let threads = when(0, Qword, MaskedEq(bits(NOT_A_THREAD | THREAD)), bits(THREAD))?;
     // The process must not leave set-user-id or set-group-id programs behind.
-    let ordinary_mode = |place| when(place, Dword, MaskedEq(SET_ID_BITS), 0).map(|rule| vec![rule]);
+    let ordinary_mode = |argument| when(argument, Dword, MaskedEq(SET_ID_BITS), 0).map(|rule| vec![rule]);
     // Limits can be read but not set.
     let no_new_limit = when(2, Qword, Eq, 0)?;
     #[cfg(target_arch = "x86_64")]
-    let old = [(libc::SYS_open, ordinary_mode(2)?)];
+    let legacy = [(libc::SYS_open, ordinary_mode(2)?)];
     #[cfg(not(target_arch = "x86_64"))]
-    let old = [];
+    let legacy = [];
     let restricted = vec![
         (libc::SYS_ioctl, one_of(1, IOCTLS.iter().map(|&request| u64::from(request)))?),
         (libc::SYS_fcntl, one_of(1, FCNTLS.iter().copied().map(bits))?),
         (libc::SYS_prctl, one_of(0, PRCTLS.iter().copied().map(bits))?),
         (libc::SYS_clone, vec![threads]),
-        (libc::SYS_tgkill, one_of(0, [own])?),
-        (libc::SYS_kill, one_of(0, [own])?),
+        (libc::SYS_tgkill, one_of(0, [own_pid])?),
+        (libc::SYS_kill, one_of(0, [own_pid])?),
         (libc::SYS_openat, ordinary_mode(3)?),
         (libc::SYS_fchmod, ordinary_mode(1)?),
         (libc::SYS_prlimit64, vec![no_new_limit]),
         (libc::SYS_mmap, protection(exec)?),
         (libc::SYS_mprotect, protection(exec)?),
     ];
-    Ok(restricted.into_iter().chain(old).collect())
+    Ok(restricted.into_iter().chain(legacy).collect())
 }
 
 /// Returns the socket calls of a process that receives connections. None of them takes an address, and descriptors can
 /// be received over one socket alone.
-pub(super) fn handed(network: Network) -> Result<Vec<Restricted>, BackendError> {
-    let Network::Handed(line) = network else { return Ok(Vec::new()) };
+pub(super) fn passed_socket_calls(network: Network) -> Result<Vec<Restricted>, BackendError> {
+    let Network::PassedSockets(control_socket) = network else { return Ok(Vec::new()) };
     let connected = || when(4, Qword, Eq, 0).map(|rule| vec![rule]);
     Ok(vec![
         (libc::SYS_sendto, connected()?),
         (libc::SYS_recvfrom, connected()?),
-        (libc::SYS_recvmsg, one_of(0, [bits(line)])?),
+        (libc::SYS_recvmsg, one_of(0, [bits(control_socket)])?),
         (libc::SYS_shutdown, one_of(1, [bits(libc::SHUT_WR), bits(libc::SHUT_RDWR)])?),
     ])
 }

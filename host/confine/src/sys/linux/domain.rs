@@ -9,7 +9,7 @@ use landlock::{
     RulesetAttr as _, RulesetCreatedAttr as _, Scope, make_bitflags,
 };
 
-use super::places::{Access, Kind, OpenPlace};
+use super::granted_paths::{Access, Kind, OpenPath};
 use crate::ConfineError;
 use crate::layers::layer;
 
@@ -27,16 +27,16 @@ const WRITE_DIRECTORY: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer
 });
 
-/// Denies everything that the running kernel can deny, except for `places`.
-pub(super) fn enter(places: &[OpenPlace]) -> Result<SandboxLayer, ConfineError> {
+/// Denies everything that the running kernel can deny, except for `granted_paths`.
+pub(super) fn enter(granted_paths: &[OpenPath]) -> Result<SandboxLayer, ConfineError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
         .all_threads(true)?;
-    for place in places {
-        ruleset = ruleset.add_rule(PathBeneath::new(place, rights(place.access, place.kind)))?;
+    for granted in granted_paths {
+        ruleset = ruleset.add_rule(PathBeneath::new(granted, rights(granted.access, granted.kind)))?;
     }
     let status = ruleset.restrict_self()?;
     let others = if status.all_threads { Some(0) } else { other_threads() };
@@ -50,8 +50,8 @@ fn rights(access: Access, kind: Kind) -> BitFlags<AccessFs> {
         (Access::ReadWrite, Kind::File) => WRITE_FILE,
         (Access::ReadWrite, Kind::Directory) => WRITE_DIRECTORY,
         // A file contains nothing to remove, so the rule grants reading instead.
-        (Access::Retire, Kind::File) => READ_FILE,
-        (Access::Retire, Kind::Directory) => REMOVE_DIRECTORY,
+        (Access::RemoveEmptyDirs, Kind::File) => READ_FILE,
+        (Access::RemoveEmptyDirs, Kind::Directory) => REMOVE_DIRECTORY,
     }
 }
 
@@ -75,14 +75,14 @@ fn describe(status: LandlockStatus, others: Option<u64>) -> SandboxLayer {
             };
             let complete = effective_abi >= COMPLETE && outside.is_empty();
             let state = if complete { LayerState::Held } else { LayerState::Partial };
-            (state, format!("abi {effective_abi}: {}{outside}", covered(effective_abi)))
+            (state, format!("abi {effective_abi}: {}{outside}", coverage(effective_abi)))
         }
     };
     layer("landlock", state, detail)
 }
 
 /// Returns the coverage of an ABI, in words for the report.
-fn covered(abi: ABI) -> &'static str {
+fn coverage(abi: ABI) -> &'static str {
     match abi {
         ABI::V1 | ABI::V2 => "file system without truncation",
         ABI::V3 => "file system",
@@ -100,24 +100,24 @@ mod tests {
     }
 
     #[test]
-    fn an_old_abi_is_partial_and_says_what_it_covers() {
-        let wall = describe(abi(ABI::V4), Some(0));
-        assert_eq!(wall.state, LayerState::Partial);
-        assert_eq!(wall.detail, "abi 4: file system, tcp");
+    fn old_abi_is_partial_and_names_its_coverage() {
+        let described = describe(abi(ABI::V4), Some(0));
+        assert_eq!(described.state, LayerState::Partial);
+        assert_eq!(described.detail, "abi 4: file system, tcp");
     }
 
     #[test]
-    fn threads_outside_make_it_partial() {
+    fn unconfined_threads_make_layer_partial() {
         assert_eq!(describe(abi(ABI::V7), Some(0)).state, LayerState::Held);
-        let wall = describe(abi(ABI::V7), Some(2));
-        assert_eq!(wall.state, LayerState::Partial);
-        assert!(wall.detail.ends_with("; outside: 2 threads started before"), "{}", wall.detail);
+        let described = describe(abi(ABI::V7), Some(2));
+        assert_eq!(described.state, LayerState::Partial);
+        assert!(described.detail.ends_with("; outside: 2 threads started before"), "{}", described.detail);
         assert_eq!(describe(abi(ABI::V7), None).state, LayerState::Partial);
     }
 
     #[test]
-    fn a_kernel_without_landlock_is_unavailable() {
-        let wall = describe(LandlockStatus::NotEnabled, Some(0));
-        assert_eq!(wall.state, LayerState::Unavailable);
+    fn kernel_without_landlock_is_unavailable() {
+        let described = describe(LandlockStatus::NotEnabled, Some(0));
+        assert_eq!(described.state, LayerState::Unavailable);
     }
 }

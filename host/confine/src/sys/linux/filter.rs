@@ -7,7 +7,7 @@ use libc::c_long;
 use seccompiler::SeccompAction::{Allow, Errno, KillProcess};
 use seccompiler::{BpfProgram, SeccompAction, TargetArch};
 
-use super::program::{Answer, Table, assemble};
+use super::program::{SyscallPolicy, Table, assemble};
 use super::{arguments, calls};
 use crate::layers::layer;
 use crate::{ConfineError, Openat2, Rules};
@@ -48,20 +48,20 @@ fn table(rules: &Rules) -> Result<Table, ConfineError> {
         (calls::SOCKETS, errno(libc::EACCES)),
         (calls::ABSENT, errno(libc::ENOSYS)),
     ];
-    let always = always
-        .into_iter()
-        .flat_map(|(calls, action)| calls.iter().map(move |&call| (number(call), Answer::Always(action.clone()))));
+    let always = always.into_iter().flat_map(|(calls, action)| {
+        calls.iter().map(move |&call| (number(call), SyscallPolicy::Always(action.clone())))
+    });
     let restricted = arguments::restricted(rules.exec_mappings)?.into_iter();
-    let restricted = restricted.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
-    let handed = arguments::handed(rules.network)?.into_iter();
-    let handed = handed.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
+    let restricted = restricted.map(|(call, rules)| (number(call), SyscallPolicy::AllowedIf(rules)));
+    let passed_socket_calls = arguments::passed_socket_calls(rules.network)?.into_iter();
+    let passed_socket_calls = passed_socket_calls.map(|(call, rules)| (number(call), SyscallPolicy::AllowedIf(rules)));
     let openat2 = match rules.openat2 {
         Openat2::Allowed => Allow,
         Openat2::Denied => errno(libc::ENOSYS),
     };
-    let openat2 = (number(libc::SYS_openat2), Answer::Always(openat2));
+    let openat2 = (number(libc::SYS_openat2), SyscallPolicy::Always(openat2));
     // The calls on received connections come last and replace the denials.
-    Ok(always.chain(restricted).chain([openat2]).chain(handed).collect())
+    Ok(always.chain(restricted).chain([openat2]).chain(passed_socket_calls).collect())
 }
 
 /// Returns the lower half of the register, which is what the kernel shows to a filter.
@@ -89,7 +89,7 @@ mod tests {
     use crate::ExecMappings;
 
     #[test]
-    fn no_call_is_listed_twice() {
+    fn lists_no_call_twice() {
         let lists = [calls::ALLOWED, calls::ALLOWED_LEGACY, calls::HOSTILE, calls::SOCKETS, calls::ABSENT];
         let restricted = arguments::restricted(ExecMappings::Denied).expect("the lists make rules");
         let listed = lists.iter().map(|list| list.len()).sum::<usize>() + restricted.len() + 1;

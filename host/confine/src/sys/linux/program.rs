@@ -13,7 +13,7 @@ use crate::ConfineError;
 
 /// The treatment of one system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum SyscallPolicy {
     /// The same action for all arguments.
     Always(SeccompAction),
     /// The call is allowed if one of the rules matches, and is otherwise treated as an unlisted call.
@@ -21,7 +21,7 @@ pub(super) enum Answer {
 }
 
 /// The treatment of each listed system call, by its number.
-pub(super) type Table = BTreeMap<u32, Answer>;
+pub(super) type Table = BTreeMap<u32, SyscallPolicy>;
 
 /// The offset of the call's number in the data that the kernel passes to a filter.
 const NUMBER: u32 = 0;
@@ -51,16 +51,16 @@ fn check_architecture(arch: TargetArch) -> Result<BpfProgram, ConfineError> {
 }
 
 /// Divides the range of all numbers into segments with the same treatment, each given by its first number.
-fn segments(table: &Table, unlisted: &SeccompAction) -> Vec<(u32, Answer)> {
-    let gap = Answer::Always(unlisted.clone());
+fn segments(table: &Table, unlisted: &SeccompAction) -> Vec<(u32, SyscallPolicy)> {
+    let gap = SyscallPolicy::Always(unlisted.clone());
     let mut segments = vec![(0, gap.clone())];
-    for (&number, answer) in table {
-        for (start, answer) in [(number, answer), (number + 1, &gap)] {
+    for (&number, policy) in table {
+        for (start, policy) in [(number, policy), (number + 1, &gap)] {
             if segments.last().is_some_and(|last| last.0 == start) {
                 segments.pop();
             }
-            if segments.last().is_none_or(|last| last.1 != *answer) {
-                segments.push((start, answer.clone()));
+            if segments.last().is_none_or(|last| last.1 != *policy) {
+                segments.push((start, policy.clone()));
             }
         }
     }
@@ -68,13 +68,13 @@ fn segments(table: &Table, unlisted: &SeccompAction) -> Vec<(u32, Answer)> {
 }
 
 /// Assembles a binary search for the segment of the loaded number.
-fn search(segments: &[(u32, Answer)], unlisted: &SeccompAction) -> Result<BpfProgram, ConfineError> {
+fn search(segments: &[(u32, SyscallPolicy)], unlisted: &SeccompAction) -> Result<BpfProgram, ConfineError> {
     let (below, above) = segments.split_at(segments.len() / 2);
-    let Some((first, answer)) = above.first() else {
+    let Some((first, policy)) = above.first() else {
         return Ok(Vec::new());
     };
     if below.is_empty() {
-        return Ok(leaf(answer, unlisted));
+        return Ok(leaf(policy, unlisted));
     }
     let mut below = search(below, unlisted)?;
     let mut above = search(above, unlisted)?;
@@ -88,22 +88,22 @@ fn search(segments: &[(u32, Answer)], unlisted: &SeccompAction) -> Result<BpfPro
     Ok(program)
 }
 
-fn leaf(answer: &Answer, unlisted: &SeccompAction) -> BpfProgram {
-    match answer {
-        Answer::Always(action) => vec![give(action)],
-        Answer::AllowedIf(rules) => {
+fn leaf(policy: &SyscallPolicy, unlisted: &SeccompAction) -> BpfProgram {
+    match policy {
+        SyscallPolicy::Always(action) => vec![return_action(action)],
+        SyscallPolicy::AllowedIf(rules) => {
             // A rule that does not match skips the one instruction after it.
             let rules = rules.iter().flat_map(|rule| {
                 let mut rule = BpfProgram::from(rule.clone());
-                rule.push(give(&SeccompAction::Allow));
+                rule.push(return_action(&SeccompAction::Allow));
                 rule
             });
-            rules.chain([give(unlisted)]).collect()
+            rules.chain([return_action(unlisted)]).collect()
         }
     }
 }
 
-fn give(action: &SeccompAction) -> sock_filter {
+fn return_action(action: &SeccompAction) -> sock_filter {
     statement(RETURN, action.clone().into())
 }
 

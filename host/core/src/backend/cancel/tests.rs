@@ -18,25 +18,25 @@ fn poll(future: &mut Cancelled, counter: &Arc<Counter>) -> Poll<()> {
 }
 
 #[test]
-fn wakes_whoever_waits_and_forgets_whoever_left() {
+fn wakes_waiting_futures_and_unregisters_dropped_ones() {
     let token = CancelToken::new();
-    let (stays, leaves) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
+    let (waiting_counter, dropped_counter) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
     let mut waiting = token.cancelled();
-    assert_eq!(poll(&mut waiting, &stays), Poll::Pending);
-    assert_eq!(poll(&mut waiting, &stays), Poll::Pending);
-    let mut gone = token.clone().cancelled();
-    assert_eq!(poll(&mut gone, &leaves), Poll::Pending);
-    drop(gone);
+    assert_eq!(poll(&mut waiting, &waiting_counter), Poll::Pending);
+    assert_eq!(poll(&mut waiting, &waiting_counter), Poll::Pending);
+    let mut dropped = token.clone().cancelled();
+    assert_eq!(poll(&mut dropped, &dropped_counter), Poll::Pending);
+    drop(dropped);
     assert_eq!(token.0.lock().by_id.len(), 1);
     token.cancel();
     token.cancel();
-    assert_eq!((stays.0.load(Ordering::SeqCst), leaves.0.load(Ordering::SeqCst)), (1, 0));
-    assert_eq!(poll(&mut waiting, &stays), Poll::Ready(()));
-    assert_eq!(poll(&mut token.cancelled(), &stays), Poll::Ready(()));
+    assert_eq!((waiting_counter.0.load(Ordering::SeqCst), dropped_counter.0.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!(poll(&mut waiting, &waiting_counter), Poll::Ready(()));
+    assert_eq!(poll(&mut token.cancelled(), &waiting_counter), Poll::Ready(()));
 }
 
 #[test]
-fn calls_back_once_or_not_at_all() {
+fn runs_callback_at_most_once() {
     let token = CancelToken::new();
     let calls = Arc::new(AtomicUsize::new(0));
     let count = || {
@@ -46,25 +46,25 @@ fn calls_back_once_or_not_at_all() {
             calls.fetch_add(1, Ordering::SeqCst);
         }
     };
-    let kept = token.on_cancel(count());
+    let registered = token.on_cancel(count());
     drop(token.on_cancel(count()));
     token.cancel();
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     let late = token.on_cancel(count());
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    drop((kept, late));
+    drop((registered, late));
 }
 
 #[test]
-fn no_wait_starts_unseen() {
+fn wakes_future_polled_during_cancel() {
     for _ in 0..200 {
         let token = CancelToken::new();
         let other = token.clone();
-        let thrower = thread::spawn(move || other.cancel());
+        let canceller = thread::spawn(move || other.cancel());
         let counter = Arc::new(Counter::default());
         let mut waiting = token.cancelled();
         let first = poll(&mut waiting, &counter);
-        thrower.join().expect("cancel does not panic");
+        canceller.join().expect("cancel does not panic");
         let woken = counter.0.load(Ordering::SeqCst) == 1;
         assert!(first.is_ready() != woken, "ready {first:?}, woken {woken}");
     }

@@ -10,7 +10,7 @@ pub enum RefusalReason {
     /// A host and port that no grant covers.
     NotGranted,
     /// A host that is neither a name nor an address, or that has more than one possible meaning.
-    BadHost,
+    InvalidHost,
     /// A host that resolves to an address of this kind, which has to be granted itself.
     Address(AddressKind),
     /// A network limit that was reached.
@@ -21,7 +21,7 @@ impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotGranted => f.write_str("it is not granted"),
-            Self::BadHost => f.write_str("not a host name or an address"),
+            Self::InvalidHost => f.write_str("not a host name or an address"),
             Self::Address(kind) => write!(f, "it is {kind}, which must be granted explicitly"),
             Self::Limit(LimitKind::NetConnections) => f.write_str("the limit on connections is reached"),
             Self::Limit(_) => f.write_str("the limit on network traffic is reached"),
@@ -46,7 +46,7 @@ impl Refusal {
     /// Creates a refusal of `host` and `port`, or of an address that the host resolved to.
     #[must_use]
     pub fn new(reason: RefusalReason, host: &str, port: u16, address: Option<IpAddr>) -> Self {
-        Self { reason, host: shortened(host), port, address }
+        Self { reason, host: shorten_host(host), port, address }
     }
 
     /// Returns the address that the host resolved to, if it was looked up.
@@ -60,7 +60,7 @@ impl Refusal {
     pub fn fix(&self) -> Option<String> {
         let Self { reason, host, port, address } = self;
         match reason {
-            RefusalReason::BadHost => None,
+            RefusalReason::InvalidHost => None,
             // No grant can name port 0.
             RefusalReason::NotGranted | RefusalReason::Address(_) if *port == 0 => None,
             RefusalReason::NotGranted | RefusalReason::Address(_) => {
@@ -98,9 +98,9 @@ pub(crate) fn authority(host: &str, port: u16) -> String {
 }
 
 /// Shortens a host for reports and removes its brackets, because the guest may write any text of any length.
-pub(crate) fn shortened(host: &str) -> String {
-    const MOST: usize = 255;
+pub(crate) fn shorten_host(host: &str) -> String {
+    const MAX_LEN: usize = 255;
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    let (kept, rest) = host.split_at(host.floor_char_boundary(MOST));
+    let (kept, rest) = host.split_at(host.floor_char_boundary(MAX_LEN));
     if rest.is_empty() { kept.to_owned() } else { format!("{kept}…") }
 }

@@ -16,8 +16,8 @@ impl NetRules {
         if let Some(address) = literal(host) {
             return self.literal(address, port).map_err(refused);
         }
-        let name = host_name(host).ok_or_else(|| refused(RefusalReason::BadHost))?;
-        match self.0.iter().any(|grant| grant.is_on(port) && grant.is_name(&name)) {
+        let name = host_name(host).ok_or_else(|| refused(RefusalReason::InvalidHost))?;
+        match self.0.iter().any(|grant| grant.allows_port(port) && grant.allows_name(&name)) {
             true => Ok(()),
             false => Err(refused(RefusalReason::NotGranted)),
         }
@@ -27,11 +27,11 @@ impl NetRules {
     ///
     /// # Errors
     /// Returns the refusal of [`name`](Self::name) for port 443 if no grant covers the host on any port.
-    pub fn on_some_port(&self, host: &str) -> Result<(), Refusal> {
+    pub fn check_any_port(&self, host: &str) -> Result<(), Refusal> {
         self.name(host, 443).or_else(|refusal| {
             let ports = self.0.iter().filter_map(NetGrant::port);
             let mut others = ports.map(|port| self.name(host, port.get()));
-            if others.any(|judged| judged.is_ok()) { Ok(()) } else { Err(refusal) }
+            if others.any(|result| result.is_ok()) { Ok(()) } else { Err(refusal) }
         })
     }
 
@@ -50,15 +50,15 @@ impl NetRules {
             return if named == address { Ok(()) } else { Err(refused(RefusalReason::NotGranted)) };
         }
         let Some(special) = special::of(address) else { return Ok(()) };
-        let itself = special.kind == AddressKind::Loopback && host_name(host).as_deref() == Some("localhost");
-        match itself || self.opens(address, port) {
+        let is_localhost = special.kind == AddressKind::Loopback && host_name(host).as_deref() == Some("localhost");
+        match is_localhost || self.allows_address(address, port) {
             true => Ok(()),
             false => Err(refused(RefusalReason::Address(special.kind))),
         }
     }
 
     fn literal(&self, address: IpAddr, port: u16) -> Result<(), RefusalReason> {
-        if self.opens(address, port) {
+        if self.allows_address(address, port) {
             return Ok(());
         }
         // A granted range may contain a special address without allowing it, so the refusal names the address's kind.
@@ -67,8 +67,8 @@ impl NetRules {
 
     /// Returns true if a grant names the address itself, or a range that allows it.
     #[must_use]
-    pub fn opens(&self, address: IpAddr, port: u16) -> bool {
-        self.0.iter().any(|grant| grant.is_on(port) && grant.opens(address))
+    pub fn allows_address(&self, address: IpAddr, port: u16) -> bool {
+        self.0.iter().any(|grant| grant.allows_port(port) && grant.allows_address(address))
     }
 }
 

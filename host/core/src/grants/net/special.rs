@@ -11,7 +11,7 @@ pub enum AddressKind {
     /// A loopback address.
     Loopback,
     /// A public address that belongs to this machine.
-    Own,
+    ThisMachine,
     /// An address on the local link.
     LinkLocal,
     /// An address of a private network.
@@ -23,7 +23,7 @@ pub enum AddressKind {
     /// An unspecified address, which systems treat as this machine.
     Unspecified,
     /// An IPv6 address that embeds an IPv4 address.
-    Wrapped,
+    EmbeddedIpv4,
     /// An address of a cloud's metadata service, which hands out credentials.
     Metadata,
     /// An address reserved for documentation, tests or future use.
@@ -34,13 +34,13 @@ impl fmt::Display for AddressKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loopback => "a loopback address",
-            Self::Own => "an address of this machine",
+            Self::ThisMachine => "an address of this machine",
             Self::LinkLocal => "a link-local address",
             Self::Private => "a private address",
             Self::Shared => "a shared provider address",
             Self::Multicast => "a multicast address",
             Self::Unspecified => "an unspecified address",
-            Self::Wrapped => "an IPv4 address embedded in an IPv6 address",
+            Self::EmbeddedIpv4 => "an IPv4 address embedded in an IPv6 address",
             Self::Metadata => "a cloud metadata address",
             Self::Reserved => "a reserved address",
         })
@@ -50,7 +50,7 @@ impl fmt::Display for AddressKind {
 impl AddressKind {
     /// Returns the kind of an address, or `None` if it is public.
     ///
-    /// Never returns [`Self::Own`], because only the machine itself knows its own addresses.
+    /// Never returns [`Self::ThisMachine`], because only the machine itself knows its own addresses.
     #[must_use]
     pub fn of(address: IpAddr) -> Option<Self> {
         of(address).map(|special| special.kind)
@@ -70,8 +70,8 @@ impl Special {
     /// The range must lie within the special block, so that a grant of the whole internet does not allow the machine's
     /// own networks. A range of IPv6 addresses that embed IPv4 addresses contains all of IPv4, including the machine's
     /// own networks, so it never allows an address. A metadata address has to be granted itself.
-    pub(super) fn opened_by(self, range: &IpNet) -> bool {
-        !matches!(self.kind, AddressKind::Metadata | AddressKind::Wrapped) && self.block.contains(range)
+    pub(super) fn is_allowed_by(self, range: &IpNet) -> bool {
+        !matches!(self.kind, AddressKind::Metadata | AddressKind::EmbeddedIpv4) && self.block.contains(range)
     }
 }
 
@@ -93,7 +93,7 @@ const BLOCKS: [(IpNet, AddressKind); 33] = [
     (v4(172, 16, 0, 0, 12), AddressKind::Private),
     (v4(192, 0, 0, 0, 24), AddressKind::Reserved),
     (v4(192, 0, 2, 0, 24), AddressKind::Reserved),
-    (v4(192, 88, 99, 0, 24), AddressKind::Wrapped),
+    (v4(192, 88, 99, 0, 24), AddressKind::EmbeddedIpv4),
     (v4(192, 168, 0, 0, 16), AddressKind::Private),
     (v4(198, 18, 0, 0, 15), AddressKind::Private),
     (v4(198, 51, 100, 0, 24), AddressKind::Reserved),
@@ -103,13 +103,13 @@ const BLOCKS: [(IpNet, AddressKind); 33] = [
     (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128)), AddressKind::Unspecified),
     (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)), AddressKind::Loopback),
     // IPv4-mapped, IPv4-translated and IPv4-compatible addresses.
-    (v6(0, 0, 0, 0xffff, 96), AddressKind::Wrapped),
-    (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96)), AddressKind::Wrapped),
-    (v6(0, 0, 0, 0, 96), AddressKind::Wrapped),
+    (v6(0, 0, 0, 0xffff, 96), AddressKind::EmbeddedIpv4),
+    (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96)), AddressKind::EmbeddedIpv4),
+    (v6(0, 0, 0, 0, 96), AddressKind::EmbeddedIpv4),
     // Local-use NAT64, 6to4 and Teredo.
-    (v6(0x64, 0xff9b, 1, 0, 48), AddressKind::Wrapped),
-    (v6(0x2002, 0, 0, 0, 16), AddressKind::Wrapped),
-    (v6(0x2001, 0, 0, 0, 32), AddressKind::Wrapped),
+    (v6(0x64, 0xff9b, 1, 0, 48), AddressKind::EmbeddedIpv4),
+    (v6(0x2002, 0, 0, 0, 16), AddressKind::EmbeddedIpv4),
+    (v6(0x2001, 0, 0, 0, 32), AddressKind::EmbeddedIpv4),
     (v6(0x2001, 0xdb8, 0, 0, 32), AddressKind::Reserved),
     (v6(0x2001, 0, 0, 0, 23), AddressKind::Reserved),
     (v6(0x3fff, 0, 0, 0, 20), AddressKind::Reserved),
@@ -152,14 +152,14 @@ pub(super) fn of(address: IpAddr) -> Option<Special> {
         // An IPv6-only machine needs this prefix to reach the public IPv4 internet, so the embedded address decides.
         let [.., a, b, c, d] = wrapped.octets();
         of(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))?;
-        return Some(Special { kind: AddressKind::Wrapped, block: NAT64 });
+        return Some(Special { kind: AddressKind::EmbeddedIpv4, block: NAT64 });
     }
     let (block, kind) = BLOCKS.iter().find(|(block, _)| block.contains(&address))?;
     Some(Special { kind: *kind, block: *block })
 }
 
 /// Returns the special block that contains the whole range.
-pub(super) fn block_around(range: &IpNet) -> Option<IpNet> {
+pub(super) fn enclosing_block(range: &IpNet) -> Option<IpNet> {
     let mut blocks = BLOCKS.iter().map(|(block, _)| *block).chain([NAT64]);
     blocks.find(|block| block.contains(range))
 }

@@ -16,12 +16,12 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn reason(judged: Result<(), Refusal>) -> Option<RefusalReason> {
-    judged.err().map(|refusal| refusal.reason)
+fn reason(result: Result<(), Refusal>) -> Option<RefusalReason> {
+    result.err().map(|refusal| refusal.reason)
 }
 
 #[test]
-fn one_host_has_one_spelling() {
+fn normalizes_hosts() {
     for (text, want) in [
         ("Example.ORG.", "example.org"),
         ("example.org:443", "example.org:443"),
@@ -42,7 +42,7 @@ fn one_host_has_one_spelling() {
 }
 
 #[test]
-fn refuses_what_is_no_host() {
+fn rejects_invalid_hosts() {
     for bad in [
         "",
         ":80",
@@ -92,7 +92,7 @@ fn refuses_what_is_no_host() {
 }
 
 #[test]
-fn names_are_judged_by_whole_labels_and_in_any_spelling() {
+fn matches_names_by_whole_labels_in_any_spelling() {
     let any = rules(&["*.example.org"]);
     for good in ["a.example.org", "A.EXAMPLE.ORG.", "b.a.example.org"] {
         assert_eq!(any.name(good, 1), Ok(()), "{good}");
@@ -108,7 +108,7 @@ fn names_are_judged_by_whole_labels_and_in_any_spelling() {
 }
 
 #[test]
-fn what_some_read_as_an_address_is_no_name() {
+fn rejects_names_that_resolvers_read_as_addresses() {
     let all = rules(&["*.1", "example.org", "0.0.0.0/0"].map(|text| if text == "*.1" { "*.a1" } else { text }));
     for bad in [
         "127.1",
@@ -133,12 +133,12 @@ fn what_some_read_as_an_address_is_no_name() {
         "fe80::1%1",
         "１２７.0.0.1",
     ] {
-        assert_eq!(reason(all.name(bad, 80)), Some(RefusalReason::BadHost), "{bad:?}");
+        assert_eq!(reason(all.name(bad, 80)), Some(RefusalReason::InvalidHost), "{bad:?}");
     }
 }
 
 #[test]
-fn a_granted_name_opens_public_addresses_alone() {
+fn granted_name_allows_only_public_addresses() {
     use AddressKind as Kind;
     let named = rules(&["db.example.org", "0.0.0.0/0", "[::/0]"]);
     for (address, kind) in [
@@ -172,15 +172,15 @@ fn a_granted_name_opens_public_addresses_alone() {
         ("100.100.100.200", Kind::Metadata),
         ("168.63.129.16", Kind::Metadata),
         ("fd00:ec2::254", Kind::Metadata),
-        ("::ffff:127.0.0.1", Kind::Wrapped),
-        ("::ffff:8.8.8.8", Kind::Wrapped),
-        ("::ffff:0:8.8.8.8", Kind::Wrapped),
-        ("::8.8.8.8", Kind::Wrapped),
-        ("64:ff9b::127.0.0.1", Kind::Wrapped),
-        ("64:ff9b::169.254.169.254", Kind::Wrapped),
-        ("64:ff9b:1::8.8.8.8", Kind::Wrapped),
-        ("2002:7f00:1::", Kind::Wrapped),
-        ("2001::1", Kind::Wrapped),
+        ("::ffff:127.0.0.1", Kind::EmbeddedIpv4),
+        ("::ffff:8.8.8.8", Kind::EmbeddedIpv4),
+        ("::ffff:0:8.8.8.8", Kind::EmbeddedIpv4),
+        ("::8.8.8.8", Kind::EmbeddedIpv4),
+        ("64:ff9b::127.0.0.1", Kind::EmbeddedIpv4),
+        ("64:ff9b::169.254.169.254", Kind::EmbeddedIpv4),
+        ("64:ff9b:1::8.8.8.8", Kind::EmbeddedIpv4),
+        ("2002:7f00:1::", Kind::EmbeddedIpv4),
+        ("2001::1", Kind::EmbeddedIpv4),
     ] {
         let want = Some(RefusalReason::Address(kind));
         assert_eq!(reason(named.address("db.example.org", ip(address), 5432)), want, "{address}");
@@ -193,7 +193,7 @@ fn a_granted_name_opens_public_addresses_alone() {
 }
 
 #[test]
-fn special_addresses_are_granted_by_themselves_or_in_a_range_of_their_kind() {
+fn special_addresses_need_their_own_grant_or_range() {
     let range = rules(&["db.example.org", "10.0.0.0/8:5432", "169.254.0.0/16", "127.0.0.1:80", "[fd00::/8]"]);
     assert_eq!(range.address("db.example.org", ip("10.1.2.3"), 5432), Ok(()));
     assert_eq!(range.name("10.1.2.3", 5432), Ok(()));
@@ -218,7 +218,7 @@ fn special_addresses_are_granted_by_themselves_or_in_a_range_of_their_kind() {
 }
 
 #[test]
-fn the_name_localhost_opens_loopback_and_nothing_else() {
+fn localhost_allows_only_loopback() {
     let local = rules(&["localhost:8080", "*.localhost"]);
     assert_eq!(local.address("LOCALHOST.", ip("127.0.0.1"), 8080), Ok(()));
     assert_eq!(local.address("localhost", ip("::1"), 8080), Ok(()));
@@ -230,7 +230,7 @@ fn the_name_localhost_opens_loopback_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_reached_without_a_grant() {
+fn denies_everything_without_grants() {
     let none = NetRules::default();
     for host in ["example.org", "8.8.8.8", "localhost", "127.0.0.1", "[::1]"] {
         assert!(none.name(host, 80).is_err() && none.address(host, ip("8.8.8.8"), 80).is_err(), "{host}");
@@ -238,16 +238,16 @@ fn nothing_is_reached_without_a_grant() {
 }
 
 #[test]
-fn an_address_is_no_other() {
+fn address_grant_allows_only_that_address() {
     let rules = rules(&["8.8.8.8", "9.9.9.9"]);
     assert!(rules.address("8.8.8.8", ip("9.9.9.9"), 80).is_err());
     assert_eq!(rules.address("8.8.8.8", ip("8.8.8.8"), 80), Ok(()));
 }
 
 #[test]
-fn a_refusal_is_one_line_with_its_fix() {
+fn formats_refusal_in_one_line_with_fix() {
     let rules = rules(&["db.example.org"]);
-    for (judged, want) in [
+    for (result, want) in [
         (rules.name("other.org", 443), "cannot connect to other.org:443: it is not granted; add --net other.org:443"),
         (rules.name("a b", 1), "cannot connect to a b:1: not a host name or an address"),
         (rules.name("other.org", 0), "cannot connect to other.org:0: it is not granted"),
@@ -261,14 +261,14 @@ fn a_refusal_is_one_line_with_its_fix() {
             "cannot connect to [::1]:80: it is a loopback address, which must be granted explicitly; add --net [::1]:80",
         ),
     ] {
-        assert_eq!(judged.map_err(|refusal| refusal.to_string()), Err(want.to_owned()));
+        assert_eq!(result.map_err(|refusal| refusal.to_string()), Err(want.to_owned()));
     }
     let long = rules.name(&"é".repeat(1000), 1).expect_err("it is no name").to_string();
     assert!(long.len() < 400, "{long}");
 }
 
 #[test]
-fn a_narrower_grant_is_within_a_wider_one() {
+fn narrower_grant_is_within_wider_grant() {
     for (narrow, wide) in [
         ("a.org", "a.org"),
         ("a.org:443", "a.org"),
@@ -310,7 +310,7 @@ fn labels() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(label(), 1..5)
 }
 
-fn wrapped(inner: Ipv4Addr) -> [Ipv6Addr; 3] {
+fn embed(inner: Ipv4Addr) -> [Ipv6Addr; 3] {
     let [a, b, c, d] = inner.octets();
     let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     [
@@ -322,7 +322,7 @@ fn wrapped(inner: Ipv4Addr) -> [Ipv6Addr; 3] {
 
 proptest! {
     #[test]
-    fn a_pattern_covers_exactly_what_has_more_labels(domain in labels(), host in labels(), dot in any::<bool>()) {
+    fn pattern_matches_exactly_names_with_more_labels(domain in labels(), host in labels(), dot in any::<bool>()) {
         let rules = rules(&[&format!("*.{}", domain.join("."))]);
         let below = host.len() > domain.len() && host.ends_with(&domain);
         let text = host.join(".").to_uppercase() + if dot { "." } else { "" };
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn a_grant_is_read_back_from_what_it_shows(host in "[a-z0-9*.:/\\[\\]-]{1,20}") {
+    fn display_round_trips(host in "[a-z0-9*.:/\\[\\]-]{1,20}") {
         if let Ok(read) = NetGrant::new(&host) {
             let shown = read.to_string();
             prop_assert_eq!(NetGrant::new(&shown), Ok(read), "{}", shown);
@@ -338,10 +338,10 @@ proptest! {
     }
 
     #[test]
-    fn no_wrapping_gets_an_address_past_a_name(inner in any::<u32>()) {
+    fn embedded_ipv4_address_does_not_bypass_name_grant(inner in any::<u32>()) {
         let inner = Ipv4Addr::from(inner);
         let rules = rules(&["x.org"]);
-        for outer in wrapped(inner) {
+        for outer in embed(inner) {
             prop_assert!(rules.address("x.org", outer.into(), 80).is_err(), "{}", outer);
         }
         let [a, b, c, d] = inner.octets();
@@ -352,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn the_standard_library_finds_nothing_local_that_a_name_opens(bits in any::<u32>(), wide in any::<u128>()) {
+    fn name_grant_allows_no_address_that_std_calls_local(bits in any::<u32>(), wide in any::<u128>()) {
         let (four, six) = (Ipv4Addr::from(bits), Ipv6Addr::from(wide));
         let rules = rules(&["x.org", "0.0.0.0/0", "[::/0]"]);
         let local = four.is_loopback() || four.is_private() || four.is_link_local() || four.is_multicast()
@@ -364,17 +364,17 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_ends_in_a_number_is_a_name(head in "([a-z0-9]{1,3}\\.){0,3}", last in "([0-9]{1,10}|0[xX][0-9a-fA-F]{0,8})") {
+    fn rejects_names_that_end_in_a_number(head in "([a-z0-9]{1,3}\\.){0,3}", last in "([0-9]{1,10}|0[xX][0-9a-fA-F]{0,8})") {
         let text = format!("{head}{last}");
         let rules = rules(&["x.org", "*.x"]);
         if text.parse::<IpAddr>().is_err() {
             prop_assert!(NetGrant::new(&text).is_err());
-            prop_assert_eq!(reason(rules.name(&text, 80)), Some(RefusalReason::BadHost));
+            prop_assert_eq!(reason(rules.name(&text, 80)), Some(RefusalReason::InvalidHost));
         }
     }
 
     #[test]
-    fn within_opens_no_more(narrow in "(\\*\\.)?([ab]\\.){0,2}o(:[12])?", wide in "(\\*\\.)?([ab]\\.){0,2}o(:[12])?", host in "([ab]\\.){0,3}o", port in 1u16..4) {
+    fn is_within_never_widens_names(narrow in "(\\*\\.)?([ab]\\.){0,2}o(:[12])?", wide in "(\\*\\.)?([ab]\\.){0,2}o(:[12])?", host in "([ab]\\.){0,3}o", port in 1u16..4) {
         let (narrow, wide) = (grant(&narrow), grant(&wide));
         if narrow.is_within(&wide) && NetRules(vec![narrow]).name(&host, port).is_ok() {
             prop_assert!(NetRules(vec![wide]).name(&host, port).is_ok());
@@ -382,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn ranges_within_open_no_more(one in any::<u32>(), bits in 0u8..=32, wider in 0u8..=32, host in any::<u32>()) {
+    fn is_within_never_widens_ranges(one in any::<u32>(), bits in 0u8..=32, wider in 0u8..=32, host in any::<u32>()) {
         let net = |address: u32, bits: u8| {
             let net = Ipv4Net::new(Ipv4Addr::from(address), bits).expect("at most 32").trunc();
             grant(&net.to_string())
@@ -398,12 +398,12 @@ proptest! {
 }
 
 #[test]
-fn a_host_without_a_port_is_granted_on_some_port() {
+fn check_any_port_accepts_grant_on_any_port() {
     let rules = rules(&["a.example:8443", "*.b.example", "192.0.2.1:81"]);
     for host in ["a.example", "A.example.", "x.b.example", "192.0.2.1"] {
-        assert_eq!(rules.on_some_port(host), Ok(()), "{host}");
+        assert_eq!(rules.check_any_port(host), Ok(()), "{host}");
     }
     for host in ["b.example", "c.example", "192.0.2.2", "a.example:8443", "", "0xC0.0.2.1"] {
-        assert!(rules.on_some_port(host).is_err(), "{host}");
+        assert!(rules.check_any_port(host).is_err(), "{host}");
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn sizes_are_binary() {
+fn parses_binary_sizes() {
     for (text, bytes) in [
         ("1", 1_u64),
         ("1000", 1000),
@@ -21,7 +21,7 @@ fn sizes_are_binary() {
 }
 
 #[test]
-fn bad_sizes_are_named_in_one_line() {
+fn rejects_bad_sizes_in_one_line() {
     let bad = [
         "",
         "0",
@@ -62,7 +62,7 @@ fn bad_sizes_are_named_in_one_line() {
 }
 
 #[test]
-fn durations_add_up() {
+fn parses_compound_durations() {
     for (text, millis) in [
         ("5", 5_000),
         ("0.25", 250),
@@ -82,7 +82,7 @@ fn durations_add_up() {
 }
 
 #[test]
-fn bad_durations_are_named_in_one_line() {
+fn rejects_bad_durations_in_one_line() {
     let bad = [
         "",
         "0",
@@ -114,7 +114,7 @@ fn bad_durations_are_named_in_one_line() {
 }
 
 #[test]
-fn counts_are_whole() {
+fn parses_whole_counts() {
     assert_eq!(parse_count("10000").map(Limit::at).ok().flatten().map(NonZeroU64::get), Some(10_000));
     assert_eq!(parse_count("unlimited"), Ok(Limit::Unlimited));
     for bad in ["", "0", "-1", "1.0", "1k", "18446744073709551616", "x"] {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn unix_paths_have_one_spelling() {
+fn normalizes_unix_paths() {
     for (text, want) in [("/", "/"), ("//", "/"), ("/a//b/", "/a/b"), ("/./a/.", "/a")] {
         assert_eq!(HostPath::unix(text).map(|p| p.to_string()), Ok(want.to_owned()));
     }
@@ -11,7 +11,7 @@ fn unix_paths_have_one_spelling() {
 }
 
 #[test]
-fn windows_paths_are_mapped_or_refused_the_same_everywhere() {
+fn normalizes_or_rejects_windows_paths() {
     let good = [
         (r"C:\a\b", r"C:\a\b"),
         (r"c:/a\b/", r"C:\a\b"),
@@ -66,7 +66,7 @@ fn windows_containment_ignores_case_and_unix_containment_does_not() {
 }
 
 #[test]
-fn parents_end_at_the_root() {
+fn root_has_no_parent() {
     let path = HostPath::windows(r"C:\a\b").expect("a Windows path");
     let up = path.parent().and_then(|p| p.parent()).expect("two levels");
     assert!(up.is_root());

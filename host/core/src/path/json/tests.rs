@@ -19,7 +19,7 @@ fn to_host(value: &Value) -> Value {
 }
 
 #[test]
-fn whole_strings_that_are_paths_are_mapped_at_any_depth() {
+fn maps_path_strings_at_any_depth() {
     let value = json!({"a": ["/work/x y.csv", {"/work": "/data/"}], "n": 1, "t": true, "z": null, "w": "/work"});
     let mapped = to_host(&value);
     let want = json!({
@@ -31,7 +31,7 @@ fn whole_strings_that_are_paths_are_mapped_at_any_depth() {
 }
 
 #[test]
-fn everything_else_is_left_alone() {
+fn leaves_other_strings_unchanged() {
     for text in [
         "",
         "work/x",
@@ -75,7 +75,7 @@ fn everything_else_is_left_alone() {
 }
 
 #[test]
-fn windows_paths_are_mapped_too() {
+fn maps_windows_paths() {
     let mount = Mount {
         from: HostPath::windows(r"C:\ws").expect("a Windows path"),
         to: GuestPath::work(),
@@ -89,7 +89,7 @@ fn windows_paths_are_mapped_too() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn rejects_excessive_depth() {
     let nested = |depth| (0..depth).fold(json!("/work"), |value, _| json!([value]));
     assert!(map().map_json(&nested(128), Direction::ToHost, MaxDepth::default()).is_ok());
     let deep = map().map_json(&nested(129), Direction::ToHost, MaxDepth::default());
@@ -99,7 +99,7 @@ fn depth_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_text_maps_without_panic_and_only_within_the_mounts(text in "[/a-zé:\\\\ .*$~-]{0,12}") {
+    fn maps_any_text_only_within_mounts(text in "[/a-zé:\\\\ .*$~-]{0,12}") {
         for text in [format!("/work{text}"), text] {
             let mapped = to_host(&json!(text));
             if mapped != json!(text) {

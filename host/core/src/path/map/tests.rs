@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::path::VmPath;
 
-mod laws;
+mod properties;
 
 fn unix(text: &str) -> HostPath {
     HostPath::unix(text).expect("a Unix path")
@@ -31,7 +31,7 @@ fn outside(map: &PathMap<HostPath, GuestPath>, inside: &str) -> Option<String> {
 }
 
 #[test]
-fn containment_is_by_component() {
+fn containment_compares_whole_components() {
     let map = map(&[("/ws/s1", "/work")]);
     assert_eq!(inside(&map, "/ws/s1").as_deref(), Some("/work"));
     assert_eq!(inside(&map, "/ws/s1/x").as_deref(), Some("/work/x"));
@@ -43,7 +43,7 @@ fn containment_is_by_component() {
 }
 
 #[test]
-fn the_longest_prefix_wins_both_ways() {
+fn longest_prefix_wins_in_both_directions() {
     let map = map(&[("/ws", "/work"), ("/ws/data", "/data"), ("/x", "/work/x")]);
     assert_eq!(inside(&map, "/ws/data/a").as_deref(), Some("/data/a"));
     assert_eq!(outside(&map, "/work/x/a").as_deref(), Some("/x/a"));
@@ -51,7 +51,7 @@ fn the_longest_prefix_wins_both_ways() {
 }
 
 #[test]
-fn what_another_mount_hides_is_not_mapped() {
+fn rejects_paths_hidden_by_another_mount() {
     let map = map(&[("/ws", "/work"), ("/x", "/work/x")]);
     let hidden = map.to_guest(&unix("/ws/x/a")).expect_err("it is hidden");
     assert!(matches!(hidden, NotMapped::Hidden { .. }), "{hidden}");
@@ -61,7 +61,7 @@ fn what_another_mount_hides_is_not_mapped() {
 }
 
 #[test]
-fn roots_map_on_both_sides() {
+fn maps_roots_on_both_sides() {
     let whole = map(&[("/", "/host")]);
     assert_eq!(inside(&whole, "/").as_deref(), Some("/host"));
     assert_eq!(inside(&whole, "/etc/x").as_deref(), Some("/host/etc/x"));
@@ -72,49 +72,49 @@ fn roots_map_on_both_sides() {
 }
 
 #[test]
-fn private_places_are_nobodys() {
+fn private_paths_are_not_mapped() {
     let mounts = [mount(unix("/ws"), guest("/")), mount(unix("/in"), guest("/tmp/in"))];
     let map = PathMap::with_private(mounts, [guest("/tmp")]).expect("a map");
     assert_eq!(outside(&map, "/tmp/a"), None);
     assert_eq!(inside(&map, "/ws/tmp/a"), None);
     assert_eq!(outside(&map, "/tmp/in/a").as_deref(), Some("/in/a"));
     let twice = PathMap::with_private([mount(unix("/ws"), guest("/tmp"))], [guest("/tmp")]);
-    assert!(matches!(twice, Err(PathMapError::SamePlace { .. })));
+    assert!(matches!(twice, Err(PathMapError::DuplicateMountPoint { .. })));
 }
 
 #[test]
-fn hostile_names_survive() {
+fn preserves_unusual_names() {
     let map = map(&[("/w s/%20:,='\"\n$VAR", "/work")]);
     for name in
         ["a b", "%2e%2e", "a:b", "a,b=c", "'\"", "a\nb", "-rf", "~", "$HOME", "caf\u{e9}", "cafe\u{301}", "C:\\x"]
     {
         let host = unix("/w s/%20:,='\"\n$VAR").child(name).expect("a name");
-        let there = map.to_guest(&host).expect("mapped");
-        assert_eq!(there.file_name(), Some(name));
-        assert_eq!(map.to_host(&there), Ok(host));
+        let inside_path = map.to_guest(&host).expect("mapped");
+        assert_eq!(inside_path.file_name(), Some(name));
+        assert_eq!(map.to_host(&inside_path), Ok(host));
     }
 }
 
 #[test]
-fn windows_hosts_map_or_refuse() {
+fn maps_or_rejects_windows_paths() {
     let ws = HostPath::windows(r"C:\Ws").expect("a Windows path");
     let map = PathMap::new([mount(ws, guest("/work"))]).expect("a map");
     let deep = HostPath::windows(r"c:\WS\A b\c").expect("a Windows path");
-    let there = map.to_guest(&deep).expect("mapped");
-    assert_eq!(there.as_str(), "/work/A b/c");
-    let back = map.to_host(&there).expect("mapped");
+    let inside_path = map.to_guest(&deep).expect("mapped");
+    assert_eq!(inside_path.as_str(), "/work/A b/c");
+    let back = map.to_host(&inside_path).expect("mapped");
     assert_eq!(back.as_str(), r"C:\Ws\A b\c");
-    assert!(back.same_place(&deep));
+    assert!(back.is_equivalent(&deep));
     for name in ["/work/a:b", "/work/NUL", "/work/a\\b", "/work/a.", "/work/a\nb"] {
         let refused = map.to_host(&guest(name)).expect_err(name);
-        assert!(matches!(refused, NotMapped::NoSuchName { .. }), "{refused}");
+        assert!(matches!(refused, NotMapped::InvalidName { .. }), "{refused}");
     }
 }
 
 #[test]
-fn contradictions_are_refused() {
+fn rejects_contradictory_mounts() {
     let twice = PathMap::new([mount(unix("/a"), guest("/w")), mount(unix("/b"), guest("/w"))]);
-    assert_eq!(twice, Err(PathMapError::SamePlace { at: "/w".to_owned() }));
+    assert_eq!(twice, Err(PathMapError::DuplicateMountPoint { at: "/w".to_owned() }));
     let strict = Mount { access: Access::ReadOnly, ..mount(unix("/a"), guest("/r")) };
     let conflict = PathMap::new([mount(unix("/a"), guest("/w")), strict.clone()]);
     assert!(matches!(conflict, Err(PathMapError::ConflictingAccess { .. })));
@@ -125,7 +125,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn hops_compose() {
+fn composes_maps() {
     let vm = |text: &str| VmPath::new(text).expect("a VM path");
     let to_vm =
         PathMap::new([mount(HostPath::windows(r"C:\Users").expect("a path"), vm("/mnt/c/Users"))]).expect("a map");
@@ -141,7 +141,7 @@ fn hops_compose() {
 }
 
 #[test]
-fn composed_access_is_the_stricter_of_both() {
+fn composed_access_is_the_stricter_one() {
     let vm = |text: &str| VmPath::new(text).expect("a VM path");
     let (ro, rw) = (Access::ReadOnly, Access::ReadWrite);
     for (outer, inner, want) in [(ro, rw, ro), (rw, ro, ro), (rw, rw, rw)] {
@@ -159,7 +159,7 @@ fn composed_access_is_the_stricter_of_both() {
 }
 
 #[test]
-fn names_that_the_host_cannot_have_stay_unmapped_when_composed() {
+fn composed_map_rejects_names_invalid_on_host() {
     let vm = |text: &str| VmPath::new(text).expect("a VM path");
     let ws = HostPath::windows(r"C:\ws").expect("a Windows path");
     let to_vm = PathMap::new([mount(ws, vm("/ws"))]).expect("a map");

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::words;
-use crate::report::{self, Rendered};
+use crate::report::{self, JsonBytes};
 
 /// Changes of a run to the files of its working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -93,9 +93,9 @@ impl From<&report::OutFile> for OutFile {
 impl From<&report::SkippedFile> for SkippedFile {
     fn from(file: &report::SkippedFile) -> Self {
         let report::SkippedFile { name, reason } = file;
-        let (name, name_base64) = match Rendered::of(name) {
-            Rendered::Text(text) => (text, None),
-            Rendered::Base64(base64) => (String::from_utf8_lossy(name).into_owned(), Some(base64)),
+        let (name, name_base64) = match JsonBytes::of(name) {
+            JsonBytes::Text(text) => (text, None),
+            JsonBytes::Base64(base64) => (String::from_utf8_lossy(name).into_owned(), Some(base64)),
         };
         Self { name, name_base64, reason: reason.clone() }
     }

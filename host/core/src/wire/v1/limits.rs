@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{LimitName, words};
-use crate::limits::{self, ByteSize, Held, LayerState, Limit};
+use crate::limits::{self, ByteSize, EnforcementLevel, LayerState, Limit};
 
 /// Limits and sandbox layers that were in effect during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub struct Enforcement {
 words! {
     /// Enforcement level of a limit.
     #[serde(rename_all = "kebab-case")]
-    HeldWord of Held {
+    HeldWord of EnforcementLevel {
         /// Strict enforcement: the guest cannot exceed the limit.
         Enforced,
         /// Approximate enforcement: the limit is monitored, and may be exceeded for a moment or by a little.

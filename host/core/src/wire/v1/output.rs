@@ -1,8 +1,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Written;
-use crate::report::{Captured, Rendered};
+use crate::backend::PartialOutput;
+use crate::report::{CapturedOutput, JsonBytes};
 
 /// Gap in the middle of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,14 +21,14 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn of(captured: &Captured) -> Self {
-        let captured = captured.clone().cut_between_characters();
+    pub(super) fn of(captured: &CapturedOutput) -> Self {
+        let captured = captured.clone().trim_to_char_boundaries();
         let truncated = captured
             .is_truncated()
             .then_some(Truncation { dropped_bytes: captured.dropped, head_bytes: captured.head.len() as u64 });
-        match captured.rendered() {
-            Rendered::Text(text) => Self { text, base64: None, truncated },
-            Rendered::Base64(base64) => Self { text: captured.to_text_lossy(), base64: Some(base64), truncated },
+        match captured.to_json_bytes() {
+            JsonBytes::Text(text) => Self { text, base64: None, truncated },
+            JsonBytes::Base64(base64) => Self { text: captured.to_text_lossy(), base64: Some(base64), truncated },
         }
     }
 }
@@ -54,9 +54,9 @@ pub struct Partial {
     pub stderr_truncated: Option<Truncation>,
 }
 
-impl From<&Written> for Partial {
-    fn from(written: &Written) -> Self {
-        let Written { stdout, stderr } = written;
+impl From<&PartialOutput> for Partial {
+    fn from(written: &PartialOutput) -> Self {
+        let PartialOutput { stdout, stderr } = written;
         let (stdout, stderr) = (Stream::of(stdout), Stream::of(stderr));
         Self {
             stdout: stdout.text,

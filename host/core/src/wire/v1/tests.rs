@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::backend::BackendId;
 use crate::isolation::Isolation;
-use crate::limits::{Held, LayerState, LimitKind, Limits, SandboxLayer};
+use crate::limits::{EnforcementLevel, LayerState, LimitKind, Limits, SandboxLayer};
 use crate::outcome::{Outcome as CoreOutcome, TrapKind};
 use crate::path::{GuestPath, HostPath};
 use crate::report as core;
@@ -25,8 +25,8 @@ fn full_report() -> core::RunReport {
         ..core::Provenance::new(BackendId::new("podman"), Isolation::Container)
     };
     let mut run = core::RunReport::new(CoreOutcome::Exited(3), provenance, Limits::default());
-    run.stdout = core::Captured::whole("héllo\n");
-    run.stderr = core::Captured { head: vec![0xff, b'a'], tail: vec![b'z'], dropped: 7 };
+    run.stdout = core::CapturedOutput::complete("héllo\n");
+    run.stderr = core::CapturedOutput { head: vec![0xff, b'a'], tail: vec![b'z'], dropped: 7 };
     run.results
         .push(core::MimeBundle { data: [("text/plain".to_owned(), json!("1"))].into(), ..core::MimeBundle::default() });
     run.error = Some(core::GuestError { name: "E".to_owned(), line: Some(2), ..Default::default() });
@@ -40,7 +40,7 @@ fn full_report() -> core::RunReport {
     let bad_name = core::SkippedFile { name: b"bad\xff".to_vec(), reason: "not UTF-8".to_owned() };
     run.files.skipped.push(bad_name);
     run.usage = core::Usage { wall: Duration::from_micros(1500), ..core::Usage::default() };
-    run.enforcement.limits.insert(LimitKind::OpenFiles, Held::BestEffort);
+    run.enforcement.limits.insert(LimitKind::OpenFiles, EnforcementLevel::BestEffort);
     run.enforcement.layers.push(SandboxLayer {
         name: "landlock".to_owned(),
         state: LayerState::Held,
@@ -53,7 +53,7 @@ fn full_report() -> core::RunReport {
 }
 
 #[test]
-fn plain_fields_stand_at_the_top() {
+fn serializes_report_fields() {
     let json = serde_json::to_value(RunReport::from(&full_report())).expect("it is JSON");
     assert_eq!(json["version"], 1);
     assert_eq!(json["success"], false);
@@ -78,10 +78,13 @@ fn plain_fields_stand_at_the_top() {
 }
 
 #[test]
-fn replies_read_back_as_they_were_written() {
+fn replies_round_trip() {
     let run = Reply::Run(Box::new(RunReport::from(&full_report())));
     let failure = Reply::Failure(ErrorReport::new(ResultKind::Denied, "no", Some("do".to_owned())));
-    let written = Written { stdout: core::Captured::whole("so far\n"), stderr: core::Captured::whole([0xff]) };
+    let written = PartialOutput {
+        stdout: core::CapturedOutput::complete("so far\n"),
+        stderr: core::CapturedOutput::complete([0xff]),
+    };
     let lost = Reply::Failure(ErrorReport::new(ResultKind::EngineLost, "lost", None).with_written(&written));
     for reply in [run, failure, lost] {
         let text = serde_json::to_string(&reply).expect("it is JSON");
@@ -91,21 +94,24 @@ fn replies_read_back_as_they_were_written() {
 }
 
 #[test]
-fn a_failure_names_kind_and_status() {
+fn failure_has_kind_and_status() {
     let report = ErrorReport::new(ResultKind::InvalidRequest, "bad size \"x\"", None);
     let json = serde_json::to_value(report).expect("it is JSON");
     let error = json!({
         "kind": "invalid_request", "message": "bad size \"x\"", "exit_code": 125, "retryable": false,
     });
     assert_eq!(json, json!({ "error": error }));
-    let written = Written { stdout: core::Captured::whole("so far\n"), stderr: core::Captured::whole([0xff]) };
+    let written = PartialOutput {
+        stdout: core::CapturedOutput::complete("so far\n"),
+        stderr: core::CapturedOutput::complete([0xff]),
+    };
     let lost = ErrorReport::new(ResultKind::EngineLost, "lost", None).with_written(&written);
     let partial = &serde_json::to_value(lost).expect("it is JSON")["partial"];
     assert_eq!(*partial, json!({ "stdout": "so far\n", "stderr": "\u{fffd}", "stderr_base64": "/w==" }));
 }
 
 #[test]
-fn every_name_on_the_wire_is_the_name_inside() {
+fn wire_names_match_internal_names() {
     for kind in ResultKind::ALL {
         let wire = serde_json::to_value(ResultName::from(*kind)).expect("it is JSON");
         assert_eq!(wire, kind.as_str());
@@ -114,7 +120,7 @@ fn every_name_on_the_wire_is_the_name_inside() {
         let wire = serde_json::to_value(LimitName::from(kind)).expect("it is JSON");
         assert_eq!(wire, kind.as_str());
     }
-    for held in [Held::Enforced, Held::BestEffort, Held::Unsupported] {
+    for held in [EnforcementLevel::Enforced, EnforcementLevel::BestEffort, EnforcementLevel::Unsupported] {
         let wire = serde_json::to_value(HeldWord::from(held)).expect("it is JSON");
         assert_eq!(wire, held.as_str());
     }
@@ -129,7 +135,7 @@ fn every_name_on_the_wire_is_the_name_inside() {
 }
 
 #[test]
-fn traps_keep_the_engines_words() {
+fn keeps_engine_description_of_trap() {
     let trapped = CoreOutcome::Trapped(TrapKind::Other("integer divide by zero".to_owned()));
     let json = serde_json::to_value(Outcome::from(&trapped)).expect("it is JSON");
     let want = json!({"type": "trapped", "trap": "other", "detail": "integer divide by zero"});
@@ -138,7 +144,7 @@ fn traps_keep_the_engines_words() {
 
 /// Compares the schema with the file that is checked in; `UPDATE_SCHEMA=1` writes the file anew.
 #[test]
-fn the_schema_is_the_one_checked_in() {
+fn schema_matches_checked_in_file() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/run-report.v1.json");
     if env::var_os("UPDATE_SCHEMA").is_some_and(|value| value == "1") {
         fs::write(&path, format!("{:#}\n", schema())).expect("the schema can be written");

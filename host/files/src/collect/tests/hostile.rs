@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
-use crate::bench::{Over, as_plain_owner};
+use crate::fixture::{StopFlag, run_unprivileged};
 
 fn mode(path: &Path) -> Result<u32> {
     Ok(fs::symlink_metadata(path)?.permissions().mode() & 0o7777)
@@ -16,27 +16,27 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
 }
 
 #[test]
-fn p2_a_link_in_the_out_directory_is_never_followed() -> Result<()> {
-    let bench = Bench::new()?;
-    let outside = bench.home.path().join("outside");
+fn p2_never_follows_links_in_output_directory() -> Result<()> {
+    let fixture = Fixture::new()?;
+    let outside = fixture.home.path().join("outside");
     fs::create_dir(&outside)?;
     fs::write(outside.join("canary"), "untouched")?;
-    fs::create_dir_all(bench.work().join("link/sub"))?;
-    fs::write(bench.work().join("link/new.txt"), "new")?;
-    fs::write(bench.work().join("link/sub/new.txt"), "new")?;
-    fs::write(bench.work().join("leaf"), "new")?;
-    fs::write(bench.work().join("gone"), "new")?;
-    symlink(&outside, bench.out().join("link"))?;
-    symlink(outside.join("canary"), bench.out().join("leaf"))?;
-    symlink(outside.join("made"), bench.out().join("gone"))?;
-    let found = bench.collect()?;
+    fs::create_dir_all(fixture.work().join("link/sub"))?;
+    fs::write(fixture.work().join("link/new.txt"), "new")?;
+    fs::write(fixture.work().join("link/sub/new.txt"), "new")?;
+    fs::write(fixture.work().join("leaf"), "new")?;
+    fs::write(fixture.work().join("gone"), "new")?;
+    symlink(&outside, fixture.out().join("link"))?;
+    symlink(outside.join("canary"), fixture.out().join("leaf"))?;
+    symlink(outside.join("made"), fixture.out().join("gone"))?;
+    let found = fixture.collect()?;
     assert_eq!(entries(&outside)?, ["canary"], "nothing is made behind a link");
     assert_eq!(fs::read(outside.join("canary"))?, b"untouched");
     for name in ["/work/link/new.txt", "/work/link/sub/new.txt"] {
         assert!(reason(&found, name)?.starts_with("cannot be copied out"));
     }
     for leaf in ["leaf", "gone"] {
-        let leaf = bench.out().join(leaf);
+        let leaf = fixture.out().join(leaf);
         assert!(fs::symlink_metadata(&leaf)?.is_file(), "a link in the way is replaced");
         assert_eq!(fs::read(&leaf)?, b"new");
     }
@@ -44,41 +44,41 @@ fn p2_a_link_in_the_out_directory_is_never_followed() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_copied_into_a_git_directory() -> Result<()> {
-    let bench = Bench::new()?;
+fn copies_nothing_into_git_directories() -> Result<()> {
+    let fixture = Fixture::new()?;
     for dir in [".git/hooks", "sub/.GIT/hooks", "fine"] {
-        fs::create_dir_all(bench.work().join(dir))?;
-        fs::write(bench.work().join(dir).join("pre-commit"), "new")?;
+        fs::create_dir_all(fixture.work().join(dir))?;
+        fs::write(fixture.work().join(dir).join("pre-commit"), "new")?;
     }
-    fs::create_dir(bench.work().join("module"))?;
+    fs::create_dir(fixture.work().join("module"))?;
     // The form of `.git` in submodules and work trees.
-    fs::write(bench.work().join("module/.git"), "gitdir: ../fine")?;
-    fs::create_dir(bench.out().join(".git"))?;
-    let found = bench.collect()?;
+    fs::write(fixture.work().join("module/.git"), "gitdir: ../fine")?;
+    fs::create_dir(fixture.out().join(".git"))?;
+    let found = fixture.collect()?;
     for name in ["/work/.git/hooks/pre-commit", "/work/sub/.GIT/hooks/pre-commit", "/work/module/.git"] {
         assert!(reason(&found, name)?.contains(".git directory"), "{name}");
     }
-    assert_eq!(entries(&bench.out())?, [".git", "fine"]);
-    assert_eq!(entries(&bench.out().join(".git"))?, Vec::<String>::new());
+    assert_eq!(entries(&fixture.out())?, [".git", "fine"]);
+    assert_eq!(entries(&fixture.out().join(".git"))?, Vec::<String>::new());
     Ok(())
 }
 
 #[test]
-fn no_directory_becomes_a_repository() -> Result<()> {
-    let bench = Bench::new()?;
+fn never_completes_a_git_repository() -> Result<()> {
+    let fixture = Fixture::new()?;
     // The repository in `deep/bare` would be completed by parts that an earlier job copied out.
     for dir in ["objects", "refs", "deep/bare/refs"] {
-        fs::create_dir_all(bench.work().join(dir))?;
-        fs::write(bench.work().join(dir).join("file"), "new")?;
+        fs::create_dir_all(fixture.work().join(dir))?;
+        fs::write(fixture.work().join(dir).join("file"), "new")?;
     }
-    fs::write(bench.work().join("HEAD"), "ref: refs/heads/main")?;
-    fs::write(bench.work().join("config"), "[core]")?;
-    fs::create_dir_all(bench.out().join("deep/bare/objects"))?;
-    fs::write(bench.out().join("deep/bare/HEAD"), "ref: refs/heads/main")?;
-    let found = bench.collect()?;
+    fs::write(fixture.work().join("HEAD"), "ref: refs/heads/main")?;
+    fs::write(fixture.work().join("config"), "[core]")?;
+    fs::create_dir_all(fixture.out().join("deep/bare/objects"))?;
+    fs::write(fixture.out().join("deep/bare/HEAD"), "ref: refs/heads/main")?;
+    let found = fixture.collect()?;
     assert!(reason(&found, "/work/deep/bare/refs/file")?.contains("git repository"));
-    assert_eq!(entries(&bench.out().join("deep/bare"))?, ["HEAD", "objects"]);
-    let parts = entries(&bench.out())?;
+    assert_eq!(entries(&fixture.out().join("deep/bare"))?, ["HEAD", "objects"]);
+    let parts = entries(&fixture.out())?;
     assert!(parts.contains(&"config".to_owned()), "{parts:?}");
     assert_eq!(
         parts.iter().filter(|part| ["HEAD", "objects", "refs"].contains(&part.as_str())).count(),
@@ -89,22 +89,28 @@ fn no_directory_becomes_a_repository() -> Result<()> {
 }
 
 #[test]
-fn p2_an_out_directory_that_became_a_link_takes_nothing() -> Result<()> {
-    let bench = Bench::new()?;
-    let outside = bench.home.path().join("outside");
+fn p2_rejects_output_directory_replaced_by_link() -> Result<()> {
+    let fixture = Fixture::new()?;
+    let outside = fixture.home.path().join("outside");
     fs::create_dir_all(outside.join("out"))?;
-    fs::write(bench.work().join("new.txt"), "new")?;
+    fs::write(fixture.work().join("new.txt"), "new")?;
     // The directory itself, and one above it.
     for (place, target) in [("out", outside.join("out")), ("above", outside.clone())] {
-        let bench_out = if place == "out" { bench.out() } else { bench.home.path().join("above/out") };
+        let out_path = if place == "out" { fixture.out() } else { fixture.home.path().join("above/out") };
         if place == "out" {
-            fs::remove_dir(&bench_out)?;
+            fs::remove_dir(&out_path)?;
         }
-        symlink(target, bench.home.path().join(place))?;
+        symlink(target, fixture.home.path().join(place))?;
         let at = GuestPath::work();
-        let left = Left { dir: &bench.work, at: &at, owner: Owner::Job, since: bench.since, before: &bench.before };
-        let out = HostPath::native(&bench_out)?;
-        let found = collect(&left, Some(&out), Budget::new(None, CancelToken::new()));
+        let work_dir = JobWorkDir {
+            dir: &fixture.work,
+            at: &at,
+            owner: Owner::Job,
+            since: fixture.since,
+            before: &fixture.before,
+        };
+        let out = HostPath::native(&out_path)?;
+        let found = collect(&work_dir, Some(&out), Budget::new(None, CancelToken::new()));
         assert!(reason(&found, out.as_str())?.starts_with("cannot be opened"));
         assert!(found.created.iter().all(|file| file.host.is_none()));
     }
@@ -113,22 +119,22 @@ fn p2_an_out_directory_that_became_a_link_takes_nothing() -> Result<()> {
 }
 
 #[test]
-fn p3_what_an_output_links_to_is_never_read() -> Result<()> {
-    let mut bench = Bench::new()?;
-    bench.put("kept", b"input")?;
-    let secret = bench.home.path().join("secret");
+fn p3_never_reads_link_targets() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    fixture.put("kept", b"input")?;
+    let secret = fixture.home.path().join("secret");
     fs::write(&secret, "canary of another job")?;
-    let work = bench.work();
+    let work = fixture.work();
     symlink(&secret, work.join("absolute"))?;
     symlink("../secret", work.join("relative"))?;
     symlink("relative", work.join("chain"))?;
-    symlink(bench.home.path(), work.join("dir"))?;
+    symlink(fixture.home.path(), work.join("dir"))?;
     symlink("/proc/self/environ", work.join("environ"))?;
     symlink("loop", work.join("loop"))?;
     fs::remove_file(work.join("kept"))?;
     symlink(&secret, work.join("kept"))?;
     fs::hard_link(&secret, work.join("hard"))?;
-    let found = bench.collect()?;
+    let found = fixture.collect()?;
     for file in found.created.iter().chain(&found.modified) {
         assert_eq!((file.kind, &file.sha256, &file.host), (codebox_core::FileKind::Symlink, &None, &None));
         assert_eq!(reason(&found, file.guest.as_str())?, "links are not copied out");
@@ -136,32 +142,32 @@ fn p3_what_an_output_links_to_is_never_read() -> Result<()> {
     assert_eq!(names(&found.modified), ["/work/kept"]);
     assert_eq!(found.created.len(), 6);
     assert_eq!(reason(&found, "/work/hard")?, "it has another hard link outside this directory");
-    assert_eq!(entries(&bench.out())?, Vec::<String>::new());
+    assert_eq!(entries(&fixture.out())?, Vec::<String>::new());
     Ok(())
 }
 
 #[test]
-fn a_file_whose_names_are_all_the_jobs_is_an_output_under_each() -> Result<()> {
-    let bench = Bench::new()?;
-    fs::create_dir(bench.work().join("sub"))?;
-    fs::write(bench.work().join("one"), "content")?;
-    fs::hard_link(bench.work().join("one"), bench.work().join("sub/two"))?;
-    let found = bench.collect()?;
+fn copies_hard_linked_outputs_under_each_name() -> Result<()> {
+    let fixture = Fixture::new()?;
+    fs::create_dir(fixture.work().join("sub"))?;
+    fs::write(fixture.work().join("one"), "content")?;
+    fs::hard_link(fixture.work().join("one"), fixture.work().join("sub/two"))?;
+    let found = fixture.collect()?;
     assert_eq!(names(&found.created), ["/work/one", "/work/sub/two"]);
     assert_eq!(skipped(&found), []);
-    assert_eq!(fs::read(bench.out().join("sub/two"))?, b"content");
+    assert_eq!(fs::read(fixture.out().join("sub/two"))?, b"content");
     Ok(())
 }
 
 #[test]
-fn p5_modes_and_owners_stay_inside() -> Result<()> {
-    let bench = Bench::new()?;
+fn p5_drops_modes_and_owners() -> Result<()> {
+    let fixture = Fixture::new()?;
     for (name, bits) in [("setuid", 0o4755), ("setgid", 0o2755), ("both", 0o6777), ("plain", 0o644), ("closed", 0o600)]
     {
-        fs::write(bench.work().join(name), name)?;
-        set_mode(&bench.work().join(name), bits)?;
+        fs::write(fixture.work().join(name), name)?;
+        set_mode(&fixture.work().join(name), bits)?;
     }
-    let found = bench.collect()?;
+    let found = fixture.collect()?;
     for (name, bits, runs) in [
         ("setuid", Some("its setuid bit;"), true),
         ("setgid", Some("its setgid bit;"), true),
@@ -169,7 +175,7 @@ fn p5_modes_and_owners_stay_inside() -> Result<()> {
         ("plain", None, false),
         ("closed", None, false),
     ] {
-        let out = bench.out().join(name);
+        let out = fixture.out().join(name);
         assert_eq!(fs::read(&out)?, name.as_bytes());
         let got = mode(&out)?;
         assert_eq!(got & 0o7000, 0, "{name}: {got:o}");
@@ -179,24 +185,24 @@ fn p5_modes_and_owners_stay_inside() -> Result<()> {
             None => assert!(reason(&found, &format!("/work/{name}")).is_err()),
         }
     }
-    assert_eq!(mode(&bench.work().join("both"))?, 0o6777, "looking changed nothing inside");
+    assert_eq!(mode(&fixture.work().join("both"))?, 0o6777, "looking changed nothing inside");
     Ok(())
 }
 
 #[test]
-fn p8_special_files_giants_and_closed_ones_are_named_and_nothing_waits() -> Result<()> {
-    let bench = Bench::new()?;
-    let work = bench.work();
+fn p8_reports_special_huge_and_unreadable_files_without_blocking() -> Result<()> {
+    let fixture = Fixture::new()?;
+    let work = fixture.work();
     mknodat(CWD, work.join("fifo"), FileType::Fifo, Mode::RWXU, 0)?;
     let _socket = std::os::unix::net::UnixListener::bind(work.join("socket"))?;
     fs::File::create(work.join("giant"))?.set_len(1 << 40)?;
-    as_plain_owner(|| {
+    run_unprivileged(|| {
         fs::create_dir(work.join("closed"))?;
         fs::write(work.join("closed/file"), "x")?;
         fs::write(work.join("unreadable"), "x")?;
         set_mode(&work.join("closed"), 0)?;
         set_mode(&work.join("unreadable"), 0)?;
-        let found = bench.collect()?;
+        let found = fixture.collect()?;
         assert_eq!(reason(&found, "/work/fifo")?, "it is a FIFO, which is never opened");
         assert_eq!(reason(&found, "/work/socket")?, "it is a socket, which is never opened");
         assert!(reason(&found, "/work/closed")?.contains("Permission denied"));
@@ -204,30 +210,30 @@ fn p8_special_files_giants_and_closed_ones_are_named_and_nothing_waits() -> Resu
         assert!(reason(&found, "/work/giant")?.starts_with("its sha256: the file is larger"));
         let giant = found.skipped.iter().rfind(|skipped| skipped.name == b"/work/giant").context("it is named")?;
         assert!(giant.reason.contains("bytes allocated"), "{}", giant.reason);
-        assert_eq!(entries(&bench.out())?, Vec::<String>::new());
+        assert_eq!(entries(&fixture.out())?, Vec::<String>::new());
         Ok(())
     })
 }
 
 #[test]
-fn p8_a_file_that_changes_while_it_is_brought_out_is_whole_or_named() -> Result<()> {
-    let bench = Bench::new()?;
-    let path = bench.work().join("moving");
+fn p8_file_changed_during_copy_is_complete_or_reported() -> Result<()> {
+    let fixture = Fixture::new()?;
+    let path = fixture.work().join("moving");
     fs::write(&path, "start")?;
-    let over = Over::default();
+    let stop = StopFlag::default();
     std::thread::scope(|scope| -> Result<()> {
-        let ends = over.on_drop();
+        let guard = stop.set_on_drop();
         scope.spawn(|| {
-            for turn in 0u64.. {
-                if over.is_over() {
+            for round in 0u64.. {
+                if stop.is_over() {
                     return;
                 }
-                let len = usize::try_from(turn % 7).unwrap_or(0) * 100_000;
-                let _ = fs::write(&path, vec![b'a' + u8::try_from(turn % 26).unwrap_or(0); len]);
+                let len = usize::try_from(round % 7).unwrap_or(0) * 100_000;
+                let _ = fs::write(&path, vec![b'a' + u8::try_from(round % 26).unwrap_or(0); len]);
             }
         });
         for _ in 0..100 {
-            let found = bench.collect()?;
+            let found = fixture.collect()?;
             let Some(file) = found.created.first() else { continue };
             let Some(host) = &file.host else {
                 assert!(reason(&found, "/work/moving")?.starts_with("cannot be copied out"));
@@ -238,9 +244,9 @@ fn p8_a_file_that_changes_while_it_is_brought_out_is_whole_or_named() -> Result<
             use sha2::{Digest, Sha256};
             assert_eq!(Some(crate::hex::hex(&Sha256::digest(&content))), file.sha256);
         }
-        drop(ends);
+        drop(guard);
         Ok(())
     })?;
-    assert!(entries(&bench.out())?.iter().all(|name| name == "moving"), "no half file is left");
+    assert!(entries(&fixture.out())?.iter().all(|name| name == "moving"), "no half file is left");
     Ok(())
 }

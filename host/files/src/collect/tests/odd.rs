@@ -10,12 +10,12 @@ use rustix::fs::{CWD, Timespec, Timestamps, utimensat};
 use super::*;
 
 #[test]
-fn what_was_put_in_and_is_gone_is_deleted() -> Result<()> {
-    let mut bench = Bench::new()?;
+fn reports_deleted_inputs() -> Result<()> {
+    let mut fixture = Fixture::new()?;
     for name in ["gone", "sub/gone", "kept", "folder", "linked/file"] {
-        bench.put(name, b"put in")?;
+        fixture.put(name, b"put in")?;
     }
-    let work = bench.work();
+    let work = fixture.work();
     fs::remove_file(work.join("gone"))?;
     fs::remove_dir_all(work.join("sub"))?;
     fs::remove_file(work.join("folder"))?;
@@ -23,16 +23,16 @@ fn what_was_put_in_and_is_gone_is_deleted() -> Result<()> {
     // The target of the link is not an input file.
     fs::rename(work.join("linked"), work.join("moved"))?;
     symlink("moved", work.join("linked"))?;
-    let found = bench.collect()?;
+    let found = fixture.collect()?;
     assert_eq!(names(&found.deleted), ["/work/folder", "/work/gone", "/work/linked/file", "/work/sub/gone"]);
     assert_eq!(found.deleted[0].size, 6);
     Ok(())
 }
 
 #[test]
-fn hostile_names_times_depths_and_numbers_are_reported() -> Result<()> {
-    let bench = Bench::new()?;
-    let work = bench.work();
+fn reports_hostile_names_times_depths_and_counts() -> Result<()> {
+    let fixture = Fixture::new()?;
+    let work = fixture.work();
     fs::write(work.join(OsStr::from_bytes(b"not\xfftext")), "x")?;
     fs::write(work.join("line\nbreak\x1b[2J"), "x")?;
     for (name, seconds) in [("year-1938", -1_000_000_000), ("year-2446", 15_032_385_535)] {
@@ -55,7 +55,7 @@ fn hostile_names_times_depths_and_numbers_are_reported() -> Result<()> {
     for number in 0..20_000 {
         fs::File::create(work.join(format!("many/{number:05}")))?;
     }
-    let found = bench.collect()?;
+    let found = fixture.collect()?;
     assert_eq!(reason(&found, "/work/not\u{fffd}text").err().map(|_| ()), Some(()));
     let hostile = found.skipped.iter().find(|skipped| skipped.name == b"/work/not\xfftext").context("it is named")?;
     assert_eq!(hostile.reason, "its name is not a valid guest path");
@@ -75,9 +75,9 @@ fn hostile_names_times_depths_and_numbers_are_reported() -> Result<()> {
 }
 
 #[test]
-fn files_of_odd_times_and_names_come_out() -> Result<()> {
-    let bench = Bench::new()?;
-    let work = bench.work();
+fn copies_files_with_unusual_times_and_names() -> Result<()> {
+    let fixture = Fixture::new()?;
+    let work = fixture.work();
     for (name, seconds) in [("year-1938", -1_000_000_000), ("year-2446", 15_032_385_535)] {
         fs::write(work.join(name), name)?;
         let at = Timespec { tv_sec: seconds, tv_nsec: 5 };
@@ -90,11 +90,11 @@ fn files_of_odd_times_and_names_come_out() -> Result<()> {
     }
     let longest = "n".repeat(255);
     fs::write(work.join(&longest), "long")?;
-    let found = bench.collect()?;
+    let found = fixture.collect()?;
     assert_eq!(skipped(&found), []);
-    assert_eq!(entries(&bench.out())?, [longest.as_str(), "year-1938", "year-2446"]);
-    assert_eq!(fs::read(bench.out().join("year-1938"))?, b"year-1938");
-    let fresh = fs::metadata(bench.out().join("year-1938"))?.modified()?;
+    assert_eq!(entries(&fixture.out())?, [longest.as_str(), "year-1938", "year-2446"]);
+    assert_eq!(fs::read(fixture.out().join("year-1938"))?, b"year-1938");
+    let fresh = fs::metadata(fixture.out().join("year-1938"))?.modified()?;
     assert!(fresh.elapsed()? < Duration::from_secs(1 << 30), "times stay inside");
     Ok(())
 }

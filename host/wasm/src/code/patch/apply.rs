@@ -6,16 +6,16 @@ use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{CodeSection, Function, Module, RawSection};
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
-use super::names::{Functions, unreadable};
+use super::names::{Functions, read_error};
 use super::operator::{Access, Pattern, Symbols, access};
 use super::overflow::{self, Overflow};
 use super::{Addresses, Edit, Patch, PatchError};
 
 /// Lowest address of static data; smaller offsets are fields of structures.
-const STATIC_DATA: u64 = 1 << 20;
+const STATIC_DATA_START: u64 = 1 << 20;
 
 /// Bytes of one word of static memory.
-const WORD: u64 = 4;
+const WORD_SIZE: u64 = 4;
 
 /// Returns the module with every edit of the patch applied.
 ///
@@ -60,12 +60,12 @@ impl Addresses {
     fn read(&self, functions: &Functions<'_>) -> Result<BTreeMap<String, u64>, PatchError> {
         let (_, body) = functions.body(&self.function)?;
         let stores = operators(body)?.into_iter().filter_map(|op| match access(&op) {
-            Some((Access::Store32, offset)) if offset >= STATIC_DATA => Some(offset),
+            Some((Access::Store32, offset)) if offset >= STATIC_DATA_START => Some(offset),
             _ => None,
         });
         let stores: Vec<u64> = stores.collect();
         let first = stores.first().copied().unwrap_or_default();
-        let words = (0..).map(|index| first + index * WORD);
+        let words = (0..).map(|index| first + index * WORD_SIZE);
         let consecutive = stores.iter().zip(words).take_while(|(store, word)| *store == word).count();
         if consecutive != self.count || stores.len() != self.count {
             let found = if consecutive == self.count { stores.len() } else { consecutive };
@@ -80,7 +80,7 @@ impl Addresses {
 }
 
 fn operators<'a>(body: &FunctionBody<'a>) -> Result<Vec<Operator<'a>>, PatchError> {
-    body.get_operators_reader().map_err(unreadable)?.into_iter().collect::<Result<_, _>>().map_err(unreadable)
+    body.get_operators_reader().map_err(read_error)?.into_iter().collect::<Result<_, _>>().map_err(read_error)
 }
 
 /// All changes of a patch to one function.
@@ -91,7 +91,7 @@ struct Changes<'a> {
 }
 
 /// A match of an edit's sequence in a function.
-struct Place<'a> {
+struct EditMatch<'a> {
     edit: &'a Edit,
     /// The matched offset of a pattern that accepts any offset.
     found: Option<u64>,
@@ -105,7 +105,7 @@ fn rewrite(
     symbols: &Symbols<'_>,
 ) -> Result<Function, PatchError> {
     let ops = operators(body)?;
-    let mut places: BTreeMap<usize, Place<'_>> = BTreeMap::new();
+    let mut edit_matches: BTreeMap<usize, EditMatch<'_>> = BTreeMap::new();
     for edit in &changes.edits {
         let starts = occurrences(&ops, &edit.find, symbols)?;
         if starts.len() != edit.count {
@@ -115,8 +115,8 @@ fn rewrite(
         }
         for start in starts {
             let found = ops[start..start + edit.find.len()].iter().zip(&edit.find);
-            let found = found.filter(|(_, pattern)| pattern.is_open()).find_map(|(op, _)| access(op));
-            if places.insert(start, Place { edit, found: found.map(|(_, offset)| offset) }).is_some() {
+            let found = found.filter(|(_, pattern)| pattern.matches_any_offset()).find_map(|(op, _)| access(op));
+            if edit_matches.insert(start, EditMatch { edit, found: found.map(|(_, offset)| offset) }).is_some() {
                 return Err(PatchError::Overlap(name.to_owned()));
             }
         }
@@ -128,7 +128,7 @@ fn rewrite(
         Some(overflow) => with_prologue(overflow, body, symbols)?,
     };
     let mut next = 0;
-    for (start, place) in places {
+    for (start, place) in edit_matches {
         if start < next {
             return Err(PatchError::Overlap(name.to_owned()));
         }
@@ -149,8 +149,8 @@ fn rewrite(
 /// Returns a function that begins with the overflow check. It has the locals of `body` and those of the check.
 fn with_prologue(overflow: &Overflow, body: &FunctionBody<'_>, symbols: &Symbols<'_>) -> Result<Function, PatchError> {
     let mut locals = Vec::new();
-    for read in body.get_locals_reader().map_err(unreadable)? {
-        let (count, kind) = read.map_err(unreadable)?;
+    for read in body.get_locals_reader().map_err(read_error)? {
+        let (count, kind) = read.map_err(read_error)?;
         locals.push((count, RoundtripReencoder.val_type(kind).map_err(|e| PatchError::Module(e.to_string()))?));
     }
     let own = locals.iter().map(|(count, _)| count).sum();
@@ -184,7 +184,7 @@ fn assemble(
 ) -> Result<Vec<u8>, PatchError> {
     let mut module = Module::new();
     for payload in Parser::new(0).parse_all(wasm) {
-        let payload = payload.map_err(unreadable)?;
+        let payload = payload.map_err(read_error)?;
         if let Payload::CodeSectionStart { .. } = payload {
             let mut code = CodeSection::new();
             for (place, body) in (0..).zip(bodies) {

@@ -21,10 +21,10 @@ impl<'a> Functions<'a> {
         let mut found: BTreeMap<&str, Vec<u32>> = wanted.iter().map(|name| (*name, Vec::new())).collect();
         let (mut imported, mut bodies) = (0, Vec::new());
         for payload in Parser::new(0).parse_all(wasm) {
-            match payload.map_err(unreadable)? {
+            match payload.map_err(read_error)? {
                 Payload::ImportSection(imports) => {
                     for import in imports.into_imports() {
-                        if let TypeRef::Func(_) | TypeRef::FuncExact(_) = import.map_err(unreadable)?.ty {
+                        if let TypeRef::Func(_) | TypeRef::FuncExact(_) = import.map_err(read_error)?.ty {
                             imported += 1;
                         }
                     }
@@ -33,9 +33,9 @@ impl<'a> Functions<'a> {
                 Payload::CustomSection(section) => {
                     let KnownCustom::Name(names) = section.as_known() else { continue };
                     for names in names {
-                        let Name::Function(names) = names.map_err(unreadable)? else { continue };
+                        let Name::Function(names) = names.map_err(read_error)? else { continue };
                         for naming in names {
-                            let naming = naming.map_err(unreadable)?;
+                            let naming = naming.map_err(read_error)?;
                             if let Some(indices) = found.get_mut(naming.name) {
                                 indices.push(naming.index);
                             }
@@ -46,9 +46,9 @@ impl<'a> Functions<'a> {
             }
         }
         let mut indices = BTreeMap::new();
-        for (name, of_name) in found {
-            let [index] = of_name[..] else {
-                return Err(PatchError::Function { name: name.to_owned(), found: of_name.len() });
+        for (name, candidates) in found {
+            let [index] = candidates[..] else {
+                return Err(PatchError::Function { name: name.to_owned(), found: candidates.len() });
             };
             indices.insert(name.to_owned(), index);
         }
@@ -68,6 +68,6 @@ impl<'a> Functions<'a> {
     }
 }
 
-pub(super) fn unreadable(error: wasmparser::BinaryReaderError) -> PatchError {
+pub(super) fn read_error(error: wasmparser::BinaryReaderError) -> PatchError {
     PatchError::Module(error.to_string())
 }

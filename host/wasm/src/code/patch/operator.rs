@@ -101,21 +101,21 @@ impl fmt::Display for Pattern {
             Self::Call(name) => write!(f, "call {name}"),
             Self::LocalGet(index) => write!(f, "local.get {index}"),
             Self::LocalSet(index) => write!(f, "local.set {index}"),
-            Self::Plain(plain) => f.write_str(word(&PLAIN, *plain)),
+            Self::Plain(plain) => f.write_str(mnemonic(&PLAIN, *plain)),
             Self::Access(access, offset) => {
-                let word = word(&ACCESSES, *access);
+                let mnemonic = mnemonic(&ACCESSES, *access);
                 match offset {
-                    Offset::Number(number) => write!(f, "{word} offset={number}"),
-                    Offset::Named(name) => write!(f, "{word} offset={name}"),
-                    Offset::Any => write!(f, "{word} offset=*"),
+                    Offset::Number(number) => write!(f, "{mnemonic} offset={number}"),
+                    Offset::Named(name) => write!(f, "{mnemonic} offset={name}"),
+                    Offset::Any => write!(f, "{mnemonic} offset=*"),
                 }
             }
         }
     }
 }
 
-fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
-    words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
+fn mnemonic<T: Copy + PartialEq>(mnemonics: &[(&'static str, T)], value: T) -> &'static str {
+    mnemonics.iter().find(|(_, known)| *known == value).map_or("", |(mnemonic, _)| mnemonic)
 }
 
 impl Pattern {
@@ -125,7 +125,7 @@ impl Pattern {
     }
 
     /// Returns true if the pattern accepts any offset.
-    pub(super) fn is_open(&self) -> bool {
+    pub(super) fn matches_any_offset(&self) -> bool {
         matches!(self, Self::Access(_, Offset::Any))
     }
 

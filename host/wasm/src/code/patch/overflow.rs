@@ -9,13 +9,13 @@ use wasm_encoder::{BlockType, Instruction, MemArg, ValType};
 
 /// Number of parameters of a ufunc's loop: pointers to the operands' pointers, to the count and to the operands' steps,
 /// and data.
-const PARAMETERS: u32 = 4;
+const PARAMETER_COUNT: u32 = 4;
 const OPERANDS: u32 = 0;
 const COUNT: u32 = 1;
 const STEPS: u32 = 2;
 
 /// Bytes of a pointer.
-const POINTER: u64 = 4;
+const POINTER_SIZE: u64 = 4;
 
 /// A loop whose products are checked for overflow.
 #[derive(Debug, Deserialize)]
@@ -38,12 +38,12 @@ impl Overflow {
     ///
     /// The check skips reductions and accumulations, where one of the factors is the previous product.
     pub(super) fn prologue(&self, locals: u32, call: u32) -> Vec<Instruction<'static>> {
-        let [left, right, count] = [0, 1, 2].map(|more| PARAMETERS + locals + more);
+        let [left, right, count] = [0, 1, 2].map(|more| PARAMETER_COUNT + locals + more);
         let product = count + 1;
         let [first, second] = self.factors;
         let result = first.max(second) + 1;
         let word = |local: u32, position: u32| {
-            let offset = u64::from(position) * POINTER;
+            let offset = u64::from(position) * POINTER_SIZE;
             [Instruction::LocalGet(local), Instruction::I32Load(MemArg { offset, align: 2, memory_index: 0 })]
         };
         let advance = |local: u32, position: u32| {

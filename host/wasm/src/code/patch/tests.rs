@@ -48,19 +48,19 @@ const CHOOSE: &str = "(local.set 0 (i32.load8_u offset=77 (i32.const 3)))
     (drop (i32.load offset=2000004 (i32.const 0)))
     (call $describe (i32.const 7))";
 
-const CHOSEN: &str = "(local.set 0 (i32.add (i32.load8_u offset=77 (i32.const 3)) (i32.const 2)))
+const PATCHED_CHOOSE: &str = "(local.set 0 (i32.add (i32.load8_u offset=77 (i32.const 3)) (i32.const 2)))
     (drop (call $describe (i32.const 5)))
     (drop (i32.load offset=2000008 (i32.const 0)))
     (call $describe (i32.const 9))";
 
-fn patched(patch: &str, wasm: &[u8]) -> Result<Vec<u8>, PatchError> {
+fn apply_patch(patch: &str, wasm: &[u8]) -> Result<Vec<u8>, PatchError> {
     apply(&Patch::parse(patch).expect("a patch"), wasm)
 }
 
 #[test]
-fn replaces_operators_and_keeps_everything_else() {
-    let found = patched(PATCH, &module(FILL, CHOOSE)).expect("it fits");
-    assert_eq!(canonical(&found), canonical(&module(FILL, CHOSEN)));
+fn replaces_only_matched_operators() {
+    let found = apply_patch(PATCH, &module(FILL, CHOOSE)).expect("it fits");
+    assert_eq!(canonical(&found), canonical(&module(FILL, PATCHED_CHOOSE)));
 }
 
 /// Encodes the module again with the encoder, so that two encodings of one module compare equal.
@@ -73,10 +73,10 @@ fn canonical(wasm: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn refuses_a_module_in_which_a_count_differs() {
+fn rejects_module_with_different_count() {
     let twice = format!("{CHOOSE} drop (call $describe (i32.const 7))");
     for (choose, found) in [(twice.as_str(), 2), ("(i32.const 0)", 0)] {
-        let error = patched(PATCH, &module(FILL, choose)).expect_err("a count differs");
+        let error = apply_patch(PATCH, &module(FILL, choose)).expect_err("a count differs");
         assert_eq!(
             error.to_string(),
             format!("expected 1 of `i32.const 7, call describe` in function choose, found {found}")
@@ -85,41 +85,41 @@ fn refuses_a_module_in_which_a_count_differs() {
 }
 
 #[test]
-fn refuses_a_name_that_stands_for_no_function_or_for_two() {
+fn rejects_missing_or_ambiguous_function() {
     let missing = PATCH.replace("\"choose\"", "\"chosen\"");
-    let error = patched(&missing, &module(FILL, CHOOSE)).expect_err("there is no such function");
+    let error = apply_patch(&missing, &module(FILL, CHOOSE)).expect_err("there is no such function");
     assert_eq!(error, PatchError::Function { name: "chosen".into(), found: 0 });
     let imported = PATCH.replace("\"choose\"", "\"describe\"");
-    assert!(patched(&imported, &module(FILL, CHOOSE)).is_err(), "an imported function has no body");
+    assert!(apply_patch(&imported, &module(FILL, CHOOSE)).is_err(), "an imported function has no body");
 
     let two = wat::parse_str(
         r#"(module (func $choose (@name "one") (i32.const 7) drop) (func (@name "one") (i32.const 7) drop))"#,
     );
     let patch = "[[edit]]\nfunction = \"one\"\nfind = [\"i32.const 7\"]\nreplace = [\"i32.const 9\"]";
-    let error = patched(patch, &two.expect("a module")).expect_err("the name is ambiguous");
+    let error = apply_patch(patch, &two.expect("a module")).expect_err("the name is ambiguous");
     assert_eq!(error.to_string(), "expected 1 function named one, found 2");
 }
 
 #[test]
-fn refuses_words_that_are_not_consecutive_or_not_as_many() {
+fn rejects_nonconsecutive_or_missing_words() {
     for (from, to, found) in [("2000008", "2000012", 2), ("offset=8 ", "offset=2000012 ", 4)] {
-        let error = patched(PATCH, &module(&FILL.replace(from, to), CHOOSE)).expect_err("the words differ");
+        let error = apply_patch(PATCH, &module(&FILL.replace(from, to), CHOOSE)).expect_err("the words differ");
         assert_eq!(error, PatchError::Words { function: "fill".into(), expected: 3, found });
     }
 }
 
 #[test]
-fn refuses_edits_that_overlap() {
+fn rejects_overlapping_edits() {
     let edit =
         "\n[[edit]]\nfunction = \"choose\"\nfind = [\"i32.const 5\", \"call describe\", \"i32.const 7\"]\nreplace = []";
     let more = "\n[[edit]]\nfunction = \"choose\"\nfind = [\"i32.const 7\", \"call describe\"]\nreplace = []";
     let choose = "(call $describe (i32.const 5)) (call $describe (i32.const 7)) drop";
-    let error = patched(&format!("{edit}{more}"), &module(FILL, choose)).expect_err("they overlap");
+    let error = apply_patch(&format!("{edit}{more}"), &module(FILL, choose)).expect_err("they overlap");
     assert_eq!(error, PatchError::Overlap("choose".into()));
 }
 
 #[test]
-fn refuses_descriptions_with_unknown_operators_or_without_edits() {
+fn rejects_unknown_operators_and_empty_patches() {
     for text in ["", "[[edit]]\nfunction = \"f\"\nfind = []\nreplace = []"] {
         assert!(Patch::parse(text).is_err(), "{text}");
     }
@@ -131,7 +131,7 @@ fn refuses_descriptions_with_unknown_operators_or_without_edits() {
 }
 
 #[test]
-fn the_patch_of_numpy_can_be_read_and_names_seventeen_functions() {
+fn parses_numpy_patch() {
     let patch = Patch::parse(NUMPY).expect("a patch");
     let functions: std::collections::BTreeSet<_> = patch.edits.iter().map(|edit| &edit.function).collect();
     assert_eq!(functions.len(), 17);
@@ -148,15 +148,15 @@ fn installed_module() -> Option<PathBuf> {
 }
 
 #[test]
-fn the_patch_of_numpy_fits_the_pinned_module_and_fits_it_once() {
+fn applies_numpy_patch_exactly_once() {
     let Some(module) = installed_module() else {
         eprintln!("skipped: the Python runtime is not installed in the tests' home");
         return;
     };
     let wasm = std::fs::read(module).expect("the module");
-    let found = patched(NUMPY, &wasm).expect("it fits the pinned module");
+    let found = apply_patch(NUMPY, &wasm).expect("it fits the pinned module");
     assert_ne!(found, wasm);
-    assert!(matches!(patched(NUMPY, &found), Err(PatchError::Count { .. })), "it was applied already");
+    assert!(matches!(apply_patch(NUMPY, &found), Err(PatchError::Count { .. })), "it was applied already");
 }
 
 /// A loop that only counts its calls in a local of its own; its operands are in the memory.
@@ -171,8 +171,8 @@ const LOOP: &str = r#"(module
 const CHECKED: &str = "[[overflow]]\nfunction = \"multiply\"\nfactors = [0, 1]\ncall = \"raise\"";
 
 /// Runs the checked loop and returns its calls of `raise`, for operands at these addresses with these steps.
-fn raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]), count: i32) -> i32 {
-    let wasm = patched(patch, &wat::parse_str(LOOP).expect("a module")).expect("it fits");
+fn count_raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]), count: i32) -> i32 {
+    let wasm = apply_patch(patch, &wat::parse_str(LOOP).expect("a module")).expect("it fits");
     let engine = wasmtime::Engine::default();
     let mut store = wasmtime::Store::new(&engine, ());
     let module = wasmtime::Module::new(&engine, wasm).expect("a valid module");
@@ -188,14 +188,14 @@ fn raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]), cou
     put(64, words);
     let multiply = instance.get_typed_func::<(i32, i32, i32, i32), ()>(&mut store, "multiply").expect("a function");
     multiply.call(&mut store, (0, 16, 32, 0)).expect("no trap");
-    let mut ran = [0; 4];
-    memory.read(&store, 1000, &mut ran).expect("room");
-    assert_eq!(i32::from_le_bytes(ran), 1, "the function's own locals begin at zero, and its body runs");
+    let mut run_count = [0; 4];
+    memory.read(&store, 1000, &mut run_count).expect("room");
+    assert_eq!(i32::from_le_bytes(run_count), 1, "the function's own locals begin at zero, and its body runs");
     instance.get_global(&mut store, "raised").and_then(|global| global.get(&mut store).i32()).expect("a global")
 }
 
 #[test]
-fn a_product_that_overflows_is_told_of_once_for_each_run_of_the_loop() {
+fn reports_overflow_once_per_loop_call() {
     let contiguous = ([64, 96, 128], [4, 4, 4]);
     let words = |left: [i32; 3], right: [i32; 3]| {
         let mut words = [0; 16];
@@ -204,19 +204,19 @@ fn a_product_that_overflows_is_told_of_once_for_each_run_of_the_loop() {
         words
     };
     let big = 1 << 16;
-    assert_eq!(raised(CHECKED, &words([1, -3, i32::MAX], [7, big, 1]), contiguous, 3), 0);
-    assert_eq!(raised(CHECKED, &words([i32::MIN, 2, 3], [1, 2, 3]), contiguous, 3), 0);
-    assert_eq!(raised(CHECKED, &words([i32::MIN, 2, 3], [-1, 2, 3]), contiguous, 3), 1);
-    assert_eq!(raised(CHECKED, &words([big, big, big], [big, big, big]), contiguous, 3), 1);
+    assert_eq!(count_raised(CHECKED, &words([1, -3, i32::MAX], [7, big, 1]), contiguous, 3), 0);
+    assert_eq!(count_raised(CHECKED, &words([i32::MIN, 2, 3], [1, 2, 3]), contiguous, 3), 0);
+    assert_eq!(count_raised(CHECKED, &words([i32::MIN, 2, 3], [-1, 2, 3]), contiguous, 3), 1);
+    assert_eq!(count_raised(CHECKED, &words([big, big, big], [big, big, big]), contiguous, 3), 1);
     // The check stops after `count` products.
-    assert_eq!(raised(CHECKED, &words([1, 1, big], [1, 1, big]), contiguous, 2), 0);
-    assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), contiguous, 0), 0);
+    assert_eq!(count_raised(CHECKED, &words([1, 1, big], [1, 1, big]), contiguous, 2), 0);
+    assert_eq!(count_raised(CHECKED, &words([big; 3], [big; 3]), contiguous, 0), 0);
     // One factor for all products, which are stored in place.
-    assert_eq!(raised(CHECKED, &words([1, 2, big], [big; 3]), ([64, 96, 64], [4, 0, 4]), 3), 1);
+    assert_eq!(count_raised(CHECKED, &words([1, 2, big], [big; 3]), ([64, 96, 64], [4, 0, 4]), 3), 1);
     // A reduction and an accumulation: the first factor is the previous product.
-    assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 64], [0, 4, 0]), 3), 0);
-    assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 68], [4, 4, 4]), 3), 0);
+    assert_eq!(count_raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 64], [0, 4, 0]), 3), 0);
+    assert_eq!(count_raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 68], [4, 4, 4]), 3), 0);
     let square = CHECKED.replace("[0, 1]", "[0, 0]");
-    assert_eq!(raised(&square, &words([46_340; 3], [0; 3]), ([64, 128, 0], [4, 4, 0]), 3), 0);
-    assert_eq!(raised(&square, &words([1, 2, 46_341], [0; 3]), ([64, 128, 0], [4, 4, 0]), 3), 1);
+    assert_eq!(count_raised(&square, &words([46_340; 3], [0; 3]), ([64, 128, 0], [4, 4, 0]), 3), 0);
+    assert_eq!(count_raised(&square, &words([1, 2, 46_341], [0; 3]), ([64, 128, 0], [4, 4, 0]), 3), 1);
 }

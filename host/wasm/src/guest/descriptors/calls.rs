@@ -15,10 +15,10 @@ use crate::mounts::ROOT_FD;
 const SET_NOW: i32 = (1 << 1) | (1 << 3);
 
 /// Defines a function on one descriptor. `$here` is the result for an open file that codebox serves itself, and
-/// `$behind` calls the function of `wasmtime-wasi` with its own descriptor.
+/// `$inner` calls the function of `wasmtime-wasi` with its own descriptor.
 macro_rules! one_descriptor {
     ($linker:ident, $function:ident(fd $(, $argument:ident: $type:ty)*),
-     |$memory:ident, $guest:ident, $file:ident| $here:expr, |$fd:ident| $behind:expr) => {
+     |$memory:ident, $guest:ident, $file:ident| $here:expr, |$fd:ident| $inner:expr) => {
         $linker.func_wrap_async(
             WASI,
             stringify!($function),
@@ -30,7 +30,7 @@ macro_rules! one_descriptor {
                         Err(refused) => return Ok(refused),
                     };
                     let answer: wasmtime::Result<i32> = match $file.kind {
-                        Kind::Wasi($fd) => $behind,
+                        Kind::Wasi($fd) => $inner,
                         _ => Ok($here),
                     };
                     answer
@@ -41,14 +41,14 @@ macro_rules! one_descriptor {
 }
 
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    numbers(linker)?;
-    facts(linker)?;
-    changes(linker)?;
-    sockets(linker)
+    link_numbering(linker)?;
+    link_properties(linker)?;
+    link_changes(linker)?;
+    link_sockets(linker)
 }
 
 /// Defines the functions that close and renumber descriptors, and those that describe the preopened directory.
-fn numbers(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn link_numbering(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap_async(WASI, "fd_prestat_get", |mut caller: Caller<'_, Guest>, (fd, out): (i32, i32)| {
         Box::new(async move {
             let (mut memory, guest) = split(&mut caller)?;
@@ -117,36 +117,36 @@ async fn renumber(guest: &mut Guest, from: i32, to: i32) -> wasmtime::Result<i32
 }
 
 /// Defines the functions that read the properties of a descriptor.
-fn facts(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn link_properties(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     one_descriptor!(
         linker,
         fd_fdstat_get(fd, out: i32),
         |memory, guest, file| put_fdstat(&mut memory, &file, out),
-        |behind| wasi::fd_fdstat_get(&mut guest.wasi, &mut memory, behind, out).await
+        |inner| wasi::fd_fdstat_get(&mut guest.wasi, &mut memory, inner, out).await
     );
     one_descriptor!(
         linker,
         fd_filestat_get(fd, out: i32),
         |memory, guest, file| put_filestat(&mut memory, &file, out),
-        |behind| wasi::fd_filestat_get(&mut guest.wasi, &mut memory, behind, out).await
+        |inner| wasi::fd_filestat_get(&mut guest.wasi, &mut memory, inner, out).await
     );
     one_descriptor!(
         linker,
         fd_seek(fd, offset: i64, whence: i32, out: i32),
         |memory, guest, file| put_position(&mut memory, &file, out),
-        |behind| wasi::fd_seek(&mut guest.wasi, &mut memory, behind, offset, whence, out).await
+        |inner| wasi::fd_seek(&mut guest.wasi, &mut memory, inner, offset, whence, out).await
     );
     one_descriptor!(
         linker,
         fd_tell(fd, out: i32),
         |memory, guest, file| put_position(&mut memory, &file, out),
-        |behind| wasi::fd_tell(&mut guest.wasi, &mut memory, behind, out)
+        |inner| wasi::fd_tell(&mut guest.wasi, &mut memory, inner, out)
     );
     one_descriptor!(
         linker,
         fd_advise(fd, offset: i64, len: i64, advice: i32),
         |memory, guest, file| if can_seek(&file) { errno::SUCCESS } else { errno::SPIPE },
-        |behind| wasi::fd_advise(&mut guest.wasi, &mut memory, behind, offset, len, advice).await
+        |inner| wasi::fd_advise(&mut guest.wasi, &mut memory, inner, offset, len, advice).await
     );
     linker.func_wrap_async(
         WASI,
@@ -159,8 +159,8 @@ fn facts(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Err(refused) => return Ok(refused),
                 };
                 match &file.kind {
-                    Kind::Wasi(behind) => {
-                        listing::readdir(&mut memory, guest, *behind, (buf, buf_len), cookie, out).await
+                    Kind::Wasi(inner) => {
+                        listing::readdir(&mut memory, guest, *inner, (buf, buf_len), cookie, out).await
                     }
                     Kind::Directory(directory) => {
                         Ok(listing::devices(&mut memory, guest, *directory, (buf, buf_len), cookie, out))
@@ -174,7 +174,7 @@ fn facts(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 }
 
 /// Defines the functions that change a file or the behaviour of a descriptor.
-fn changes(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn link_changes(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     one_descriptor!(
         linker,
         fd_fdstat_set_flags(fd, flags: i32),
@@ -182,67 +182,67 @@ fn changes(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             file.set_flags(flags as u16);
             errno::SUCCESS
         },
-        |behind| wasi::fd_fdstat_set_flags(&mut guest.wasi, &mut memory, behind, flags)
+        |inner| wasi::fd_fdstat_set_flags(&mut guest.wasi, &mut memory, inner, flags)
     );
     one_descriptor!(
         linker,
         fd_fdstat_set_rights(fd, base: i64, inheriting: i64),
         |memory, guest, file| errno::PERM,
-        |behind| wasi::fd_fdstat_set_rights(&mut guest.wasi, &mut memory, behind, base, inheriting)
+        |inner| wasi::fd_fdstat_set_rights(&mut guest.wasi, &mut memory, inner, base, inheriting)
     );
-    one_descriptor!(linker, fd_sync(fd), |memory, guest, file| errno::INVAL, |behind| wasi::fd_sync(
+    one_descriptor!(linker, fd_sync(fd), |memory, guest, file| errno::INVAL, |inner| wasi::fd_sync(
         &mut guest.wasi,
         &mut memory,
-        behind
+        inner
     )
     .await);
-    one_descriptor!(linker, fd_datasync(fd), |memory, guest, file| errno::INVAL, |behind| wasi::fd_datasync(
+    one_descriptor!(linker, fd_datasync(fd), |memory, guest, file| errno::INVAL, |inner| wasi::fd_datasync(
         &mut guest.wasi,
         &mut memory,
-        behind
+        inner
     )
     .await);
     one_descriptor!(
         linker,
         fd_allocate(fd, offset: i64, len: i64),
         |memory, guest, file| if can_seek(&file) { errno::NODEV } else { errno::SPIPE },
-        |behind| {
+        |inner| {
             if guest.quota.write(len as u64).is_err() {
                 return Ok(errno::DQUOT);
             }
-            wasi::fd_allocate(&mut guest.wasi, &mut memory, behind, offset, len)
+            wasi::fd_allocate(&mut guest.wasi, &mut memory, inner, offset, len)
         }
     );
     one_descriptor!(
         linker,
         fd_filestat_set_size(fd, size: i64),
         |memory, guest, file| errno::INVAL,
-        |behind| {
+        |inner| {
             // The whole new size counts, because the old size would cost another call. A truncation to zero, the case
             // that matters, counts nothing.
             if guest.quota.write(size as u64).is_err() {
                 return Ok(errno::DQUOT);
             }
-            wasi::fd_filestat_set_size(&mut guest.wasi, &mut memory, behind, size).await
+            wasi::fd_filestat_set_size(&mut guest.wasi, &mut memory, inner, size).await
         }
     );
     one_descriptor!(
         linker,
         fd_filestat_set_times(fd, atim: i64, mtim: i64, which: i32),
         |memory, guest, file| touch(which),
-        |behind| {
-            if guest.mounts.guards(behind) {
+        |inner| {
+            if guest.mounts.guards(inner) {
                 return Ok(errno::ROFS);
             }
-            guest.quota.change();
-            wasi::fd_filestat_set_times(&mut guest.wasi, &mut memory, behind, atim, mtim, which).await
+            guest.quota.record_change();
+            wasi::fd_filestat_set_times(&mut guest.wasi, &mut memory, inner, atim, mtim, which).await
         }
     );
     Ok(())
 }
 
 /// Defines the socket functions. No descriptor is a socket, so they always fail.
-fn sockets(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn link_sockets(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let answer = |caller: &Caller<'_, Guest>, fd| match caller.data().descriptors.get(fd) {
         Ok(_) => errno::NOTSOCK,
         Err(refused) => refused,

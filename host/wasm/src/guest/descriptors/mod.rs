@@ -24,7 +24,7 @@ use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
 
 use crate::guest::{Guest, errno};
-use table::Removed;
+use table::RemovedDescriptor;
 
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     calls::link(linker)?;
@@ -33,13 +33,13 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 }
 
 /// Releases the resources of a descriptor that was removed from the table, and returns an error number.
-pub(crate) async fn release(guest: &mut Guest, removed: Removed) -> wasmtime::Result<i32> {
+pub(crate) async fn release(guest: &mut Guest, removed: RemovedDescriptor) -> wasmtime::Result<i32> {
     if removed.counted {
         guest.quota.close();
     }
-    let Some(behind) = removed.to_close else { return Ok(errno::SUCCESS) };
-    guest.listings.forget(behind);
-    guest.mounts.closed(behind);
+    let Some(wasi_fd) = removed.to_close else { return Ok(errno::SUCCESS) };
+    guest.listings.discard(wasi_fd);
+    guest.mounts.record_close(wasi_fd);
     // The call has no argument in the guest's memory.
-    wasi::fd_close(&mut guest.wasi, &mut GuestMemory::Unshared(&mut []), behind).await
+    wasi::fd_close(&mut guest.wasi, &mut GuestMemory::Unshared(&mut []), wasi_fd).await
 }

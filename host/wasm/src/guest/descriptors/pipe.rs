@@ -10,7 +10,7 @@ use crate::guest::errno;
 const CAPACITY: usize = 64 << 10;
 
 /// `PIPE_BUF`: maximum bytes of an atomic write, as on Linux.
-const ATOMIC: usize = 4096;
+const PIPE_BUF: usize = 4096;
 
 /// The bytes in a pipe, and the number of its open ends.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl PipeEnd {
     }
 
     /// Returns true if the other end is closed.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_peer_closed(&self) -> bool {
         self.0.ends.load(Ordering::Acquire) < 2
     }
 
@@ -46,13 +46,13 @@ impl PipeEnd {
     }
 
     /// Returns the number of bytes that can be read now.
-    pub(crate) fn filled(&self) -> usize {
+    pub(crate) fn available(&self) -> usize {
         self.bytes().len()
     }
 
     /// Returns true if any write of at most `PIPE_BUF` bytes would succeed now.
-    pub(crate) fn takes_more(&self) -> bool {
-        CAPACITY - self.filled() >= ATOMIC
+    pub(crate) fn is_writable(&self) -> bool {
+        CAPACITY - self.available() >= PIPE_BUF
     }
 
     /// Reads the available bytes into a buffer.
@@ -62,7 +62,7 @@ impl PipeEnd {
     /// other thread could write to the pipe.
     pub(crate) fn read(&self, into: &mut [u8], blocking: bool) -> Result<usize, i32> {
         let mut bytes = self.bytes();
-        if bytes.is_empty() && !into.is_empty() && !self.is_alone() {
+        if bytes.is_empty() && !into.is_empty() && !self.is_peer_closed() {
             return Err(would_block(blocking));
         }
         let count = into.len().min(bytes.len());
@@ -78,12 +78,12 @@ impl PipeEnd {
     /// [`errno::PIPE`] if the other end is closed. [`errno::AGAIN`] or [`errno::DEADLK`], as for [`read`](Self::read),
     /// if no bytes fit or a write of at most `PIPE_BUF` bytes does not fit as a whole.
     pub(crate) fn write(&self, from: &[u8], blocking: bool) -> Result<usize, i32> {
-        if self.is_alone() {
+        if self.is_peer_closed() {
             return Err(errno::PIPE);
         }
         let mut bytes = self.bytes();
         let fits = CAPACITY - bytes.len();
-        if fits == 0 && !from.is_empty() || from.len() <= ATOMIC && fits < from.len() {
+        if fits == 0 && !from.is_empty() || from.len() <= PIPE_BUF && fits < from.len() {
             return Err(would_block(blocking));
         }
         let count = from.len().min(fits);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carries_bytes_in_order_until_the_writer_is_gone() {
+    fn reads_bytes_in_order_until_writer_closes() {
         let (reader, writer) = pipe(1);
         let mut buffer = [0; 4];
         assert_eq!(reader.read(&mut buffer, true), Err(errno::DEADLK));
@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn holds_no_more_than_its_capacity() {
+    fn limits_bytes_to_capacity() {
         let (reader, writer) = pipe(1);
         assert_eq!(writer.write(&[0; CAPACITY + 1], true), Ok(CAPACITY));
         assert_eq!(writer.write(b"x", true), Err(errno::DEADLK));
         assert_eq!(writer.write(b"x", false), Err(errno::AGAIN));
-        assert!(!writer.takes_more());
+        assert!(!writer.is_writable());
         assert_eq!(reader.read(&mut [0; 100], true), Ok(100));
         assert_eq!(writer.write(&[0; 200], false), Err(errno::AGAIN), "a short write is whole or none");
         assert_eq!(writer.write(&[0; 5000], false), Ok(100));

@@ -9,7 +9,7 @@ use wiggle::GuestMemory;
 
 use crate::guest::descriptors::table::{Kind, OpenFile, Stream};
 use crate::guest::linker::WASI;
-use crate::guest::memory::{range, split, word};
+use crate::guest::memory::{range, read_u32, split};
 use crate::guest::{Guest, errno};
 
 /// Maximum number of subscriptions in one poll, more than a program with a few hundred descriptors can use.
@@ -74,7 +74,7 @@ async fn poll(
             clocks.extend_from_slice(subscription);
             continue;
         }
-        let fd = word(subscription, 16).unwrap_or(u32::MAX) as i32;
+        let fd = read_u32(subscription, 16).unwrap_or(u32::MAX) as i32;
         let found = match guest.descriptors.get(fd) {
             Ok(file) => state(file, kind),
             Err(refused) => Err(refused),
@@ -83,7 +83,7 @@ async fn poll(
             Ok(Some(state)) => ready.extend_from_slice(&event(subscription, kind, &state)),
             Ok(None) => {}
             // Only the event of this descriptor reports the error, and `poll` of C returns it as POLLNVAL.
-            Err(errno::BADF) => ready.extend_from_slice(&refusal(subscription, kind, errno::BADF)),
+            Err(errno::BADF) => ready.extend_from_slice(&error_event(subscription, kind, errno::BADF)),
             Err(refused) => return Ok(refused),
         }
     }
@@ -95,14 +95,14 @@ async fn poll(
         let count = clocks.len() / SUBSCRIPTION_LEN;
         let (events_at, used_at) = (clocks.len(), clocks.len() + count * EVENT_LEN);
         clocks.resize(used_at + 4, 0);
-        let mut side = GuestMemory::Unshared(&mut clocks);
+        let mut scratch = GuestMemory::Unshared(&mut clocks);
         let (count, at) = (count as i32, events_at as i32);
-        let result = wasi::poll_oneoff(&mut guest.wasi, &mut side, 0, at, count, used_at as i32).await?;
+        let result = wasi::poll_oneoff(&mut guest.wasi, &mut scratch, 0, at, count, used_at as i32).await?;
         if result != errno::SUCCESS {
             return Ok(result);
         }
-        let happened = word(&clocks, used_at).unwrap_or(0) as usize * EVENT_LEN;
-        ready.extend_from_slice(clocks.get(events_at..events_at + happened).unwrap_or_default());
+        let events_len = read_u32(&clocks, used_at).unwrap_or(0) as usize * EVENT_LEN;
+        ready.extend_from_slice(clocks.get(events_at..events_at + events_len).unwrap_or_default());
     }
     let GuestMemory::Unshared(bytes) = memory else { return Ok(errno::FAULT) };
     bytes[places.start..places.start + ready.len()].copy_from_slice(&ready);
@@ -112,26 +112,26 @@ async fn poll(
 
 /// Returns the state of a descriptor that is ready, or `None` for one that is not.
 fn state(file: &OpenFile, kind: u8) -> Result<Option<Ready>, i32> {
-    let at_once = Ok(Some(Ready { bytes: 1, flags: 0 }));
+    let always_ready = Ok(Some(Ready { bytes: 1, flags: 0 }));
     match (&file.kind, kind) {
-        (Kind::Wasi(_) | Kind::Device(_) | Kind::Directory(_), FD_READ | FD_WRITE) => at_once,
-        (Kind::Stream(Stream::Input), FD_READ) => at_once,
-        (Kind::Stream(Stream::Output | Stream::Error), FD_WRITE) => at_once,
-        (Kind::Pipe(end), FD_READ) if file.reads => {
-            let flags = if end.is_alone() { HANGUP } else { 0 };
-            let bytes = end.filled() as u64;
+        (Kind::Wasi(_) | Kind::Device(_) | Kind::Directory(_), FD_READ | FD_WRITE) => always_ready,
+        (Kind::Stream(Stream::Input), FD_READ) => always_ready,
+        (Kind::Stream(Stream::Output | Stream::Error), FD_WRITE) => always_ready,
+        (Kind::Pipe(end), FD_READ) if file.readable => {
+            let flags = if end.is_peer_closed() { HANGUP } else { 0 };
+            let bytes = end.available() as u64;
             Ok((bytes > 0 || flags != 0).then_some(Ready { bytes, flags }))
         }
-        (Kind::Pipe(end), FD_WRITE) if file.writes => {
-            let flags = if end.is_alone() { HANGUP } else { 0 };
-            Ok((end.takes_more() || flags != 0).then_some(Ready { bytes: 1, flags }))
+        (Kind::Pipe(end), FD_WRITE) if file.writable => {
+            let flags = if end.is_peer_closed() { HANGUP } else { 0 };
+            Ok((end.is_writable() || flags != 0).then_some(Ready { bytes: 1, flags }))
         }
         (_, FD_READ | FD_WRITE) => Err(errno::BADF),
         _ => Err(errno::INVAL),
     }
 }
 
-fn refusal(subscription: &[u8], kind: u8, error: i32) -> [u8; EVENT_LEN] {
+fn error_event(subscription: &[u8], kind: u8, error: i32) -> [u8; EVENT_LEN] {
     let mut event = event(subscription, kind, &Ready { bytes: 0, flags: 0 });
     event[8..10].copy_from_slice(&(error as u16).to_le_bytes());
     event

@@ -1,14 +1,14 @@
 //! Requests over `host.call` for duplicates of descriptors and for pipes, which WASI has no functions for.
 //!
-//! A request is ten bytes: [`MARK`], the operation, and two numbers. An answer is three numbers: a WASI error number
+//! A request is ten bytes: [`REQUEST_TAG`], the operation, and two numbers. An answer is three numbers: a WASI error number
 //! and up to two descriptors. All numbers are 32-bit and little-endian.
 
 use crate::guest::descriptors::release;
-use crate::guest::memory::word;
+use crate::guest::memory::read_u32;
 use crate::guest::{Guest, errno};
 
 /// The first byte of a request.
-const MARK: u8 = 2;
+const REQUEST_TAG: u8 = 2;
 
 /// Operations.
 const DUPLICATE: u8 = 1;
@@ -20,7 +20,7 @@ const REQUEST_LEN: usize = 10;
 
 /// Answers a request. Returns `None` if the operation is unknown.
 pub(crate) async fn answer(guest: &mut Guest, request: [u8; REQUEST_LEN]) -> wasmtime::Result<Option<Vec<u8>>> {
-    let number = |at| word(&request, at).unwrap_or(0) as i32;
+    let number = |at| read_u32(&request, at).unwrap_or(0) as i32;
     let (one, other) = (number(2), number(6));
     let result = match request[1] {
         DUPLICATE => duplicate(guest, one),
@@ -37,7 +37,7 @@ pub(crate) async fn answer(guest: &mut Guest, request: [u8; REQUEST_LEN]) -> was
 
 /// Parses a request. Returns `None` for other bytes.
 pub(crate) fn parse(bytes: &[u8]) -> Option<[u8; REQUEST_LEN]> {
-    bytes.try_into().ok().filter(|request: &[u8; REQUEST_LEN]| request[0] == MARK)
+    bytes.try_into().ok().filter(|request: &[u8; REQUEST_LEN]| request[0] == REQUEST_TAG)
 }
 
 fn duplicate(guest: &mut Guest, fd: i32) -> Result<[i32; 2], i32> {

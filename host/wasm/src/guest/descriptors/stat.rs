@@ -25,7 +25,7 @@ const FD_FILESTAT_GET: u64 = 1 << 21;
 const POLL: u64 = 1 << 27;
 
 /// The device number of the file system that contains the devices.
-const DEVICES: u64 = 5;
+const DEVICE_FILE_SYSTEM: u64 = 5;
 
 /// The type and identity of a file that is not on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Stat {
 }
 
 pub(crate) fn device_stat(device: Device) -> Stat {
-    Stat { file_type: CHARACTER_DEVICE, file_system: DEVICES, number: device.number(), links: 1 }
+    Stat { file_type: CHARACTER_DEVICE, file_system: DEVICE_FILE_SYSTEM, number: device.number(), links: 1 }
 }
 
 pub(crate) fn directory_stat(directory: Directory) -> Stat {
@@ -45,7 +45,7 @@ pub(crate) fn directory_stat(directory: Directory) -> Stat {
         Directory::Devices => 1,
         Directory::Descriptors => 2,
     };
-    Stat { file_type: DIRECTORY, file_system: DEVICES, number, links: 2 }
+    Stat { file_type: DIRECTORY, file_system: DEVICE_FILE_SYSTEM, number, links: 2 }
 }
 
 impl OpenFile {
@@ -62,9 +62,11 @@ impl OpenFile {
                     Stream::Output => 17,
                     Stream::Error => 18,
                 };
-                Some(Stat { file_type: UNKNOWN, file_system: DEVICES, number, links: 1 })
+                Some(Stat { file_type: UNKNOWN, file_system: DEVICE_FILE_SYSTEM, number, links: 1 })
             }
-            Kind::Pipe(end) => Some(Stat { file_type: UNKNOWN, file_system: DEVICES, number: end.number(), links: 1 }),
+            Kind::Pipe(end) => {
+                Some(Stat { file_type: UNKNOWN, file_system: DEVICE_FILE_SYSTEM, number: end.number(), links: 1 })
+            }
         }
     }
 
@@ -75,7 +77,7 @@ impl OpenFile {
         if stat.file_type == DIRECTORY {
             rights |= FD_READDIR;
         } else {
-            rights |= if self.reads { FD_READ } else { 0 } | if self.writes { FD_WRITE } else { 0 };
+            rights |= if self.readable { FD_READ } else { 0 } | if self.writable { FD_WRITE } else { 0 };
         }
         // A C library treats a character device without the right to seek as a terminal.
         if stat.file_type == CHARACTER_DEVICE {

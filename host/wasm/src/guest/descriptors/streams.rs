@@ -1,6 +1,6 @@
 //! Reads and writes: codebox serves streams, devices and pipes itself, and writes to files count against the quota.
 
-use codebox_streams::WriteFailed;
+use codebox_streams::WriteError;
 use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
@@ -8,7 +8,7 @@ use wiggle::GuestMemory;
 use crate::devices::Device;
 use crate::guest::descriptors::table::{Kind, OpenFile, Stream};
 use crate::guest::linker::WASI;
-use crate::guest::memory::{MAX_TRANSFER, Shortened, memory, range, split, too_many_vectors, vectors};
+use crate::guest::memory::{MAX_TRANSFER, ShortenedIovecs, exceeds_max_iovecs, iovecs, memory, range, split};
 use crate::guest::{Guest, errno};
 
 /// Error that ends a guest which keeps on writing after its output limit.
@@ -19,7 +19,7 @@ pub(crate) struct Flood;
 /// Returns the open file of a descriptor, cloned so that the call may change the guest's state. Fails with an error
 /// number, also for a list with more buffers than a system accepts.
 fn file(caller: &Caller<'_, Guest>, fd: i32, buffers: i32) -> Result<std::sync::Arc<OpenFile>, i32> {
-    if too_many_vectors(buffers) {
+    if exceeds_max_iovecs(buffers) {
         return Err(errno::INVAL);
     }
     caller.data().descriptors.get(fd).cloned()
@@ -35,17 +35,17 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Ok(file) => file,
                     Err(refused) => return Ok(refused),
                 };
-                let behind = match file.kind {
-                    Kind::Wasi(behind) => behind,
+                let wasi_fd = match file.kind {
+                    Kind::Wasi(wasi_fd) => wasi_fd,
                     Kind::Stream(stream) => return write_stream(&mut caller, stream, iovs, count, out).await,
-                    _ => return write_here(&mut caller, &file, iovs, count, out),
+                    _ => return write_virtual(&mut caller, &file, iovs, count, out),
                 };
                 let (mut memory, guest) = split(&mut caller)?;
-                let shortened = Shortened::new(&mut memory, iovs, count);
+                let shortened = ShortenedIovecs::new(&mut memory, iovs, count);
                 let result = if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
                     Ok(errno::DQUOT)
                 } else {
-                    wasi::fd_write(&mut guest.wasi, &mut memory, behind, iovs, count, out).await
+                    wasi::fd_write(&mut guest.wasi, &mut memory, wasi_fd, iovs, count, out).await
                 };
                 shortened.restore(&mut memory);
                 result
@@ -61,17 +61,17 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Ok(file) => file,
                     Err(refused) => return Ok(refused),
                 };
-                let behind = match file.kind {
-                    Kind::Wasi(behind) => behind,
-                    Kind::Device(_) => return write_here(&mut caller, &file, iovs, count, out),
+                let wasi_fd = match file.kind {
+                    Kind::Wasi(wasi_fd) => wasi_fd,
+                    Kind::Device(_) => return write_virtual(&mut caller, &file, iovs, count, out),
                     _ => return Ok(errno::SPIPE),
                 };
                 let (mut memory, guest) = split(&mut caller)?;
-                let shortened = Shortened::new(&mut memory, iovs, count);
+                let shortened = ShortenedIovecs::new(&mut memory, iovs, count);
                 let result = if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
                     Ok(errno::DQUOT)
                 } else {
-                    wasi::fd_pwrite(&mut guest.wasi, &mut memory, behind, iovs, count, offset, out).await
+                    wasi::fd_pwrite(&mut guest.wasi, &mut memory, wasi_fd, iovs, count, offset, out).await
                 };
                 shortened.restore(&mut memory);
                 result
@@ -87,14 +87,14 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Ok(file) => file,
                     Err(refused) => return Ok(refused),
                 };
-                let behind = match file.kind {
-                    Kind::Wasi(behind) => behind,
+                let wasi_fd = match file.kind {
+                    Kind::Wasi(wasi_fd) => wasi_fd,
                     Kind::Stream(Stream::Input) => return read_stream(&mut caller, iovs, count, out).await,
-                    _ => return read_here(&mut caller, &file, iovs, count, out),
+                    _ => return read_virtual(&mut caller, &file, iovs, count, out),
                 };
                 let (mut memory, guest) = split(&mut caller)?;
-                let shortened = Shortened::new(&mut memory, iovs, count);
-                let result = wasi::fd_read(&mut guest.wasi, &mut memory, behind, iovs, count, out).await;
+                let shortened = ShortenedIovecs::new(&mut memory, iovs, count);
+                let result = wasi::fd_read(&mut guest.wasi, &mut memory, wasi_fd, iovs, count, out).await;
                 shortened.restore(&mut memory);
                 result
             })
@@ -109,14 +109,14 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Ok(file) => file,
                     Err(refused) => return Ok(refused),
                 };
-                let behind = match file.kind {
-                    Kind::Wasi(behind) => behind,
-                    Kind::Device(_) => return read_here(&mut caller, &file, iovs, count, out),
+                let wasi_fd = match file.kind {
+                    Kind::Wasi(wasi_fd) => wasi_fd,
+                    Kind::Device(_) => return read_virtual(&mut caller, &file, iovs, count, out),
                     _ => return Ok(errno::SPIPE),
                 };
                 let (mut memory, guest) = split(&mut caller)?;
-                let shortened = Shortened::new(&mut memory, iovs, count);
-                let result = wasi::fd_pread(&mut guest.wasi, &mut memory, behind, iovs, count, offset, out).await;
+                let shortened = ShortenedIovecs::new(&mut memory, iovs, count);
+                let result = wasi::fd_pread(&mut guest.wasi, &mut memory, wasi_fd, iovs, count, offset, out).await;
                 shortened.restore(&mut memory);
                 result
             })
@@ -128,12 +128,12 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 /// Returns the number of bytes that `wasmtime-wasi` will write: it uses the first buffer that is not empty.
 fn first_len(memory: &GuestMemory<'_>, iovs: i32, count: i32) -> u64 {
     let GuestMemory::Unshared(bytes) = memory else { return 0 };
-    let buffers = vectors(bytes, iovs, count).unwrap_or_default();
+    let buffers = iovecs(bytes, iovs, count).unwrap_or_default();
     buffers.iter().map(ExactSizeIterator::len).find(|len| *len > 0).unwrap_or(0) as u64
 }
 
 /// Reads from a device or a pipe into the first buffer that is not empty.
-fn read_here(
+fn read_virtual(
     caller: &mut Caller<'_, Guest>,
     file: &OpenFile,
     iovs: i32,
@@ -141,14 +141,14 @@ fn read_here(
     out: i32,
 ) -> wasmtime::Result<i32> {
     let bytes = memory(caller)?.data_mut(caller);
-    let (Some(buffers), Some(out)) = (vectors(bytes, iovs, count), range(bytes, out, 4)) else {
+    let (Some(buffers), Some(out)) = (iovecs(bytes, iovs, count), range(bytes, out, 4)) else {
         return Ok(errno::FAULT);
     };
     let mut buffer = buffers.into_iter().find(|buffer| !buffer.is_empty()).unwrap_or(0..0);
     buffer.end = buffer.end.min(buffer.start + MAX_TRANSFER as usize);
     let read = match &file.kind {
         Kind::Directory(_) => Err(errno::ISDIR),
-        _ if !file.reads => Err(errno::BADF),
+        _ if !file.readable => Err(errno::BADF),
         Kind::Device(device) => Ok(device.read(&mut bytes[buffer])),
         Kind::Pipe(end) => end.read(&mut bytes[buffer], file.is_blocking()),
         Kind::Wasi(_) | Kind::Stream(_) => Err(errno::BADF),
@@ -163,7 +163,7 @@ fn read_here(
 }
 
 /// Writes to a device or a pipe, one buffer after the other.
-fn write_here(
+fn write_virtual(
     caller: &mut Caller<'_, Guest>,
     file: &OpenFile,
     iovs: i32,
@@ -171,10 +171,10 @@ fn write_here(
     out: i32,
 ) -> wasmtime::Result<i32> {
     let bytes = memory(caller)?.data_mut(caller);
-    let (Some(buffers), Some(out)) = (vectors(bytes, iovs, count), range(bytes, out, 4)) else {
+    let (Some(buffers), Some(out)) = (iovecs(bytes, iovs, count), range(bytes, out, 4)) else {
         return Ok(errno::FAULT);
     };
-    if !file.writes {
+    if !file.writable {
         return Ok(errno::BADF);
     }
     let mut written = 0usize;
@@ -207,7 +207,7 @@ async fn write_stream(
     out: i32,
 ) -> wasmtime::Result<i32> {
     let (bytes, guest) = memory(caller)?.data_and_store_mut(caller);
-    let (Some(buffers), Some(out)) = (vectors(bytes, iovs, count), range(bytes, out, 4)) else {
+    let (Some(buffers), Some(out)) = (iovecs(bytes, iovs, count), range(bytes, out, 4)) else {
         return Ok(errno::FAULT);
     };
     let (stream, number) = match stream {
@@ -224,8 +224,8 @@ async fn write_stream(
         };
         match sent {
             Ok(()) => written += piece.len(),
-            Err(WriteFailed::Closed) => return Ok(errno::PIPE),
-            Err(WriteFailed::Flood) => return Err(Flood.into()),
+            Err(WriteError::Closed) => return Ok(errno::PIPE),
+            Err(WriteError::Flood) => return Err(Flood.into()),
         }
     }
     bytes[out].copy_from_slice(&(written as u32).to_le_bytes());
@@ -234,7 +234,7 @@ async fn write_stream(
 
 async fn read_stream(caller: &mut Caller<'_, Guest>, iovs: i32, count: i32, out: i32) -> wasmtime::Result<i32> {
     let (bytes, guest) = memory(caller)?.data_and_store_mut(caller);
-    let (Some(buffers), Some(out)) = (vectors(bytes, iovs, count), range(bytes, out, 4)) else {
+    let (Some(buffers), Some(out)) = (iovecs(bytes, iovs, count), range(bytes, out, 4)) else {
         return Ok(errno::FAULT);
     };
     let buffer = buffers.into_iter().find(|buffer| !buffer.is_empty()).unwrap_or(0..0);

@@ -13,13 +13,13 @@ use crate::mounts::ROOT_FD;
 const MAX_OPEN: usize = 8192;
 
 /// End of the descriptor numbers that a guest may choose, exclusive.
-const END_OF_NUMBERS: i32 = 1 << 20;
+const FD_LIMIT: i32 = 1 << 20;
 
 /// Maximum number of open pipes. It bounds the bytes in them.
 const MAX_PIPES: usize = 128;
 
 /// Inode numbers of pipes are greater than this number. Devices have lower numbers.
-const FIRST_PIPE: u64 = 1000;
+const FIRST_PIPE_INODE: u64 = 1000;
 
 /// The descriptor flags of WASI that are supported here.
 pub(crate) const APPEND: u16 = 1;
@@ -37,8 +37,8 @@ pub(crate) enum Stream {
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub kind: Kind,
-    pub reads: bool,
-    pub writes: bool,
+    pub readable: bool,
+    pub writable: bool,
     flags: AtomicU16,
 }
 
@@ -55,8 +55,8 @@ pub(crate) enum Kind {
 
 impl OpenFile {
     /// Creates an open file that can be read, written or both.
-    pub(crate) fn new(kind: Kind, reads: bool, writes: bool) -> Arc<Self> {
-        Arc::new(Self { kind, reads, writes, flags: AtomicU16::new(0) })
+    pub(crate) fn new(kind: Kind, readable: bool, writable: bool) -> Arc<Self> {
+        Arc::new(Self { kind, readable, writable, flags: AtomicU16::new(0) })
     }
 
     pub(crate) fn flags(&self) -> u16 {
@@ -89,7 +89,7 @@ pub(crate) struct DescriptorTable {
 }
 
 /// A descriptor that was removed from the table.
-pub(crate) struct Removed {
+pub(crate) struct RemovedDescriptor {
     /// The open file's descriptor of `wasmtime-wasi`, if this was the last reference to the file.
     pub to_close: Option<i32>,
     /// True if the descriptor counted as opened by the guest.
@@ -117,7 +117,7 @@ impl DescriptorTable {
     }
 
     /// Returns the numbers in use, in ascending order.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = i32> + '_ {
+    pub(crate) fn fds(&self) -> impl Iterator<Item = i32> + '_ {
         self.entries.keys().copied()
     }
 
@@ -149,25 +149,25 @@ impl DescriptorTable {
     ///
     /// # Errors
     /// [`errno::BADF`] for a number that guests may not choose, [`errno::MFILE`] if the table is full.
-    pub(crate) fn replace(&mut self, fd: i32, file: Arc<OpenFile>) -> Result<Option<Removed>, i32> {
-        if !(0..END_OF_NUMBERS).contains(&fd) || Self::is_fixed(fd) {
+    pub(crate) fn replace(&mut self, fd: i32, file: Arc<OpenFile>) -> Result<Option<RemovedDescriptor>, i32> {
+        if !(0..FD_LIMIT).contains(&fd) || Self::is_fixed(fd) {
             return Err(errno::BADF);
         }
         if !self.entries.contains_key(&fd) && !self.has_space() {
             return Err(errno::MFILE);
         }
-        Ok(self.entries.insert(fd, Entry { file, counted: true }).map(Removed::from))
+        Ok(self.entries.insert(fd, Entry { file, counted: true }).map(RemovedDescriptor::from))
     }
 
     /// Removes a descriptor.
     ///
     /// # Errors
     /// [`errno::BADF`] if the descriptor is not open or cannot be closed.
-    pub(crate) fn remove(&mut self, fd: i32) -> Result<Removed, i32> {
+    pub(crate) fn remove(&mut self, fd: i32) -> Result<RemovedDescriptor, i32> {
         if Self::is_fixed(fd) {
             return Err(errno::BADF);
         }
-        self.entries.remove(&fd).map(Removed::from).ok_or(errno::BADF)
+        self.entries.remove(&fd).map(RemovedDescriptor::from).ok_or(errno::BADF)
     }
 
     /// Creates a pipe and returns the open files of its ends, the read end first.
@@ -181,15 +181,15 @@ impl DescriptorTable {
             return Err(errno::NFILE);
         }
         self.pipes += 1;
-        let (reader, writer) = pipe(FIRST_PIPE + self.pipes);
+        let (reader, writer) = pipe(FIRST_PIPE_INODE + self.pipes);
         Ok([OpenFile::new(Kind::Pipe(reader), true, false), OpenFile::new(Kind::Pipe(writer), false, true)])
     }
 }
 
-impl From<Entry> for Removed {
+impl From<Entry> for RemovedDescriptor {
     fn from(Entry { file, counted }: Entry) -> Self {
         let to_close = match Arc::into_inner(file) {
-            Some(OpenFile { kind: Kind::Wasi(behind), .. }) => Some(behind),
+            Some(OpenFile { kind: Kind::Wasi(wasi_fd), .. }) => Some(wasi_fd),
             _ => None,
         };
         Self { to_close, counted }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_the_lowest_free_number() {
+    fn assigns_lowest_free_fd() {
         let mut table = DescriptorTable::new();
         assert_eq!(table.insert(null()), Ok(4));
         assert_eq!(table.insert(null()), Ok(5));
@@ -217,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_root_and_refuses_numbers_out_of_bounds() {
+    fn rejects_root_and_out_of_range_fds() {
         let mut table = DescriptorTable::new();
         assert!(table.remove(ROOT_FD).is_err());
-        for fd in [-1, ROOT_FD, END_OF_NUMBERS, i32::MAX, i32::MIN] {
+        for fd in [-1, ROOT_FD, FD_LIMIT, i32::MAX, i32::MIN] {
             assert!(table.replace(fd, null()).is_err(), "{fd}");
         }
     }
 
     #[test]
-    fn closes_an_open_file_with_its_last_descriptor() {
+    fn closes_file_with_last_descriptor() {
         let mut table = DescriptorTable::new();
         let file = OpenFile::new(Kind::Wasi(9), true, false);
         let first = table.insert(file.clone()).expect("room");
@@ -236,16 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn holds_a_bounded_number() {
+    fn limits_open_descriptors() {
         let mut table = DescriptorTable::new();
         let file = null();
         while table.insert(file.clone()).is_ok() {}
-        assert_eq!(table.numbers().count(), MAX_OPEN);
-        assert!(matches!(table.replace(END_OF_NUMBERS - 1, file), Err(errno::MFILE)));
+        assert_eq!(table.fds().count(), MAX_OPEN);
+        assert!(matches!(table.replace(FD_LIMIT - 1, file), Err(errno::MFILE)));
     }
 
     #[test]
-    fn bounds_pipes() {
+    fn limits_pipes() {
         let mut table = DescriptorTable::new();
         for _ in 0..MAX_PIPES {
             for end in table.make_pipe().expect("fewer than the bound") {

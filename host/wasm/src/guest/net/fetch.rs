@@ -23,29 +23,29 @@ mod idle;
 
 use super::MAX_ANSWER;
 use super::reply::Reply;
-use super::request::{FetchOp, ROOM};
-use body::Giver;
-use idle::Idle;
+use super::request::{FetchOp, WRITABLE};
+use body::BodyWriter;
+use idle::IdleConnections;
 
 /// Maximum number of concurrent exchanges of a guest.
 const MAX_FETCHES: usize = 64;
 
 /// Maximum number of pieces of a response that are buffered for the guest.
-const PIECES: usize = 4;
+const MAX_BUFFERED_EVENTS: usize = 4;
 
 /// Maximum bytes of complete request bodies that the host holds for all exchanges together.
-const MOST_WHOLE: usize = 16 << 20;
+const MAX_WHOLE_BODIES: usize = 16 << 20;
 
 /// Maximum time that a complete body waits until enough of the others is sent.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BODY_SPACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exchanges of one guest.
 pub(super) struct Fetches {
-    reach: Arc<Reach>,
+    context: Arc<ExchangeContext>,
     running: BTreeMap<u32, Fetch>,
     last: u32,
     /// Permits for the bytes of complete bodies.
-    room: Arc<Semaphore>,
+    space: Arc<Semaphore>,
     /// The futures of the exchanges and of their connections.
     work: FuturesUnordered<Work>,
     more_work: mpsc::UnboundedReceiver<Work>,
@@ -55,9 +55,9 @@ pub(super) struct Fetches {
 pub(super) type Work = BoxFuture<'static, ()>;
 
 /// The parts that exchanges need to reach a server.
-pub(super) struct Reach {
+pub(super) struct ExchangeContext {
     pub egress: Egress,
-    idle: Idle,
+    idle: IdleConnections,
     /// Queue for the futures that drive connections.
     pub work: mpsc::UnboundedSender<Work>,
 }
@@ -67,7 +67,7 @@ struct Fetch {
     events: mpsc::Receiver<Event>,
     /// An event that was received and is not passed to the guest yet.
     next: Option<Event>,
-    body: Option<Giver>,
+    body: Option<BodyWriter>,
     abort: AbortHandle,
 }
 
@@ -109,35 +109,35 @@ pub(super) struct ResponseHead {
 impl Fetches {
     pub(super) fn new(egress: Egress) -> Self {
         let (work, more_work) = mpsc::unbounded_channel();
-        let reach = Arc::new(Reach { egress, idle: Idle::default(), work });
-        let room = Arc::new(Semaphore::new(MOST_WHOLE));
-        Self { reach, running: BTreeMap::new(), last: 0, room, work: FuturesUnordered::new(), more_work }
+        let context = Arc::new(ExchangeContext { egress, idle: IdleConnections::default(), work });
+        let space = Arc::new(Semaphore::new(MAX_WHOLE_BODIES));
+        Self { context, running: BTreeMap::new(), last: 0, space, work: FuturesUnordered::new(), more_work }
     }
 
     pub(super) async fn serve(&mut self, op: FetchOp, handle: u32, number: u32, bytes: &[u8]) -> Reply {
         match op {
             FetchOp::Start => {
                 let reply = self.start(number, bytes).await;
-                self.get_on().await;
+                self.poll_once().await;
                 reply
             }
             FetchOp::Body => {
                 let reply = self.body(handle, number, bytes);
-                self.get_on().await;
+                self.poll_once().await;
                 reply
             }
             FetchOp::Next => self.next(handle).await,
             FetchOp::Abort => {
                 self.running.remove(&handle);
-                self.get_on().await;
-                Reply::Nothing
+                self.poll_once().await;
+                Reply::Empty
             }
             FetchOp::Wait => self.wait(bytes).await,
         }
     }
 
     /// Polls the exchanges once, without waiting.
-    async fn get_on(&mut self) {
+    async fn poll_once(&mut self) {
         std::future::poll_fn(|cx| {
             self.poll_work(cx);
             Poll::Ready(())
@@ -168,36 +168,36 @@ impl Fetches {
         if self.running.len() >= MAX_FETCHES {
             return Reply::failed("other", "EMFILE", &format!("at most {MAX_FETCHES} requests can run concurrently"));
         }
-        let body = match self.whole(body).await {
+        let body = match self.buffer_body(body).await {
             Ok(body) => body,
             Err(reply) => return reply,
         };
         let Some(handle) = self.last.checked_add(1) else { return Reply::closed() };
         self.last = handle;
-        let (tell, events) = mpsc::channel(PIECES);
-        let (give, more) = if head.streams { Some(Giver::new()).unzip() } else { (None, None) };
+        let (event_sender, events) = mpsc::channel(MAX_BUFFERED_EVENTS);
+        let (write, more) = if head.streams { Some(BodyWriter::new()).unzip() } else { (None, None) };
         let (abort, aborted) = AbortHandle::new_pair();
-        let exchange = Abortable::new(exchange::run(self.reach.clone(), head, (body, more), tell), aborted);
+        let exchange = Abortable::new(exchange::run(self.context.clone(), head, (body, more), event_sender), aborted);
         self.work.push(Box::pin(async {
-            let _ended_or_given_up = exchange.await;
+            let _result = exchange.await;
         }));
-        self.running.insert(handle, Fetch { events, next: None, body: give, abort });
+        self.running.insert(handle, Fetch { events, next: None, body: write, abort });
         Reply::Done(handle.to_le_bytes().to_vec())
     }
 
     /// Copies a complete body, once there is space for it beside the others.
-    async fn whole(&mut self, body: &[u8]) -> Result<Bytes, Reply> {
+    async fn buffer_body(&mut self, body: &[u8]) -> Result<Bytes, Reply> {
         if body.is_empty() {
             return Ok(Bytes::new());
         }
-        let wanted = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(wanted));
-        let there = std::future::poll_fn(|cx| {
+        let permits = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let mut space = pin!(Arc::clone(&self.space).acquire_many_owned(permits));
+        let acquired = std::future::poll_fn(|cx| {
             self.poll_work(cx);
-            room.as_mut().poll(cx)
+            space.as_mut().poll(cx)
         });
-        match tokio::time::timeout(PATIENCE, there).await {
-            Ok(Ok(room)) => Ok(body::held(body, room)),
+        match tokio::time::timeout(BODY_SPACE_TIMEOUT, acquired).await {
+            Ok(Ok(space)) => Ok(body::held_bytes(body, space)),
             Ok(Err(_)) | Err(_) => {
                 let text = "no buffer space for the body: servers do not read the bodies of other requests";
                 Err(Reply::failed("other", "ENOBUFS", text))
@@ -208,14 +208,14 @@ impl Fetches {
     /// Accepts a piece of a body. The guest has to send the piece again if there is no space for all of it.
     fn body(&mut self, handle: u32, last: u32, bytes: &[u8]) -> Reply {
         let Some(fetch) = self.running.get_mut(&handle) else { return Reply::closed() };
-        let Some(giver) = &mut fetch.body else { return Reply::closed() };
-        if !giver.give(bytes) {
-            return Reply::Late;
+        let Some(writer) = &mut fetch.body else { return Reply::closed() };
+        if !writer.write(bytes) {
+            return Reply::Timeout;
         }
         if last == 1 {
             fetch.body = None;
         }
-        Reply::Nothing
+        Reply::Empty
     }
 
     async fn next(&mut self, handle: u32) -> Reply {
@@ -254,25 +254,25 @@ impl Fetches {
         }
     }
 
-    /// Waits until one of these exchanges has an event or, if the wish has the flag `ROOM`, accepts more of its body.
+    /// Waits until one of these exchanges has an event or, if the wish has the flag `WRITABLE`, accepts more of its body.
     /// Returns the wishes that are ready.
-    async fn wait(&mut self, wishes: &[u8]) -> Reply {
-        if wishes.len() / 4 > 2 * MAX_FETCHES {
+    async fn wait(&mut self, interests: &[u8]) -> Reply {
+        if interests.len() / 4 > 2 * MAX_FETCHES {
             return Reply::closed();
         }
         let ready = std::future::poll_fn(|cx| {
             self.poll_work(cx);
             let mut ready = Vec::new();
-            for wish in wishes.chunks_exact(4) {
-                let word = wish.try_into().map_or(0, u32::from_le_bytes);
-                let polled = match self.running.get_mut(&(word & !ROOM)) {
+            for interest in interests.chunks_exact(4) {
+                let word = interest.try_into().map_or(0, u32::from_le_bytes);
+                let polled = match self.running.get_mut(&(word & !WRITABLE)) {
                     // The next request for the exchange reports that it does not exist any more.
                     None => Poll::Ready(()),
-                    Some(fetch) if word & ROOM == 0 => fetch.poll_next(cx),
-                    Some(fetch) => fetch.poll_room(cx),
+                    Some(fetch) if word & WRITABLE == 0 => fetch.poll_next(cx),
+                    Some(fetch) => fetch.poll_space(cx),
                 };
                 if polled.is_ready() {
-                    ready.extend_from_slice(wish);
+                    ready.extend_from_slice(interest);
                 }
             }
             if ready.is_empty() { Poll::Pending } else { Poll::Ready(ready) }
@@ -291,7 +291,7 @@ impl Fetch {
     }
 
     /// Returns ready once there is space for more of the exchange's body.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.body.as_mut().map_or(Poll::Ready(()), |giver| giver.poll_room(cx))
+    fn poll_space(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.body.as_mut().map_or(Poll::Ready(()), |writer| writer.poll_space(cx))
     }
 }

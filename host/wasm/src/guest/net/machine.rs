@@ -1,12 +1,12 @@
 //! TLS without a connection: the guest transfers the encrypted bytes itself.
 
-use codebox_egress::{TlsMachine, Turned};
+use codebox_egress::{TlsMachine, TlsOutput};
 
 use super::reply::Reply;
-use super::tls::GotTls;
+use super::tls::NegotiatedTls;
 
 /// Maximum bytes of one step, in both directions together. The answer is only slightly longer.
-const MOST: usize = 256 << 10;
+const MAX_STEP_BYTES: usize = 256 << 10;
 
 /// Flag in a number of bytes: they are the last bytes to send.
 const END: u32 = 1 << 31;
@@ -19,33 +19,35 @@ const HAS_ENDED: u8 = 1;
 ///
 /// The answer is a status byte, the lengths of the received plaintext and of the negotiated parameters, these two, and
 /// the ciphertext to send.
-pub(super) fn turn(machine: &mut TlsMachine, number: u32, bytes: &[u8]) -> Reply {
-    if bytes.len() > MOST {
+pub(super) fn process(machine: &mut TlsMachine, number: u32, bytes: &[u8]) -> Reply {
+    if bytes.len() > MAX_STEP_BYTES {
         return Reply::failed("other", "EMSGSIZE", "too much data for one TLS operation");
     }
-    let parts = usize::try_from(number & !END).ok().and_then(|said| bytes.split_at_checked(said));
-    let Some((said, came)) = parts else { return Reply::failed("other", "EINVAL", "malformed TLS operation") };
-    let turned = machine.turn(said, came).and_then(|mut turned| {
+    let parts = usize::try_from(number & !END).ok().and_then(|plaintext| bytes.split_at_checked(plaintext));
+    let Some((plaintext, ciphertext)) = parts else {
+        return Reply::failed("other", "EINVAL", "malformed TLS operation");
+    };
+    let output = machine.process(plaintext, ciphertext).and_then(|mut output| {
         if number & END != 0 {
             machine.end();
-            turned.sealed.extend(machine.turn(&[], &[])?.sealed);
+            output.ciphertext.extend(machine.process(&[], &[])?.ciphertext);
         }
-        Ok(turned)
+        Ok(output)
     });
-    match turned {
-        Ok(turned) => told(turned),
-        Err(error) => Reply::of_egress(&error),
+    match output {
+        Ok(output) => encode(output),
+        Err(error) => Reply::from_egress(&error),
     }
 }
 
-fn told(turned: Turned) -> Reply {
-    let Turned { heard, sealed, agreed, has_ended } = turned;
-    let agreed = agreed.map(|facts| GotTls::of(facts).told()).unwrap_or_default();
+fn encode(output: TlsOutput) -> Reply {
+    let TlsOutput { plaintext, ciphertext, negotiated, peer_closed } = output;
+    let negotiated = negotiated.map(|facts| NegotiatedTls::from_facts(facts).encode()).unwrap_or_default();
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
-    let mut answer = Vec::with_capacity(9 + heard.len() + agreed.len() + sealed.len());
-    answer.push(if has_ended { HAS_ENDED } else { 0 });
-    answer.extend(length(&heard));
-    answer.extend(length(&agreed));
-    answer.extend([heard, agreed, sealed].concat());
+    let mut answer = Vec::with_capacity(9 + plaintext.len() + negotiated.len() + ciphertext.len());
+    answer.push(if peer_closed { HAS_ENDED } else { 0 });
+    answer.extend(length(&plaintext));
+    answer.extend(length(&negotiated));
+    answer.extend([plaintext, negotiated, ciphertext].concat());
     Reply::Done(answer)
 }

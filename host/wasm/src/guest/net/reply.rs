@@ -8,11 +8,11 @@ use serde::Serialize;
 #[derive(Debug)]
 pub(super) enum Reply {
     /// Success without a result.
-    Nothing,
+    Empty,
     /// Success with a result.
     Done(Vec<u8>),
     /// The time limit of the request was reached.
-    Late,
+    Timeout,
     /// The reason for a failure, as JSON.
     Failed(Vec<u8>),
 }
@@ -42,12 +42,12 @@ impl Reply {
     }
 
     /// Returns the failure of TLS on a host without trusted root certificates.
-    pub(super) fn no_roots() -> Self {
+    pub(super) fn missing_roots() -> Self {
         Self::failed("tls", "EPROTO", "the host has no trusted root certificates")
     }
 
     /// Converts a failure to connect or to start TLS.
-    pub(super) fn of_egress(error: &EgressError) -> Self {
+    pub(super) fn from_egress(error: &EgressError) -> Self {
         match error {
             // The address of a granted name is not disclosed to the guest.
             EgressError::Refused(refusal) if refusal.address().is_some() => {
@@ -57,20 +57,20 @@ impl Reply {
             EgressError::Failed { .. } if error.is_unknown_name() => {
                 Self::failed("name", "EIO", "Name or service not known")
             }
-            EgressError::Failed { source, .. } => Self::of_io(source),
+            EgressError::Failed { source, .. } => Self::from_io(source),
             EgressError::Tls { source, .. } if error.is_certificate() => {
                 Self::failed("certificate", "EPROTO", &source.to_string())
             }
-            EgressError::Tls { source, .. } => match named(source) {
+            EgressError::Tls { source, .. } => match errno_name(source) {
                 ("EIO", _) => Self::failed("tls", "EPROTO", &source.to_string()),
-                _ => Self::of_io(source),
+                _ => Self::from_io(source),
             },
         }
     }
 
     /// Converts an I/O error of an open connection.
-    pub(super) fn of_io(error: &io::Error) -> Self {
-        let (errno, text) = named(error);
+    pub(super) fn from_io(error: &io::Error) -> Self {
+        let (errno, text) = errno_name(error);
         Self::failed("io", errno, text)
     }
 
@@ -81,16 +81,16 @@ impl Reply {
             bytes
         };
         match self {
-            Self::Nothing => Vec::new(),
+            Self::Empty => Vec::new(),
             Self::Done(bytes) => with(0, bytes),
             Self::Failed(bytes) => with(1, bytes),
-            Self::Late => vec![2],
+            Self::Timeout => vec![2],
         }
     }
 }
 
 /// Returns the name and the message of an I/O error.
-pub(super) fn named(error: &io::Error) -> (&'static str, &'static str) {
+pub(super) fn errno_name(error: &io::Error) -> (&'static str, &'static str) {
     use io::ErrorKind as Kind;
     match error.kind() {
         Kind::ConnectionRefused => ("ECONNREFUSED", "Connection refused"),

@@ -1,16 +1,16 @@
 use std::time::Duration;
 
 /// The first byte of a network request. Other requests begin with another byte.
-pub(crate) const MARK: u8 = 1;
+pub(crate) const REQUEST_TAG: u8 = 1;
 
 /// Bytes of the head: the mark, the operation, a handle and two numbers.
-const HEAD: usize = 14;
+const HEADER_SIZE: usize = 14;
 
 /// Flag beside a handle in a poll: wait until more bytes can be sent.
-pub(super) const ROOM: u32 = 1 << 31;
+pub(super) const WRITABLE: u32 = 1 << 31;
 
 /// Value for no time limit.
-const FOREVER: u32 = u32::MAX;
+const NO_TIMEOUT: u32 = u32::MAX;
 
 /// The operation of a network request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub(super) enum Op {
     Close,
     /// The end of the transmitted data.
     Shutdown,
-    /// The handles among those in `bytes` that can be read or, with the flag [`ROOM`], written to.
+    /// The handles among those in `bytes` that can be read or, with the flag [`WRITABLE`], written to.
     Poll,
     /// TLS without a connection.
     Machine,
     /// One step of TLS without a connection: `number` bytes of plaintext to send, then the received ciphertext.
-    Turn,
+    Step,
     /// An operation on an HTTP exchange.
     Fetch(FetchOp),
 }
@@ -47,7 +47,7 @@ pub(super) enum FetchOp {
     Next,
     /// The cancellation of the exchange.
     Abort,
-    /// The exchanges among those in `bytes` that have an event or, with the flag [`ROOM`], accept more of the body.
+    /// The exchanges among those in `bytes` that have an event or, with the flag [`WRITABLE`], accept more of the body.
     Wait,
 }
 
@@ -65,9 +65,9 @@ pub(super) struct Request<'a> {
 impl<'a> Request<'a> {
     /// Parses a request. Returns `None` if it is malformed.
     pub(super) fn parse(request: &'a [u8]) -> Option<Self> {
-        let (head, bytes) = request.split_at_checked(HEAD)?;
+        let (head, bytes) = request.split_at_checked(HEADER_SIZE)?;
         let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
-        if head[0] != MARK {
+        if head[0] != REQUEST_TAG {
             return None;
         }
         let op = match head[1] {
@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
             6 => Op::Shutdown,
             7 => Op::Poll,
             8 => Op::Machine,
-            9 => Op::Turn,
+            9 => Op::Step,
             16 => Op::Fetch(FetchOp::Start),
             17 => Op::Fetch(FetchOp::Body),
             18 => Op::Fetch(FetchOp::Next),
@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
             _ => return None,
         };
         let wait = word(10)?;
-        let wait = (wait != FOREVER).then(|| Duration::from_millis(wait.into()));
+        let wait = (wait != NO_TIMEOUT).then(|| Duration::from_millis(wait.into()));
         Some(Self { op, handle: word(2)?, number: word(6)?, wait, bytes })
     }
 }
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_requests_of_known_kinds_are_taken() {
-        let mut request = vec![MARK, 4, 7, 0, 0, 0, 0, 1, 0, 0, 0xe8, 3, 0, 0];
+    fn rejects_truncated_and_unknown_requests() {
+        let mut request = vec![REQUEST_TAG, 4, 7, 0, 0, 0, 0, 1, 0, 0, 0xe8, 3, 0, 0];
         let parsed = Request::parse(&request).expect("it is one");
         assert_eq!((parsed.op, parsed.handle, parsed.number), (Op::Receive, 7, 256));
         assert_eq!(parsed.wait, Some(Duration::from_secs(1)));

@@ -7,39 +7,39 @@ use super::reply::Reply;
 
 /// The TLS parameters that a guest requests.
 #[derive(Deserialize)]
-pub(super) struct WantedTls<'a> {
+pub(super) struct TlsRequest<'a> {
     pub name: String,
     #[serde(borrow)]
     pub alpn: Vec<&'a str>,
     #[serde(default)]
-    pub versions: WantedVersions,
+    pub versions: RequestedVersions,
 }
 
 /// The versions of TLS that a guest accepts.
 #[derive(Clone, Copy, Default, Deserialize)]
-pub(super) enum WantedVersions {
+pub(super) enum RequestedVersions {
     #[default]
     #[serde(rename = "all")]
     All,
     #[serde(rename = "1.2")]
-    OnlyTwo,
+    OnlyTls12,
     #[serde(rename = "1.3")]
-    OnlyThree,
+    OnlyTls13,
 }
 
-impl From<WantedVersions> for TlsVersions {
-    fn from(wanted: WantedVersions) -> Self {
-        match wanted {
-            WantedVersions::All => Self::All,
-            WantedVersions::OnlyTwo => Self::OnlyTwo,
-            WantedVersions::OnlyThree => Self::OnlyThree,
+impl From<RequestedVersions> for TlsVersions {
+    fn from(requested: RequestedVersions) -> Self {
+        match requested {
+            RequestedVersions::All => Self::All,
+            RequestedVersions::OnlyTls12 => Self::OnlyTls12,
+            RequestedVersions::OnlyTls13 => Self::OnlyTls13,
         }
     }
 }
 
 /// The negotiated TLS parameters.
 #[derive(Serialize)]
-pub(super) struct GotTls {
+pub(super) struct NegotiatedTls {
     version: &'static str,
     cipher: &'static str,
     alpn: Option<String>,
@@ -47,15 +47,15 @@ pub(super) struct GotTls {
     certificate: String,
 }
 
-impl<'a> WantedTls<'a> {
-    pub(super) fn read(wanted: &'a [u8]) -> Result<Self, Reply> {
+impl<'a> TlsRequest<'a> {
+    pub(super) fn decode(requested: &'a [u8]) -> Result<Self, Reply> {
         let malformed = |_| Reply::failed("tls", "EINVAL", "malformed TLS request");
-        serde_json::from_slice(wanted).map_err(malformed)
+        serde_json::from_slice(requested).map_err(malformed)
     }
 }
 
-impl GotTls {
-    pub(super) fn of(facts: TlsFacts) -> Self {
+impl NegotiatedTls {
+    pub(super) fn from_facts(facts: TlsFacts) -> Self {
         let TlsFacts { version, cipher, alpn, certificate } = facts;
         Self {
             version,
@@ -66,7 +66,7 @@ impl GotTls {
     }
 
     /// Encodes the parameters for the guest.
-    pub(super) fn told(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }

@@ -29,50 +29,50 @@ fn run(program: &[sock_filter], arch: u32, number: u32, first: u64) -> u32 {
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;
 
-fn first_is(value: u64) -> SeccompRule {
+fn first_argument_is(value: u64) -> SeccompRule {
     let equal = SeccompCmpOp::Eq;
     let condition = SeccompCondition::new(0, SeccompCmpArgLen::Qword, equal, value);
     SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
 }
 
 /// Returns a table with runs and gaps over a thousand numbers, so that some jumps are long.
-fn wide() -> Table {
-    let answer = |number: u32| match number % 7 {
+fn wide_table() -> Table {
+    let policy = |number: u32| match number % 7 {
         0 => None,
-        1 | 2 => Some(Answer::Always(Allow)),
-        3 => Some(Answer::Always(KillProcess)),
-        4 => Some(Answer::Always(Errno(13))),
-        _ => Some(Answer::AllowedIf(vec![first_is(5), first_is(u64::MAX)])),
+        1 | 2 => Some(SyscallPolicy::Always(Allow)),
+        3 => Some(SyscallPolicy::Always(KillProcess)),
+        4 => Some(SyscallPolicy::Always(Errno(13))),
+        _ => Some(SyscallPolicy::AllowedIf(vec![first_argument_is(5), first_argument_is(u64::MAX)])),
     };
-    (0..1000).filter_map(|number| Some((number, answer(number)?))).collect()
+    (0..1000).filter_map(|number| Some((number, policy(number)?))).collect()
 }
 
 #[test]
-fn every_call_gets_the_answer_of_the_table() {
-    let (table, unlisted) = (wide(), Errno(1));
+fn every_call_gets_its_policy_from_the_table() {
+    let (table, unlisted) = (wide_table(), Errno(1));
     let program = assemble(&table, &unlisted, TargetArch::x86_64).expect("a program");
     for number in (0..1100).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
         for first in [0, 5, 0x1_0000_0005, u64::MAX] {
             let expected = match table.get(&number) {
                 None => unlisted.clone(),
-                Some(Answer::Always(action)) => action.clone(),
-                Some(Answer::AllowedIf(_)) if [5, u64::MAX].contains(&first) => Allow,
-                Some(Answer::AllowedIf(_)) => unlisted.clone(),
+                Some(SyscallPolicy::Always(action)) => action.clone(),
+                Some(SyscallPolicy::AllowedIf(_)) if [5, u64::MAX].contains(&first) => Allow,
+                Some(SyscallPolicy::AllowedIf(_)) => unlisted.clone(),
             };
-            let answer = run(&program, X86_64, number, first);
-            assert_eq!(answer, u32::from(expected), "call {number} with {first:#x}");
+            let policy = run(&program, X86_64, number, first);
+            assert_eq!(policy, u32::from(expected), "call {number} with {first:#x}");
         }
     }
 }
 
 #[test]
-fn another_architecture_kills() {
-    let program = assemble(&wide(), &Errno(1), TargetArch::x86_64).expect("a program");
+fn kills_process_of_another_architecture() {
+    let program = assemble(&wide_table(), &Errno(1), TargetArch::x86_64).expect("a program");
     assert_eq!(run(&program, I386, 1, 0), u32::from(KillProcess));
 }
 
 #[test]
-fn an_empty_table_answers_all_alike() {
+fn empty_table_treats_all_calls_alike() {
     let program = assemble(&Table::new(), &Errno(1), TargetArch::x86_64).expect("a program");
     assert_eq!(run(&program, X86_64, 0, 0), u32::from(Errno(1)));
 }

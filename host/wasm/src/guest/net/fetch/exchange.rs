@@ -16,12 +16,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use super::body::RequestBody;
-use super::idle::Place;
-use super::{Event, Reach, RequestHead, ResponseHead};
+use super::idle::Origin;
+use super::{Event, ExchangeContext, RequestHead, ResponseHead};
 use crate::guest::net::reply::Reply;
 
 /// Headers that control the connection, which only the host sets.
-const OWN: [&str; 8] = [
+const RESERVED_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
     "expect",
@@ -36,43 +36,45 @@ const OWN: [&str; 8] = [
 const ALPN: &str = "http/1.1";
 
 /// Maximum bytes of a response's head and of each direction's buffer.
-const MOST_BUFFERED: usize = 64 << 10;
+const MAX_BUFFER_SIZE: usize = 64 << 10;
 
 /// Maximum bytes of a body that is sent over a reused connection. If the server has just closed that connection, the
 /// body is sent again, so it is held until the response arrives.
-const SENT_TWICE: usize = 64 << 10;
+const MAX_RESENDABLE_BODY: usize = 64 << 10;
 
 /// Maximum number of headers of a response, which seldom has more than a hundred.
-const MOST_HEADERS: usize = 2000;
+const MAX_HEADERS: usize = 2000;
 
 /// Runs an exchange and sends its events.
 pub(super) async fn run(
-    reach: Arc<Reach>,
+    context: Arc<ExchangeContext>,
     head: RequestHead,
-    (whole, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
-    tell: mpsc::Sender<Event>,
+    (complete, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
+    event_sender: mpsc::Sender<Event>,
 ) {
     // The receiver is dropped if the guest has aborted the exchange.
-    let _heard = match exchange(&reach, &head, (whole, pieces), &tell).await {
-        Ok(()) => tell.send(Event::End).await,
-        Err(reply) => tell.send(Event::Failed(reply)).await,
+    let _sent = match exchange(&context, &head, (complete, pieces), &event_sender).await {
+        Ok(()) => event_sender.send(Event::End).await,
+        Err(reply) => event_sender.send(Event::Failed(reply)).await,
     };
 }
 
 async fn exchange(
-    reach: &Reach,
+    context: &ExchangeContext,
     head: &RequestHead,
-    (whole, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
-    tell: &mpsc::Sender<Event>,
+    (complete, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
+    event_sender: &mpsc::Sender<Event>,
 ) -> Result<(), Reply> {
-    let (place, target) = place(&head.url)?;
-    let request = |body| made(head, &target, &place, body);
-    let kept = if pieces.is_some() || whole.len() > SENT_TWICE { None } else { reach.idle.take(&place) };
+    let (origin, target) = origin(&head.url)?;
+    let request = |body| build_request(head, &target, &origin, body);
+    let kept = if pieces.is_some() || complete.len() > MAX_RESENDABLE_BODY { None } else { context.idle.take(&origin) };
     let answered = match kept {
-        Some(mut sender) => match sender.send_request(request(RequestBody::Whole(whole.clone()))?).await {
+        Some(mut sender) => match sender.send_request(request(RequestBody::Complete(complete.clone()))?).await {
             Ok(response) => Some((sender, response)),
             // The server closed the connection just then, before or possibly after it read the request.
-            Err(error) if error.is_canceled() || (error.is_incomplete_message() && is_harmless(&head.method)) => None,
+            Err(error) if error.is_canceled() || (error.is_incomplete_message() && is_safe_method(&head.method)) => {
+                None
+            }
             Err(error) => return Err(failure(&error)),
         },
         None => None,
@@ -80,24 +82,24 @@ async fn exchange(
     let (mut sender, response) = match answered {
         Some(answered) => answered,
         None => {
-            let mut sender = connect(reach, &place).await?;
+            let mut sender = connect(context, &origin).await?;
             let body = match pieces {
-                Some(pieces) => RequestBody::Pieces { pieces, left: head.length },
-                None => RequestBody::Whole(whole),
+                Some(pieces) => RequestBody::Streamed { pieces, remaining: head.length },
+                None => RequestBody::Complete(complete),
             };
             let response = sender.send_request(request(body)?).await.map_err(|error| failure(&error))?;
             (sender, response)
         }
     };
-    receive(response, tell).await?;
+    receive(response, event_sender).await?;
     if sender.ready().await.is_ok() {
-        reach.idle.put(place, sender);
+        context.idle.put(origin, sender);
     }
     Ok(())
 }
 
 /// Sends the response's events, piece by piece, as fast as the guest receives them.
-async fn receive(response: Response<Incoming>, tell: &mpsc::Sender<Event>) -> Result<(), Reply> {
+async fn receive(response: Response<Incoming>, event_sender: &mpsc::Sender<Event>) -> Result<(), Reply> {
     let (parts, mut body) = response.into_parts();
     let text = |value: &HeaderValue| match value.to_str() {
         Ok(text) => text.to_owned(),
@@ -111,54 +113,54 @@ async fn receive(response: Response<Incoming>, tell: &mpsc::Sender<Event>) -> Re
         ),
         headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
     };
-    let _heard = tell.send(Event::Head(head)).await;
+    let _sent = event_sender.send(Event::Head(head)).await;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failure(&error))?;
         if let Ok(data) = frame.into_data()
             && !data.is_empty()
         {
-            let _heard = tell.send(Event::Data(data)).await;
+            let _sent = event_sender.send(Event::Data(data)).await;
         }
     }
     Ok(())
 }
 
-async fn connect(reach: &Reach, place: &Place) -> Result<SendRequest<RequestBody>, Reply> {
-    let Place { tls, host, port } = place;
-    let refused = |error: EgressError| Reply::of_egress(&error);
-    let connection = reach.egress.connect(host, *port).await.map_err(refused)?;
+async fn connect(context: &ExchangeContext, origin: &Origin) -> Result<SendRequest<RequestBody>, Reply> {
+    let Origin { tls, host, port } = origin;
+    let refused = |error: EgressError| Reply::from_egress(&error);
+    let connection = context.egress.connect(host, *port).await.map_err(refused)?;
     if !tls {
-        return spoken(reach, connection).await;
+        return start_http(context, connection).await;
     }
-    let roots = reach.egress.roots().ok_or_else(Reply::no_roots)?;
+    let roots = context.egress.roots().ok_or_else(Reply::missing_roots)?;
     let offer = TlsOffer { alpn: &[ALPN], ..TlsOffer::default() };
     let connection = connection.start_tls(host, roots, &offer).await.map_err(refused)?;
-    spoken(reach, connection).await
+    start_http(context, connection).await
 }
 
 /// Starts HTTP on a connection.
-async fn spoken(
-    reach: &Reach,
+async fn start_http(
+    context: &ExchangeContext,
     connection: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<SendRequest<RequestBody>, Reply> {
     let mut http = Builder::new();
-    http.max_buf_size(MOST_BUFFERED).max_headers(MOST_HEADERS);
+    http.max_buf_size(MAX_BUFFER_SIZE).max_headers(MAX_HEADERS);
     let (sender, driver) = http.handshake(TokioIo::new(connection)).await.map_err(|error| failure(&error))?;
     let driven = async {
         // The exchanges on the connection report its errors.
         let _ended = driver.await;
     };
-    let _taken = reach.work.send(Box::pin(driven));
+    let _taken = context.work.send(Box::pin(driven));
     Ok(sender)
 }
 
 /// Returns true if a request with this method may be sent twice.
-fn is_harmless(method: &str) -> bool {
+fn is_safe_method(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS")
 }
 
 /// Splits a URL into the server and the request target.
-fn place(url: &str) -> Result<(Place, Uri), Reply> {
+fn origin(url: &str) -> Result<(Origin, Uri), Reply> {
     let malformed = || Reply::failed("other", "EINVAL", "the URL is malformed");
     let uri: Uri = url.parse().map_err(|_| malformed())?;
     let tls = match uri.scheme_str() {
@@ -171,10 +173,15 @@ fn place(url: &str) -> Result<(Place, Uri), Reply> {
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let target = target.parse().map_err(|_| malformed())?;
-    Ok((Place { tls, host, port }, target))
+    Ok((Origin { tls, host, port }, target))
 }
 
-fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> Result<Request<RequestBody>, Reply> {
+fn build_request(
+    head: &RequestHead,
+    target: &Uri,
+    origin: &Origin,
+    body: RequestBody,
+) -> Result<Request<RequestBody>, Reply> {
     let malformed = |what: &str| Reply::failed("other", "EINVAL", &format!("the request's {what} is malformed"));
     let is_empty = body.is_end_stream();
     let mut request = Request::new(body);
@@ -182,7 +189,7 @@ fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> R
     *request.uri_mut() = target.clone();
     let headers = request.headers_mut();
     for (name, value) in &head.headers {
-        if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        if RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
             continue;
         }
         let name: HeaderName = name.parse().map_err(|_| malformed("header"))?;
@@ -194,9 +201,9 @@ fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> R
     if is_empty && !matches!(head.method.as_str(), "GET" | "HEAD") {
         headers.insert("content-length", HeaderValue::from_static("0"));
     }
-    let bracketed = if place.host.contains(':') { format!("[{}]", place.host) } else { place.host.clone() };
-    let usual = if place.tls { 443 } else { 80 };
-    let host = if place.port == usual { bracketed } else { format!("{bracketed}:{}", place.port) };
+    let bracketed = if origin.host.contains(':') { format!("[{}]", origin.host) } else { origin.host.clone() };
+    let default_port = if origin.tls { 443 } else { 80 };
+    let host = if origin.port == default_port { bracketed } else { format!("{bracketed}:{}", origin.port) };
     headers.insert("host", HeaderValue::from_str(&host).map_err(|_| malformed("host"))?);
     Ok(request)
 }
@@ -214,7 +221,7 @@ fn failure(error: &hyper::Error) -> Reply {
                 io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
                     Reply::failed("protocol", "EPROTO", &error.to_string())
                 }
-                _ => Reply::of_io(error),
+                _ => Reply::from_io(error),
             };
         }
         source = inner.source();

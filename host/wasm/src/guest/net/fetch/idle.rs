@@ -8,14 +8,14 @@ use hyper::client::conn::http1::SendRequest;
 use super::body::RequestBody;
 
 /// Maximum number of idle connections to one server.
-const MOST: usize = 8;
+const MAX_PER_ORIGIN: usize = 8;
 
 /// Maximum number of idle connections in total.
-const MOST_IN_ALL: usize = 64;
+const MAX_TOTAL: usize = 64;
 
 /// The server of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Origin {
     pub tls: bool,
     /// The host name or address in lower case.
     pub host: String,
@@ -24,13 +24,13 @@ pub(super) struct Place {
 
 /// Open connections for further exchanges, in the order of their last use.
 #[derive(Default)]
-pub(super) struct Idle(Mutex<VecDeque<(Place, SendRequest<RequestBody>)>>);
+pub(super) struct IdleConnections(Mutex<VecDeque<(Origin, SendRequest<RequestBody>)>>);
 
-impl Idle {
+impl IdleConnections {
     /// Removes and returns a connection to this server that is still open.
-    pub(super) fn take(&self, place: &Place) -> Option<SendRequest<RequestBody>> {
+    pub(super) fn take(&self, origin: &Origin) -> Option<SendRequest<RequestBody>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(at) = kept.iter().rposition(|(other, _)| other == place) {
+        while let Some(at) = kept.iter().rposition(|(other, _)| other == origin) {
             if let Some((_, connection)) = kept.remove(at)
                 && connection.is_ready()
             {
@@ -41,16 +41,16 @@ impl Idle {
     }
 
     /// Keeps a connection. If there are too many, the connection that was used the longest ago is closed.
-    pub(super) fn put(&self, place: Place, connection: SendRequest<RequestBody>) {
+    pub(super) fn put(&self, origin: Origin, connection: SendRequest<RequestBody>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(_, connection)| !connection.is_closed());
-        let leads_there = |(other, _): &(Place, SendRequest<RequestBody>)| *other == place;
-        let oldest = if kept.iter().filter(|one| leads_there(one)).count() >= MOST {
-            kept.iter().position(leads_there)
+        let is_same_origin = |(other, _): &(Origin, SendRequest<RequestBody>)| *other == origin;
+        let oldest = if kept.iter().filter(|one| is_same_origin(one)).count() >= MAX_PER_ORIGIN {
+            kept.iter().position(is_same_origin)
         } else {
-            (kept.len() >= MOST_IN_ALL).then_some(0)
+            (kept.len() >= MAX_TOTAL).then_some(0)
         };
         drop(oldest.and_then(|oldest| kept.remove(oldest)));
-        kept.push_back((place, connection));
+        kept.push_back((origin, connection));
     }
 }

@@ -1,0 +1,82 @@
+//! Messages of codebox on standard error.
+
+use codebox_core::RunnerError;
+use std::fmt::Display;
+use std::io::Write;
+
+use clap::builder::styling::{AnsiColor, Style};
+
+use crate::args::VerbosityArgs;
+use crate::render::Escaped;
+
+/// Verbosity of codebox's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// Messages that the user needs.
+    Normal,
+    /// Explanations of choices, their reasons, and resource usage.
+    Verbose,
+}
+
+impl From<VerbosityArgs> for Verbosity {
+    fn from(args: VerbosityArgs) -> Self {
+        match args {
+            VerbosityArgs { quiet: true, .. } => Self::Quiet,
+            VerbosityArgs { verbose: true, .. } => Self::Verbose,
+            VerbosityArgs { .. } => Self::Normal,
+        }
+    }
+}
+
+/// Prints messages on standard error, with colour if the terminal supports it.
+///
+/// All lines are escaped here, so that callers cannot forget it. Errors on standard error are ignored, because they
+/// cannot be reported anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Messages {
+    verbosity: Verbosity,
+}
+
+const NOTE: Style = AnsiColor::Cyan.on_default();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const FIX: Style = AnsiColor::Green.on_default();
+
+impl Messages {
+    pub(crate) const fn new(verbosity: Verbosity) -> Self {
+        Self { verbosity }
+    }
+
+    pub(crate) const fn verbosity(self) -> Verbosity {
+        self.verbosity
+    }
+
+    /// Prints a message that the user needs.
+    pub(crate) fn note(self, line: impl Display) {
+        if self.verbosity >= Verbosity::Normal {
+            say(NOTE, &line.to_string());
+        }
+    }
+
+    /// Prints an explanation.
+    pub(crate) fn explain(self, line: impl Display) {
+        if self.verbosity >= Verbosity::Verbose {
+            say(NOTE, &line.to_string());
+        }
+    }
+
+    /// Prints a failure and its remedy at every verbosity.
+    pub(crate) fn fail(self, failure: &RunnerError) {
+        say(ERROR, failure.message());
+        if let Some(fix) = failure.fix() {
+            let fix = Escaped(fix);
+            let _lost = writeln!(anstream::stderr(), "  {FIX}fix:{FIX:#} {fix}");
+        }
+    }
+}
+
+fn say(style: Style, line: &str) {
+    let line = Escaped(line);
+    let _lost = writeln!(anstream::stderr(), "{style}codebox:{style:#} {line}");
+}

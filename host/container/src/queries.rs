@@ -1,0 +1,171 @@
+//! Queries of a job's programs to the host while the job runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use codebox_agent::MAX_OPEN_QUERIES;
+use codebox_analysis::{Analyzer, Budget, StripRequest, StripResponse, split_answer};
+use codebox_core::{BoxFuture, Limits};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Semaphore;
+
+use crate::error::ContainerError;
+
+/// Timeout of a query. The analyzer's own timeout for the text is much shorter.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Most threads of one job that wait for the analyzer.
+const MAX_WORKERS: usize = 4;
+
+/// Strips the types from a job's TypeScript, within the job's limits.
+#[derive(Clone)]
+pub(crate) struct Stripper {
+    analyzer: Option<Analyzer>,
+    memory: Option<u64>,
+    cpu: Option<Duration>,
+    /// Processor time in nanoseconds.
+    used: Arc<AtomicU64>,
+}
+
+impl Stripper {
+    /// Creates a stripper for a job with these limits.
+    pub(crate) fn new(analyzer: Option<Analyzer>, limits: &Limits) -> Self {
+        let memory = limits.memory.at().map(|size| size.get());
+        Self { analyzer, memory, cpu: limits.cpu.at(), used: Arc::default() }
+    }
+
+    /// Returns the processor time that the stripper has used.
+    pub(crate) fn used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Returns a program without its types, or an error message.
+    pub(crate) async fn program(&self, file: &str, text: &str) -> Result<String, String> {
+        let request = StripRequest { file: file.to_owned(), text: text.to_owned() };
+        let stripper = self.clone();
+        let work = tokio::task::spawn_blocking(move || stripper.strip(&request));
+        let answer = work.await.ok().flatten().ok_or("TypeScript is not supported in this build")?;
+        split_answer(&answer).map_err(|fault| fault.message)
+    }
+
+    fn strip(&self, request: &StripRequest) -> Option<Vec<u8>> {
+        let StripResponse { answer, used } =
+            self.analyzer.as_ref()?.strip(request, Budget::within(self.memory, self.cpu));
+        self.used.fetch_add(u64::try_from(used.cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        Some(answer)
+    }
+}
+
+/// Queries of a job that have no answer yet, each a separate future. Dropping the value cancels them.
+pub(crate) struct Queries {
+    open: FuturesUnordered<BoxFuture<'static, (u32, Vec<u8>)>>,
+    workers: Arc<Semaphore>,
+    stripper: Stripper,
+}
+
+impl Queries {
+    /// Creates an empty set of queries for a job whose TypeScript this stripper handles.
+    pub(crate) fn new(stripper: Stripper) -> Self {
+        Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(MAX_WORKERS)), stripper }
+    }
+
+    /// Returns true if the answers alone have used more processor time than the job's limit.
+    pub(crate) fn exceeds_cpu_limit(&self) -> bool {
+        self.stripper.cpu.is_some_and(|most| self.stripper.used() >= most)
+    }
+
+    /// Starts a query, whose content is untrusted. A query beyond the number that an agent may forward gets an empty
+    /// answer.
+    ///
+    /// # Errors
+    /// Returns an error if the agent sends even more queries. Refusals wait to be sent, and our agent does not add to
+    /// them.
+    pub(crate) fn submit(&mut self, number: u32, query: Vec<u8>) -> Result<(), ContainerError> {
+        if self.open.len() >= 2 * MAX_OPEN_QUERIES {
+            return Err(ContainerError::Agent(format!("more than {} concurrent requests", 2 * MAX_OPEN_QUERIES)));
+        }
+        let answer = (self.open.len() < MAX_OPEN_QUERIES)
+            .then(|| answer(query, Arc::clone(&self.workers), self.stripper.clone()));
+        self.open.push(Box::pin(async move {
+            match answer {
+                Some(answer) => (number, answer.await),
+                None => (number, Vec::new()),
+            }
+        }));
+        Ok(())
+    }
+
+    /// Waits for the next answer, which is empty for an invalid query. Never completes without an open query. Cancel
+    /// safe.
+    pub(crate) async fn next_answer(&mut self) -> (u32, Vec<u8>) {
+        match self.open.next().await {
+            Some(next_answer) => next_answer,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn answer(query: Vec<u8>, workers: Arc<Semaphore>, stripper: Stripper) -> Vec<u8> {
+    let work = async {
+        // The semaphore is never closed.
+        let worker = workers.acquire_owned().await.ok()?;
+        let work = tokio::task::spawn_blocking(move || {
+            let _worker = worker;
+            let request = serde_json::from_slice::<StripRequest>(&query).ok()?;
+            stripper.strip(&request)
+        });
+        work.await.ok()?
+    };
+    tokio::time::timeout(QUERY_TIMEOUT, work).await.ok().flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates a set of queries with a real analyzer, which is kept in the directory.
+    fn queries() -> (tempfile::TempDir, Queries) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let analyzer = Analyzer::below(&dir.path().join("programs"));
+        (dir, Queries::new(Stripper::new(Some(analyzer), &Limits::default())))
+    }
+
+    #[tokio::test]
+    async fn answers_carry_the_number_of_their_query() {
+        let (_dir, mut queries) = queries();
+        queries.submit(7, br#"{"file": "a.ts", "text": "let a: number = 1"}"#.to_vec()).expect("room");
+        queries.submit(8, b"nonsense".to_vec()).expect("room");
+        let mut answers = [queries.next_answer().await, queries.next_answer().await];
+        answers.sort_unstable();
+        assert_eq!((answers[0].0, answers[1].0), (7, 8));
+        let answer = String::from_utf8_lossy(&answers[0].1);
+        let (_map, code) = answer.split_once('\n').expect("a line before the program");
+        assert!(code.starts_with("let a") && !code.contains("number"), "{answer}");
+        assert!(answers[1].1.is_empty());
+    }
+
+    #[tokio::test]
+    async fn rejects_agent_with_too_many_open_queries() {
+        let (_dir, mut queries) = queries();
+        let mut results = (0..u32::MAX).map(|number| queries.submit(number, vec![0; 100]));
+        let failed_at = results.position(|results| results.is_err());
+        assert_eq!(failed_at, Some(2 * MAX_OPEN_QUERIES));
+    }
+
+    #[tokio::test]
+    async fn answers_excess_queries_with_empty_bytes() {
+        let (_dir, mut queries) = queries();
+        // All workers are busy, so the queries stay open.
+        let busy = Arc::clone(&queries.workers).acquire_many_owned(MAX_WORKERS as u32).await;
+        for number in 0..=MAX_OPEN_QUERIES as u32 {
+            queries.submit(number, br#"{"file": "a.ts", "text": "1"}"#.to_vec()).expect("room");
+        }
+        assert_eq!(queries.next_answer().await, (MAX_OPEN_QUERIES as u32, Vec::new()));
+        drop(busy);
+        for _ in 0..MAX_OPEN_QUERIES {
+            assert!(!queries.next_answer().await.1.is_empty());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Decision after a run in WebAssembly: whether the job is run again in a container.
+//!
+//! The evidence is the count that the runtime's own hooks keep of uses of missing features, and never the program's
+//! output. A program that forges the evidence gains only what it would gain by using the feature: a container, within
+//! the limits of the policy.
+
+use codebox_core::{
+    BackendId, Effects, EscalatedFrom, Isolation, Job, NeedsEscalation, Outcome, Provenance, RunReport, Source,
+};
+
+use super::Escalation;
+use crate::needs::IsolationRequest;
+
+/// Decision about a run that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EscalationDecision {
+    /// The result stands: the run succeeded, or failed for an unrelated reason.
+    Keep,
+    /// The job is to be run again in a container, because of these missing features.
+    Escalate(String),
+    /// A container would have the missing features, but the job is not run again.
+    Needs {
+        /// Missing features.
+        lacked: String,
+        /// Reason that the job is not run again.
+        why: String,
+    },
+}
+
+/// Decides about a run that has ended, from the report, the job and the policy alone.
+#[must_use]
+pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) -> EscalationDecision {
+    let died = match report.outcome {
+        Outcome::Exited(_) | Outcome::Trapped(_) => !report.is_success(),
+        Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled => false,
+    };
+    let lacked: Vec<&str> =
+        report.missing.iter().map(|missing| missing.what.as_str()).filter(|what| serves(what)).collect();
+    if !died || lacked.is_empty() || report.provenance.isolation != Isolation::Wasm {
+        return EscalationDecision::Keep;
+    }
+    let lacked = lacked.join(", ");
+    let needs = |why: &str| EscalationDecision::Needs { lacked: lacked.clone(), why: why.to_owned() };
+    if matches!(job.source, Source::Tool { .. }) || matches!(job.language, codebox_core::Language::Named(_)) {
+        return EscalationDecision::Keep;
+    }
+    if !job.isolations.contains(Isolation::Container) {
+        return needs("only isolation wasm is allowed");
+    }
+    // As before the run, a comment in the program narrows the accepted isolations.
+    if let Ok(Some(IsolationRequest { isolation: Isolation::Wasm, line })) = IsolationRequest::of_job(job) {
+        return needs(&format!("line {line} requests isolation wasm"));
+    }
+    if escalation == Escalation::Forbidden {
+        return needs("the policy does not allow escalation");
+    }
+    if report.network.may_have_connected() {
+        return needs("it has connected to hosts on the network");
+    }
+    if report.effects == Effects::Possible {
+        return needs("it has changed files outside its sandbox");
+    }
+    if report.stdout.is_truncated() {
+        return needs("its output was truncated");
+    }
+    EscalationDecision::Escalate(lacked)
+}
+
+/// Creates the report's entry for a run that is not repeated: the missing features, the reason, and the command that
+/// repeats the run in a container.
+#[must_use]
+pub fn escalation_hint(lacked: &str, why: &str, command: String) -> NeedsEscalation {
+    NeedsEscalation {
+        reason: format!("the program needs {lacked}, which WebAssembly does not support; {why}"),
+        command,
+    }
+}
+
+/// Records in a report that the job ran in `from` before, and which features it lacked there.
+pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str) {
+    provenance.reason = format!("failed in {from}: missing {lacked}");
+    let reason = lacked.to_owned();
+    provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
+}
+
+/// Returns true if a container has the missing feature. The library of a container image is not known; of modules, only
+/// those count that every interpreter on an operating system has.
+fn serves(what: &str) -> bool {
+    const MODULES: [&str; 21] = [
+        "ssl",
+        "_ssl",
+        "fcntl",
+        "termios",
+        "resource",
+        "pwd",
+        "grp",
+        "curses",
+        "_curses",
+        "readline",
+        "sqlite3",
+        "dbm",
+        "dbm.gnu",
+        "mmap",
+        "syslog",
+        "multiprocessing",
+        "_multiprocessing",
+        "_posixshmem",
+        "node:sqlite",
+        "node:test",
+        "node:inspector",
+    ];
+    const POWERS: [&str; 8] = [
+        "threads",
+        "processes",
+        "network sockets",
+        "signals",
+        "hashlib.scrypt",
+        "image codecs",
+        "font rendering",
+        "native libraries",
+    ];
+    match what.strip_prefix("the module ") {
+        Some(module) => MODULES.contains(&module),
+        None => what.starts_with("Node's ") || what.starts_with("Python's ") || POWERS.contains(&what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{BackendId, IsolationSet, Limits, Missing, Provenance};
+
+    use super::*;
+
+    fn report(outcome: Outcome, missing: &[&str]) -> RunReport {
+        let provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
+        let mut report = RunReport::new(outcome, provenance, Limits::default());
+        let missing = missing.iter().map(|what| Missing { what: (*what).to_owned(), hint: String::new() });
+        report.missing = missing.collect();
+        report
+    }
+
+    #[test]
+    fn only_a_death_for_want_of_a_power_leads_on() {
+        let job = Job::python("");
+        let decide_escalation = |report: &RunReport| decide_escalation(report, &job, Escalation::Allowed);
+        let failed = Outcome::Exited(1);
+        assert_eq!(
+            decide_escalation(&report(failed.clone(), &["threads"])),
+            EscalationDecision::Escalate("threads".to_owned())
+        );
+        for served in ["the module ssl", "Node's crypto.createCipheriv", "Python's os.mkfifo"] {
+            assert_eq!(
+                decide_escalation(&report(failed.clone(), &[served])),
+                EscalationDecision::Escalate(served.to_owned())
+            );
+        }
+        for (outcome, missing) in [
+            (Outcome::Exited(0), &["threads"][..]),
+            (failed.clone(), &[]),
+            (failed, &["the module nosuchmodule"]),
+            (Outcome::Cancelled, &["threads"]),
+            (Outcome::LimitHit(codebox_core::LimitKind::Wall), &["threads"]),
+        ] {
+            assert_eq!(
+                decide_escalation(&report(outcome.clone(), missing)),
+                EscalationDecision::Keep,
+                "{outcome:?} {missing:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_it_printed_decides_nothing() {
+        let mut forged = report(Outcome::Exited(1), &[]);
+        forged.stderr = codebox_core::CapturedOutput::complete("RuntimeError: can't start new thread");
+        assert_eq!(decide_escalation(&forged, &Job::python(""), Escalation::Allowed), EscalationDecision::Keep);
+    }
+
+    #[test]
+    fn it_is_not_run_again_where_that_is_not_accepted_or_not_the_same() {
+        let lacking = report(Outcome::Exited(1), &["processes"]);
+        let mut job = Job::python("");
+        assert!(matches!(decide_escalation(&lacking, &job, Escalation::Forbidden), EscalationDecision::Needs { .. }));
+        let changed = RunReport { effects: Effects::Possible, ..lacking.clone() };
+        assert!(matches!(decide_escalation(&changed, &job, Escalation::Allowed), EscalationDecision::Needs { .. }));
+        let mut reached = lacking.clone();
+        reached.network.sent = 1;
+        let (lacked, why) = ("processes".to_owned(), "it has connected to hosts on the network".to_owned());
+        assert_eq!(decide_escalation(&reached, &job, Escalation::Allowed), EscalationDecision::Needs { lacked, why });
+        let asks = Job::python("# codebox: isolation=wasm");
+        let why = "line 1 requests isolation wasm".to_owned();
+        let lacked = "processes".to_owned();
+        assert_eq!(decide_escalation(&lacking, &asks, Escalation::Allowed), EscalationDecision::Needs { lacked, why });
+        job.isolations = IsolationSet::only(Isolation::Wasm);
+        assert!(matches!(decide_escalation(&lacking, &job, Escalation::Allowed), EscalationDecision::Needs { .. }));
+    }
+}

@@ -1,0 +1,156 @@
+//! Streams of a run that another run can replace.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use codebox_core::{CancelToken, ExecIo, OutputSink};
+
+use crate::delayed_sink::DelayedSink;
+use crate::recording::InputRecording;
+use crate::replay_filter::{DivergenceFlag, ReplayFilter};
+
+/// Record of a replaceable run: the input that it has read, and its standard error, which is held back.
+pub struct ReplaceableRun {
+    stdin: Option<InputRecording>,
+    stdout: Option<SharedSink>,
+    stderr: Option<DelayedSink>,
+    cancel: CancelToken,
+}
+
+/// Reason that a run cannot be replaced: it has read more input than is remembered.
+pub const INPUT_NOT_REMEMBERED: &str = "it has read more input than can be replayed";
+
+/// Reason that a run cannot be replaced: its held standard error cannot be discarded because a stalled reader blocks
+/// it.
+pub const OUTPUT_STALLED: &str = "its output is no longer read";
+
+impl ReplaceableRun {
+    /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.
+    #[must_use]
+    pub fn of(io: &mut ExecIo) -> Self {
+        let ExecIo { stdin, stdout, stderr, cancel } = io;
+        let read = stdin.take().map(|inner| {
+            let (reader, recording) = InputRecording::new(inner);
+            *stdin = Some(reader);
+            recording
+        });
+        let shared_sink = stdout.take().map(|inner| {
+            let shared_sink = SharedSink(Arc::new(Mutex::new(inner)));
+            *stdout = Some(Box::new(shared_sink.clone()));
+            shared_sink
+        });
+        let held = stderr.take().map(|inner| {
+            let delayed_sink = DelayedSink::new(inner);
+            *stderr = Some(Box::new(delayed_sink.clone()));
+            delayed_sink
+        });
+        Self { stdin: read, stdout: shared_sink, stderr: held, cancel: cancel.clone() }
+    }
+
+    /// Returns the standard input that was read so far; `None` if it was too much to remember.
+    #[must_use]
+    pub fn read(&self) -> Option<Vec<u8>> {
+        self.stdin.as_ref().map_or_else(|| Some(Vec::new()), InputRecording::read)
+    }
+
+    /// Holds standard error back until the run is either replaced or finished.
+    pub fn freeze(&self) {
+        self.stderr.iter().for_each(DelayedSink::freeze);
+    }
+
+    /// Discards the held standard error, because a run in another process replaces this one.
+    pub fn discard(&self) {
+        self.stderr.iter().for_each(|held| drop(held.discard()));
+    }
+
+    /// Returns the streams of a run in this process that replaces this one and continues after `printed`.
+    ///
+    /// # Errors
+    /// Returns the reason if the run cannot be replaced.
+    pub fn replay(&self, printed: Vec<u8>) -> Result<ExecIo, &'static str> {
+        let stdin = match &self.stdin {
+            Some(recording) => Some(recording.replay().ok_or(INPUT_NOT_REMEMBERED)?),
+            None => None,
+        };
+        let stderr = match &self.stderr {
+            Some(held) => Some(held.discard().ok_or(OUTPUT_STALLED)?),
+            None => None,
+        };
+        let stdout =
+            self.stdout.clone().map(|shared_sink| Box::new(ReplayFilter::new(Box::new(shared_sink), printed)) as _);
+        Ok(ExecIo { stdin, stdout, stderr, cancel: self.cancel.clone() })
+    }
+
+    /// Passes on the held standard error of a run that is not replaced, and then calls `done`.
+    ///
+    /// This takes as long as the reader takes. If the output cannot be passed on, `done` is dropped.
+    pub fn finish(self, done: impl FnOnce() + Send + 'static) {
+        match self.stderr {
+            Some(held) => held.finish(done),
+            None => done(),
+        }
+    }
+}
+
+/// Turns `io` into the streams of a run that replaces another, which had printed `stdout` and read `stdin`. Returns the
+/// flag that is set if the second run prints something else.
+pub fn resume_streams(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) -> DivergenceFlag {
+    let mut divergence = DivergenceFlag::default();
+    if let Some(inner) = io.stdout.take() {
+        let sink = ReplayFilter::new(inner, stdout);
+        divergence = sink.divergence();
+        io.stdout = Some(Box::new(sink));
+    }
+    if let Some(inner) = io.stdin.take() {
+        io.stdin = Some(Box::new(io::Cursor::new(stdin).chain(inner)));
+    }
+    divergence
+}
+
+/// A sink that several runs use in succession.
+#[derive(Clone)]
+struct SharedSink(Arc<Mutex<Box<dyn OutputSink>>>);
+
+impl OutputSink for SharedSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delayed_sink::tests::RecordingSink;
+
+    #[test]
+    fn replacement_continues_after_first_run() {
+        let (out, err) = (RecordingSink::default(), RecordingSink::default());
+        let mut io = ExecIo {
+            stdin: Some(Box::new(io::Cursor::new(b"one\ntwo\n".to_vec()))),
+            stdout: Some(Box::new(out.clone())),
+            stderr: Some(Box::new(err.clone())),
+            cancel: CancelToken::new(),
+        };
+        let replaceable = ReplaceableRun::of(&mut io);
+        let run = |io: &mut ExecIo, read: usize, out_text: &str, err_text: &str| {
+            let mut line = vec![0; read];
+            io.stdin.take().expect("it has one").read_exact(&mut line).expect("so much is there");
+            io.stdout.take().expect("it has one").write(out_text.as_bytes()).expect("it takes all");
+            io.stderr.take().expect("it has one").write(err_text.as_bytes()).expect("it takes all");
+            line
+        };
+        assert_eq!(run(&mut io, 4, "a", "no threads"), b"one\n");
+        replaceable.freeze();
+        let mut second = replaceable.replay(b"a".to_vec()).expect("nothing stands against it");
+        assert_eq!(run(&mut second, 8, "ab", "fine"), b"one\ntwo\n");
+        assert_eq!((out.text(), err.text()), ("ab".to_owned(), "fine".to_owned()));
+    }
+
+    #[test]
+    fn input_beyond_limit_prevents_replacement() {
+        let mut io = ExecIo { stdin: Some(Box::new(io::repeat(1))), ..ExecIo::none() };
+        let replaceable = ReplaceableRun::of(&mut io);
+        io.stdin.take().expect("it has one").read_exact(&mut vec![0; 2 << 20]).expect("it never ends");
+        assert_eq!(replaceable.replay(Vec::new()).err(), Some(INPUT_NOT_REMEMBERED));
+    }
+}

@@ -1,0 +1,105 @@
+//! Instantiates a component and runs a job in it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use codebox_core::{Access, Job, NetUse};
+use codebox_streams::Delivery;
+use wasmtime::Store;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::WasiCtx;
+
+use crate::component::ComponentCode;
+use crate::component::bind::Runtime;
+use crate::component::descriptors::{Descriptors, perms};
+use crate::component::job::contract_job;
+use crate::component::state::State;
+use crate::component::stdio::Stdio;
+use crate::error::WasmError;
+use crate::guest::{GuestResult, MemoryLimiter};
+use crate::interrupt::TickerGuard;
+use crate::launch::{EXTRA_TABLE_CAPACITY, MAX_RANDOM, Setup};
+
+/// A component's guest and its store.
+pub(crate) struct GuestInstance {
+    store: Store<State>,
+    code: ComponentCode,
+    _running: TickerGuard,
+}
+
+impl GuestInstance {
+    /// Creates the store for one job. No wasm code runs yet.
+    pub(crate) fn new(code: &ComponentCode, setup: Setup<'_>, job: &Job) -> Result<Self, WasmError> {
+        let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
+            doing: "start the clock thread with",
+            bytes: 64 << 10,
+            source,
+        })?;
+        let mut store = Store::new(code.engine.inner(), state(setup, job)?);
+        store.limiter(|state| &mut state.limiter);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        Ok(Self { store, code: code.clone(), _running: running })
+    }
+
+    /// Runs a job to its end and returns its exit status.
+    pub(crate) async fn run(&mut self, job: &Job) -> wasmtime::Result<i32> {
+        let contract_job =
+            contract_job(job).ok_or_else(|| wasmtime::Error::msg("this tier runs programs, not commands"))?;
+        let runtime: Runtime = self.code.pre.instantiate_async(&mut self.store).await?;
+        let status = runtime.codebox_guest_start().call_start(&mut self.store, &contract_job).await?;
+        let last = runtime.codebox_guest_shutdown().call_shutdown(&mut self.store).await?;
+        // For a failed program, the status of the shutdown adds no information.
+        Ok(if status == 0 { last } else { status } & 0xff)
+    }
+
+    /// Waits until all of the guest's output is delivered.
+    pub(crate) async fn finish(&mut self) {
+        let stdio = self.store.data().stdio.clone();
+        stdio.finish().await;
+    }
+
+    /// Consumes the guest and returns its messages, counters and output.
+    pub(crate) fn end(self) -> GuestResult {
+        let State { channel, limiter, quota, stdio, .. } = self.store.into_data();
+        let quota = std::mem::take(&mut *quota.lock().unwrap_or_else(PoisonError::into_inner));
+        GuestResult { channel, limiter, quota, captured: stdio.captured(), network: NetUse::default() }
+    }
+}
+
+fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net: _ } = setup;
+    let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
+    let mut builder = WasiCtx::builder();
+    builder
+        .max_random_size(MAX_RANDOM)
+        .stdin(stdio.stdin())
+        .stdout(stdio.output(0))
+        .stderr(stdio.output(1))
+        .arg(job.source.argv0())
+        .args(&job.args)
+        .initial_cwd(crate::run::CWD);
+    for (name, value) in &job.env {
+        builder.env(name, value);
+    }
+    let mut preopen = |host: &Path, guest: &str, access| {
+        let opened = builder.preopened_dir(host, guest, perms(access)).map(|_| ());
+        opened.map_err(WasmError::engine("open a granted directory"))
+    };
+    preopen(root, "/", Access::ReadOnly)?;
+    for mount in mounts {
+        preopen(&mount.host, mount.guest.as_str(), mount.access)?;
+    }
+    let mut table = ResourceTable::new();
+    let open_files = quota.open_files.map_or(EXTRA_TABLE_CAPACITY, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    table.set_max_capacity(open_files.saturating_add(EXTRA_TABLE_CAPACITY));
+    Ok(State {
+        wasi: builder.build(),
+        table,
+        limiter: MemoryLimiter::for_component(memory),
+        quota: Arc::new(Mutex::new(quota)),
+        stdio,
+        descriptors: Descriptors::new(mounts).map_err(WasmError::io("open a grant below", root))?,
+        channel,
+    })
+}

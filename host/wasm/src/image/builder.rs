@@ -1,0 +1,140 @@
+//! Makes memory images: starts a guest, runs its prelude, and saves its memory.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use codebox_core::{Access, GuestPath, Limit};
+
+use crate::code::CodeImage;
+use crate::error::WasmError;
+use crate::guest::{Channel, Quota, SeedHint};
+use crate::image::{ImageFacts, MemoryImage};
+use crate::launch::{GuestInstance, Setup};
+use crate::mounts::Mount;
+use crate::region::RegionPool;
+use crate::store::Store;
+use codebox_streams::{Output, Stdin};
+
+/// The text of the entry. The prelude has replaced the reactor's `turn` and ignores the text.
+const ENTRY_TEXT: &[u8] = b"0";
+
+/// Minimum number of bytes that identify a position in memory reliably.
+const MIN_SEED_MARKER: usize = 16;
+
+/// Maker of the images of one compiled runtime.
+pub(crate) struct ImageBuilder<'a> {
+    pub store: &'a Store,
+    pub code: &'a CodeImage,
+    /// The file with the memory that the module's data segments describe.
+    pub initial: &'a Path,
+}
+
+/// The properties of an image on disk, and the interpreter's facts.
+pub(crate) struct BuiltImage {
+    pub facts: ImageFacts,
+    /// The facts that the interpreter reported about itself.
+    pub interpreter: serde_json::Value,
+}
+
+impl ImageBuilder<'_> {
+    /// Makes an image with these modules imported and writes its bytes to `path`.
+    pub(crate) fn build_image(&self, imports: &[String], path: &Path) -> Result<BuiltImage, WasmError> {
+        let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let executor = executor.map_err(WasmError::io("start an executor for", path))?;
+        let made = executor.block_on(self.run(imports, path));
+        executor.shutdown_background();
+        made
+    }
+
+    async fn run(&self, imports: &[String], path: &Path) -> Result<BuiltImage, WasmError> {
+        let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
+        let first = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
+        let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0, Arc::default());
+        // Imports may access /work and /tmp, and matplotlib writes to /tmp. Both directories are temporary.
+        let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
+        let mut mounts = self.store.library_mounts()?;
+        for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
+            let host = scratch.path().join(name);
+            std::fs::create_dir(&host).map_err(WasmError::io("create", &host))?;
+            mounts.push(Mount { guest, host, access: Access::ReadWrite });
+        }
+        let setup = Setup {
+            root: &self.store.root_dir(),
+            mounts: &mounts,
+            memory: None,
+            quota: Quota::new(None, None, None),
+            stdin: Stdin::bytes(Vec::new()),
+            stdout: Output::new(Limit::Unlimited),
+            stderr: Output::new(Limit::Unlimited),
+            sinks: [None, None],
+            channel: Channel::imaging(),
+            net: None,
+        };
+        let mut instance = GuestInstance::start(self.code, &pool, setup)?;
+        let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));
+        if instance.has_export("_initialize") {
+            instance.call_unit("_initialize").await.map_err(failed)?;
+        }
+        for text in self.prelude_scripts(imports) {
+            let at = instance.copy_into_guest(text.as_bytes()).await.map_err(failed)?;
+            match instance.turn(at).await {
+                Ok(0) => {}
+                Ok(_) => return Err(WasmError::Prelude(last_line(instance.end()))),
+                Err(e) => return Err(WasmError::Prelude(format!("{e:#}; {}", last_line(instance.end())))),
+            }
+        }
+        let entry = instance.copy_into_guest(ENTRY_TEXT).await.map_err(failed)?;
+        let globals = instance.globals(self.code)?;
+        let hints = std::mem::take(&mut instance.guest().channel.seeds);
+        let bytes = instance.bytes().map_err(failed)?;
+        let seeds = hints.iter().map(|hint| locate_seed(bytes, hint)).collect::<Result<_, _>>()?;
+        crate::store::write_sparse(path, bytes)?;
+        let open = instance.guest().quota.open_count();
+        if open > 0 {
+            // In a restored guest, these descriptors would refer to other files or would not be open.
+            return Err(WasmError::Prelude(format!("{open} files are still open after the imports")));
+        }
+        let interpreter = instance.end().channel.facts.unwrap_or_default();
+        Ok(BuiltImage {
+            facts: ImageFacts { globals, entry: Some(entry), seeds, imports: imports.to_vec() },
+            interpreter,
+        })
+    }
+
+    /// Returns the texts that load and prepare a prelude. Empty for a module that contains its prelude.
+    fn prelude_scripts(&self, imports: &[String]) -> Vec<String> {
+        let Some((boot, modules)) = self.store.prelude_parts() else { return Vec::new() };
+        // A JSON string of ASCII text is also a valid Python string.
+        let sources = serde_json::to_string(modules).unwrap_or_default();
+        let names = serde_json::to_string(imports).unwrap_or_default();
+        vec![
+            boot.replacen("_load(SOURCES)", &format!("_load({sources})"), 1),
+            format!("import _codebox.image\n_codebox.image.prepare({names})\n"),
+        ]
+    }
+}
+
+/// Returns the only position in memory of a generator's state, with the state's length.
+fn locate_seed(memory: &[u8], hint: &SeedHint) -> Result<(u32, u32), WasmError> {
+    let refused = |why: &str| WasmError::Prelude(format!("a generator's state {why}"));
+    let words: Vec<u8> = hint.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    if words.len() < MIN_SEED_MARKER || words.len() > hint.len as usize {
+        return Err(refused("is described by too few or too many words"));
+    }
+    let mut places = memchr::memmem::find_iter(memory, &words);
+    let place = places.next().ok_or_else(|| refused("is not found in memory"))?;
+    if places.next().is_some() {
+        return Err(refused("is found in memory more than once"));
+    }
+    if memory.len() - place < hint.len as usize {
+        return Err(refused("extends beyond the memory"));
+    }
+    u32::try_from(place).map(|place| (place, hint.len)).map_err(|_| refused("has an address out of range"))
+}
+
+/// Returns the last line of a guest's standard error, for an error message.
+fn last_line(guest: crate::guest::Guest) -> String {
+    let text = guest.stderr.finish().to_text_lossy();
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
+}

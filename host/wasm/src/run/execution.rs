@@ -1,0 +1,84 @@
+//! One turn of a guest, from its start to its results.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use codebox_core::Job;
+use codebox_files::file_time;
+use codebox_streams::DRAIN_TIMEOUT;
+
+use crate::code::CodeImage;
+use crate::component::{self, ComponentCode};
+use crate::error::WasmError;
+use crate::guest::GuestResult;
+use crate::interrupt::Interrupt;
+use crate::launch::{GuestInstance, Setup};
+use crate::region::RegionPool;
+use crate::run::classify::{CallOutcome, Evidence, classify};
+
+/// The result of a turn.
+pub(crate) struct Execution {
+    pub end: CallOutcome,
+    pub result: GuestResult,
+    /// Start of the program, after its guest was created.
+    pub started: Instant,
+    /// Start of the program, by the clock of file timestamps.
+    pub started_at: SystemTime,
+    pub wall_time: Duration,
+    /// Processor time used by the turn.
+    pub cpu_time: Duration,
+}
+
+/// Runs a job in a guest that is restored from an image.
+pub(crate) async fn run_image(
+    code: &CodeImage,
+    pool: &Arc<RegionPool>,
+    setup: Setup<'_>,
+    interrupt: &Interrupt,
+) -> Result<Execution, WasmError> {
+    let mut instance = GuestInstance::start(code, pool, setup)?;
+    let entry = pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
+    let (started, started_at) = (Instant::now(), file_time());
+    // A program has ended once its output is delivered.
+    let turn = async {
+        let end = instance.turn(entry).await;
+        instance.guest().delivery.finish().await;
+        end
+    };
+    let (end, cpu_time) = interrupt.watch(turn).await;
+    let wall_time = started.elapsed();
+    if end.is_err() {
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.guest().delivery.finish()).await;
+    }
+    let guest = instance.guest();
+    let end = classify(end, Evidence { channel: &guest.channel, limiter: &guest.limiter, quota: &guest.quota });
+    if end.reusable {
+        instance.mark_clean();
+    }
+    Ok(Execution { end, result: instance.end().result(), started, started_at, wall_time, cpu_time })
+}
+
+/// Runs a job in a component, which is instantiated for the job.
+pub(crate) async fn run_component(
+    code: &ComponentCode,
+    setup: Setup<'_>,
+    interrupt: &Interrupt,
+    job: &Job,
+) -> Result<Execution, WasmError> {
+    let mut instance = component::GuestInstance::new(code, setup, job)?;
+    let (started, started_at) = (Instant::now(), file_time());
+    // As above. The instantiation runs the user's code, so the limits apply to it too.
+    let turn = async {
+        let end = instance.run(job).await;
+        instance.finish().await;
+        end
+    };
+    let (end, cpu_time) = interrupt.watch(turn).await;
+    let wall_time = started.elapsed();
+    if end.is_err() {
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.finish()).await;
+    }
+    let result = instance.end();
+    let end = classify(end, Evidence { channel: &result.channel, limiter: &result.limiter, quota: &result.quota });
+    Ok(Execution { end, result, started, started_at, wall_time, cpu_time })
+}

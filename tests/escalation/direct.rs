@@ -1,0 +1,96 @@
+//! Programs whose text shows their needs, and that start in a container.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Report;
+
+use crate::test_env::{TestEnvironment, bytes};
+use crate::{Cases, case};
+
+pub fn cases() -> Cases {
+    vec![
+        case("direct", "python", python),
+        case("direct", "javascript", javascript),
+        case("direct", "typescript", typescript),
+        case("direct", "directive", comment),
+        case("direct", "program_on_stdin", program_on_stdin),
+        case("direct", "no_needs", no_needs),
+        case("direct", "forbidden", forbidden),
+    ]
+}
+
+fn check_in_container(test_env: &TestEnvironment, report: &Report, reason: &str, printed: &str) -> Result<()> {
+    let provenance = report.at("/provenance");
+    ensure!(provenance["backend"] == test_env.engine.name(), "it ran in {}: {}", provenance["backend"], report.json());
+    ensure!(provenance["reason"] == reason, "the reason is {}", provenance["reason"]);
+    ensure!(provenance["escalated_from"].is_null(), "it ran before");
+    ensure!(report.stdout() == printed && report.exit_code() == Some(0), "{}", report.json());
+    Ok(())
+}
+
+fn python(test_env: &TestEnvironment) -> Result<()> {
+    let code = "import threading\nmade = threading.Thread(target=print, args=('there',))\nmade.start()\nmade.join()\n";
+    let report = test_env.report(test_env.run(&["--lang", "python", "-c", code]))?;
+    check_in_container(
+        test_env,
+        &report,
+        "line 2 needs threads (threading.Thread), which WebAssembly does not support",
+        "there\n",
+    )
+}
+
+fn javascript(test_env: &TestEnvironment) -> Result<()> {
+    let code = "const { execSync } = require('child_process');\nprocess.stdout.write(execSync('echo there'));\n";
+    let report = test_env.report(test_env.run(&["--lang", "js", "-c", code]))?;
+    let reason = "line 2 needs processes (child_process.execSync), which WebAssembly does not support";
+    check_in_container(test_env, &report, reason, "there\n")
+}
+
+fn typescript(test_env: &TestEnvironment) -> Result<()> {
+    test_env.write_file(
+        "needy.ts",
+        "import { execSync } from 'node:child_process';\nconst said: string = execSync('echo there').toString();\nconsole.log(said.trim());\n",
+    )?;
+    let report = test_env.report(test_env.run(&["needy.ts"]))?;
+    let reason = "line 2 needs processes (child_process.execSync), which WebAssembly does not support";
+    check_in_container(test_env, &report, reason, "there\n")
+}
+
+fn comment(test_env: &TestEnvironment) -> Result<()> {
+    let report = test_env.report(test_env.run(&["-c", "# codebox: isolation=container\nprint('there')\n"]))?;
+    check_in_container(test_env, &report, "line 1 requests isolation container", "there\n")
+}
+
+fn program_on_stdin(test_env: &TestEnvironment) -> Result<()> {
+    let code = "import os\npid = os.fork()\nif pid == 0:\n    os._exit(0)\nos.waitpid(pid, 0)\nprint('both')\n";
+    let report = test_env.report(test_env.run(&["--lang", "python", "-"]).input(bytes(code)))?;
+    let reason = "line 2 needs processes (os.fork), which WebAssembly does not support";
+    check_in_container(test_env, &report, reason, "both\n")
+}
+
+/// For a program without such needs, engines are not queried and no standby remains.
+fn no_needs(test_env: &TestEnvironment) -> Result<()> {
+    let report = test_env.report(test_env.run(&["--lang", "python", "-c", "import threading\nprint('here')\n"]))?;
+    ensure!(report.at("/provenance/isolation") == "wasm" && report.stdout() == "here\n", "{}", report.json());
+    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    Ok(())
+}
+
+fn forbidden(test_env: &TestEnvironment) -> Result<()> {
+    test_env.configure("escalation = \"forbid\"\n")?;
+    let code = "import threading\nthreading.Thread(target=int).start()\n";
+    let report = test_env.report(test_env.run(&["--lang", "python", "-c", code]))?;
+    let provenance = report.at("/provenance");
+    ensure!(provenance["isolation"] == "wasm", "{}", report.json());
+    ensure!(
+        provenance["reason"].to_string().contains("the policy does not allow escalation"),
+        "{}",
+        provenance["reason"]
+    );
+    ensure!(
+        report.at("/needs_escalation/reason").to_string().contains("the policy does not allow escalation"),
+        "{}",
+        report.json()
+    );
+    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    Ok(())
+}
