@@ -13,7 +13,7 @@ print(sys.argv[1], sorted(os.listdir('/data')))
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    // Nothing is created or installed before the first job needs it.
+    // The runner creates and installs its parts when a job first needs them.
     let runner = codebox::runner();
     let mut request = Request::python(PROGRAM);
     request.args = vec!["the files are".to_owned()];

@@ -53,7 +53,7 @@ use machine::{Machine, Use};
 
 /// Returns a runner for this machine, with the user's configuration and directories.
 ///
-/// Nothing is created or installed before the first job needs it.
+/// The runner creates and installs its parts when a job first needs them.
 #[must_use]
 pub fn runner() -> Runner {
     Machine::new(Use::Library, Places::from_env).builder().build()

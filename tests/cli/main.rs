@@ -11,3 +11,4 @@ mod meta;
 mod output;
 mod runtime;
 mod support;
+mod tracing;

@@ -248,7 +248,7 @@ fn prestarted_process_serves_after_close() {
     closed.close();
     closed.prestart();
     let error = closed.python_needs("import os", Budget::default()).expect_err("none may be started");
-    assert!(error.to_string().contains("confined"), "{error}");
+    assert!(error.to_string().contains("sandboxed"), "{error}");
 }
 
 #[test]

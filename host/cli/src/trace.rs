@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use codebox_core::{ResultKind, RunnerError};
-use tracing_subscriber::filter::LevelFilter;
+use tracing::Metadata;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
@@ -28,10 +29,8 @@ const LOG_VARIABLE: &str = "CODEBOX_LOG";
 /// Options for logs and timings.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArgs {
-    /// Log events of codebox, such as `debug` or `codebox_runner=debug`, to standard error or to FILE
-    ///
-    /// A FILE that ends in `.json` gets one JSON object for each event, any other one gets text. The variable CODEBOX_LOG
-    /// has the same syntax.
+    /// Log events of codebox at a level such as `debug`, to standard error or to FILE, which has a dot or a slash in its
+    /// name; as JSON if it ends in `.json`. The variable CODEBOX_LOG has the same syntax
     #[arg(long, global = true, value_name = "FILTER[=FILE]", display_order = 902)]
     pub log: Option<LogSpec>,
     /// Print the time that each stage took
@@ -53,12 +52,10 @@ pub(crate) struct LogSpec {
 impl FromStr for LogSpec {
     type Err = String;
 
-    /// Splits at the last `=`, unless a level follows it, which then belongs to the filter.
+    /// Splits at the last `=` if a file name follows it, which contains a dot or a slash. A level contains neither.
     fn from_str(text: &str) -> Result<Self, String> {
         let (filter, file) = match text.rsplit_once('=') {
-            Some((filter, last)) if last.parse::<LevelFilter>().is_err() && !last.is_empty() => {
-                (filter, Some(PathBuf::from(last)))
-            }
+            Some((filter, last)) if last.contains(['.', '/']) => (filter, Some(PathBuf::from(last))),
             _ => (text, None),
         };
         match EnvFilter::builder().parse(filter) {
@@ -91,7 +88,7 @@ impl Tracing {
         }
         let trace = trace.map(|path| create(&path).map(|file| (path, file))).transpose()?;
         let spans = (timings || trace.is_some()).then(Arc::default);
-        let collector = spans.as_ref().map(|spans| Collector::new(Arc::clone(spans)).with_filter(LevelFilter::INFO));
+        let collector = spans.as_ref().map(|spans| Collector::new(Arc::clone(spans)).with_filter(filter_fn(is_own)));
         let log = log.map(log_layer).transpose()?;
         let subscriber = tracing_subscriber::registry().with(collector).with(log);
         // A second subscriber of one process would be an error of the program that calls this command line.
@@ -114,13 +111,19 @@ impl Tracing {
     }
 }
 
+/// Returns true for spans and events of codebox itself. Those of libraries are not shown, because they may contain data
+/// of a guest.
+fn is_own(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("codebox")
+}
+
 type BoxedLayer<S> = Box<dyn tracing_subscriber::Layer<S> + Send + Sync>;
 
 fn log_layer<S>(LogSpec { filter, file }: LogSpec) -> Result<BoxedLayer<S>, RunnerError>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
-    let filter = EnvFilter::builder().parse_lossy(filter);
+    let filter = EnvFilter::builder().parse_lossy(filter).and(filter_fn(is_own));
     let spans = fmt::format::FmtSpan::CLOSE;
     Ok(match file {
         None => {
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!("codebox_runner=debug".parse(), spec("codebox_runner=debug", None));
         assert_eq!("debug=a.log".parse(), spec("debug", Some("a.log")));
         assert_eq!("codebox_runner=debug=/tmp/a.json".parse(), spec("codebox_runner=debug", Some("/tmp/a.json")));
-        for bad in ["", "=a.log", "codebox=loud=a=b"] {
+        for bad in ["", "=a.log", "codebox=loud", "codebox=loud=a=b"] {
             assert!(bad.parse::<LogSpec>().is_err(), "{bad:?}");
         }
     }

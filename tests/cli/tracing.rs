@@ -1,0 +1,71 @@
+//! Logs, timings and traces: stages of codebox, and nothing of a guest.
+
+use std::fs;
+
+use crate::support::{folder, kit, run, run_in};
+
+/// Program with a secret in its text, its variable, its output and the name of its file.
+const PROGRAM: &str =
+    "import os, time; open('sesame-name', 'w').write('sesame'); print('sesame', os.environ['SESAME'])";
+
+const STAGES: [&str; 7] = ["job", "admit", "analyze", "select", "open", "confine", "exec"];
+
+#[test]
+fn writes_trace_of_stages_without_guest_data() {
+    let folder = folder();
+    let args = ["--trace", "t.json", "run", "--env", "SESAME=sesame-value", "-c", PROGRAM];
+    let result = run_in(folder.path(), &args);
+    assert_eq!(result.stdout_text(), "sesame sesame-value\n", "{}", result.stderr_text());
+    let text = fs::read_to_string(folder.path().join("t.json")).expect("the trace is written");
+    let trace: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let names: Vec<&str> = events.iter().filter_map(|event| event["name"].as_str()).collect();
+    for stage in STAGES {
+        assert_eq!(names.iter().filter(|name| **name == stage).count(), 1, "{names:?}");
+    }
+    let job = events.iter().find(|event| event["name"] == "job").expect("a job");
+    assert_eq!((&job["args"]["backend"], &job["args"]["outcome"]), (&"wasm".into(), &"ok".into()));
+    assert_eq!(job["args"]["stdout_bytes"], 20);
+    assert!(!text.contains("sesame"), "{text}");
+}
+
+#[test]
+fn prints_timings_after_the_output() {
+    let result = run_in(folder().path(), &["--timings", "run", "-c", "print(1)"]);
+    let stderr = result.stderr_text();
+    assert_eq!(result.stdout_text(), "1\n");
+    assert!(stderr.lines().all(|line| line.contains(" ms")), "{stderr}");
+    for stage in STAGES {
+        assert!(stderr.contains(&format!(" {stage} ")), "{stderr}");
+    }
+}
+
+#[test]
+fn logs_to_a_file_as_text_or_json() {
+    let folder = folder();
+    for file in ["log.txt", "log.json"] {
+        let spec = format!("trace={file}");
+        let args = ["--log", &spec, "run", "--env", "SESAME=sesame-value", "-c", PROGRAM];
+        let result = run_in(folder.path(), &args);
+        assert!(result.stderr.is_empty(), "{}", result.stderr_text());
+        let log = fs::read_to_string(folder.path().join(file)).expect("the log is written");
+        assert!(log.contains("codebox_runner") && !log.contains("sesame") && !log.contains("wasmtime"), "{log}");
+        let is_json = log.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok());
+        assert_eq!(is_json, file == "log.json", "{log}");
+    }
+    let result = run(kit().codebox().args(["run", "-c", "print(1)"]).env("CODEBOX_LOG", "info"));
+    assert!(result.stderr_text().contains("codebox_runner"), "{}", result.stderr_text());
+}
+
+#[test]
+fn rejects_an_invalid_log_filter() {
+    let result = run(kit().codebox().args(["run", "-c", "print(1)"]).env("CODEBOX_LOG", "codebox=loud"));
+    assert_eq!(result.code, Some(125));
+    assert!(
+        result.stderr_text().starts_with("codebox: cannot use CODEBOX_LOG=codebox=loud"),
+        "{}",
+        result.stderr_text()
+    );
+    let result = run(kit().codebox().args(["--trace", "/no/such/dir/t.json", "run", "-c", "print(1)"]));
+    assert_eq!((result.code, result.stdout.is_empty()), (Some(125), true), "{}", result.stderr_text());
+}
