@@ -1,5 +1,6 @@
 //! Composition of a runner from the backends, the runtimes and the packages of this machine.
 
+#[cfg(feature = "cli")]
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -13,13 +14,16 @@ use codebox_runner::{Builder, Lazy};
 use codebox_runtimes::{EnvLookup, RuntimeCatalog};
 use codebox_service::Policy;
 use codebox_service::catalog::Catalog;
-use codebox_service::config::{Settings, narrow, read_project, read_user};
+use codebox_service::config::{Settings, read_user};
+#[cfg(feature = "cli")]
+use codebox_service::config::{narrow, read_project};
 use codebox_wasm::{StoreDirs, WasmBackend, WasmError};
 
 use crate::network;
 use crate::places::{Places, PlacesError};
 
 /// Name of a project's configuration file, which is read from the working directory.
+#[cfg(feature = "cli")]
 const PROJECT_FILE: &str = "codebox.toml";
 
 /// Number of idle memory regions of each image that a process keeps between jobs.

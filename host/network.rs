@@ -1,5 +1,6 @@
 //! Network access of this process's WebAssembly jobs, within their grants.
 
+#[cfg(feature = "cli")]
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

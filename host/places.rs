@@ -56,11 +56,13 @@ impl Places {
     }
 
     /// Returns the directory of the journal of accepted jobs.
+    #[cfg(feature = "cli")]
     pub(crate) fn jobs(&self) -> PathBuf {
         self.data.join("jobs")
     }
 
     /// Returns the directory of files that are given to container engines and of cached facts about them.
+    #[cfg(feature = "containers")]
     pub(crate) fn containers(&self) -> PathBuf {
         self.cache.join("containers")
     }
@@ -71,6 +73,7 @@ impl Places {
     }
 
     /// Returns the directory of npm packages.
+    #[cfg(feature = "packages")]
     pub(crate) fn npm(&self) -> PathBuf {
         self.cache.join("npm")
     }

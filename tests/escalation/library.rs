@@ -86,7 +86,7 @@ fn escalation_hint(report: &RunReport, why: &str) -> Result<()> {
     let escalation_hint = report.needs_escalation.as_ref().with_context(|| format!("nothing is needed: {report:?}"))?;
     ensure!(report.provenance.isolation == Isolation::Wasm && report.outcome == Outcome::Exited(1), "{report:?}");
     ensure!(
-        escalation_hint.reason == format!("it needs threads, which WebAssembly does not support; {why}"),
+        escalation_hint.reason == format!("the program needs threads, which WebAssembly does not support; {why}"),
         "{}",
         escalation_hint.reason
     );
@@ -129,7 +129,7 @@ fn streams_both_runs(test_env: &TestEnvironment) -> Result<()> {
     ensure!(err.text() == "err\n", "it was heard to say {:?}", err.text());
     // A run that is not repeated has forwarded all output at its end.
     let (mut io, out, err) = capture_streams(io::empty());
-    let report = runner.run_with(&Job::python("import sys\nprint('a')\nprint('b', file=sys.stderr)"), &mut io)?;
+    let report = runner.run_with(Job::python("import sys\nprint('a')\nprint('b', file=sys.stderr)"), &mut io)?;
     ensure!(report.provenance.isolation == Isolation::Wasm, "{report:?}");
     ensure!((out.text(), err.text()) == ("a\n".to_owned(), "b\n".to_owned()), "{:?} {:?}", out.text(), err.text());
     // Input bytes are passed to both runs in full.
@@ -197,7 +197,7 @@ fn enforces_policy(test_env: &TestEnvironment) -> Result<()> {
     test_env.configure("isolation = \"wasm\"\n")?;
     let only_wasm = runner(test_env)?;
     let narrowed = only_wasm.run(Job::python(STARTS_THREAD))?.needs_escalation.context("it needs threads")?;
-    ensure!(narrowed.reason.ends_with("only wasm is accepted by the configuration"), "{}", narrowed.reason);
+    ensure!(narrowed.reason.ends_with("only isolation wasm is allowed by the configuration"), "{}", narrowed.reason);
     ensure!(narrowed.command.is_empty(), "{}", narrowed.command);
     let mut job = Job::python("print(1)");
     job.isolations = IsolationSet::only(Isolation::Container);

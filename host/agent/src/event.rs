@@ -17,7 +17,7 @@ pub enum Event {
     /// Number of further bytes of input that the host may send.
     InputCredit(u32),
     /// Query of the job to the host, with a number that is unique among the queries of this agent. The job waits for
-    /// the [`Answer`](crate::Order::Answer) with that number. At most [`MAX_OPEN_QUERIES`](crate::MAX_ASKED) queries wait at
+    /// the [`Answer`](crate::Request::Answer) with that number. At most [`MAX_OPEN_QUERIES`](crate::MAX_OPEN_QUERIES) queries wait at
     /// one time.
     Query(u32, Vec<u8>),
     /// Number of a new connection, unique among the open ones, and index of the port forward to which a program of the

@@ -47,7 +47,7 @@ pub enum QueryPermission {
     /// No queries; the agent does not listen for any.
     #[default]
     Nothing,
-    /// Queries through the socket that [`QUERY_SOCKET`](crate::ASK_SOCKET) names.
+    /// Queries through the socket that [`QUERY_SOCKET`](crate::QUERY_SOCKET) names.
     Questions,
 }
 

@@ -38,7 +38,7 @@ pub use rules::{ExecMappings, GrantedPath, Network, Openat2, Rules};
 ///
 /// Call this function once, before any other thread is started. Seccomp applies to all threads of the process. Landlock
 /// does so from its ABI 8 on; with an older ABI, threads that already run are not confined, the layer is
-/// [`LayerState::Partial`], and its detail says why.
+/// [`LayerState::Partial`](codebox_core::LayerState::Partial), and its detail says why.
 ///
 /// A kernel that lacks a mechanism is not an error: the returned layers report what is enforced, and the caller must
 /// refuse a job that requires more. A second call fails, because the first one denies the required system calls.

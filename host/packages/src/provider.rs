@@ -308,7 +308,7 @@ impl JobPackages {
     }
 
     fn npm(&self, admitted: &Admitted, locked: LockPolicy) -> Result<NpmPackages<'_>, RunnerError> {
-        NpmPackages::of(admitted, (&self.settings, &self.dirs, &*self.env), locked)
+        NpmPackages::of(admitted, (&self.settings, &self.dirs), &self.env, locked)
     }
 
     fn npm_layers(

@@ -159,7 +159,7 @@ impl RuntimeCatalog {
             PackageSource::File(file) => file.clone(),
             PackageSource::Index => {
                 let file = into.with_extension("whl");
-                download::download(package, &what, &file, (&*self.env, progress))?;
+                download::download(package, &what, &file, &self.env, progress)?;
                 file
             }
         };

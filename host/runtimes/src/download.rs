@@ -6,13 +6,16 @@ use codebox_core::Progress;
 use codebox_service::catalog::CatalogError;
 use codebox_wasm::Package;
 
+use crate::catalog::EnvLookup;
+
 /// Downloads a package to a file, or reports that this build cannot.
 #[cfg(not(feature = "fetch"))]
 pub(crate) fn download(
     _package: &Package,
     what: &str,
     _file: &Path,
-    (_env, _progress): (&dyn Fn(&str) -> Option<String>, &dyn Progress),
+    _env: &EnvLookup,
+    _progress: &dyn Progress,
 ) -> Result<(), CatalogError> {
     let source = "this build cannot download packages; install the runtime from a file".into();
     Err(CatalogError::Fetch { what: what.to_owned(), source })
@@ -24,14 +27,15 @@ pub(crate) fn download(
     package: &Package,
     what: &str,
     file: &Path,
-    (env, progress): (&dyn Fn(&str) -> Option<String>, &dyn Progress),
+    env: &EnvLookup,
+    progress: &dyn Progress,
 ) -> Result<(), CatalogError> {
     use codebox_packages::{ConfigFiles, FetchError, IndexSettings, Pin};
 
     let sha256 = package.sha256.parse().map_err(|e| crate::catalog::bad_package(what, e))?;
     let (name, version) = (package.name.clone(), package.version.clone());
     let pin = Pin { name, version, sha256, size: Some(package.size) };
-    let settings = IndexSettings::from_user(env, &ConfigFiles::User)
+    let settings = IndexSettings::from_user(&**env, &ConfigFiles::User)
         .map_err(|e| CatalogError::Fetch { what: what.to_owned(), source: Box::new(e) })?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let executor = executor.map_err(|source| CatalogError::Io { action: "create an async runtime".into(), source })?;

@@ -15,7 +15,7 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 /// Command line of the program under test.
 ///
 /// The environment is empty except for `CODEBOX_HOME`, and standard input is empty. A run that exceeds its deadline is
-/// killed and marked as [hung](Ran::hung).
+/// killed and marked as [timed out](ProcessResult::timed_out).
 #[derive(Debug, Clone)]
 pub struct Codebox {
     binary: PathBuf,

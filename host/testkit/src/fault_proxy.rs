@@ -104,13 +104,13 @@ impl FaultProxy {
         (state.injected_count, state.calls) = (0, Vec::new());
     }
 
-    /// Returns the number of faults that were injected since the last call of [`set_faults`](Self::fail).
+    /// Returns the number of faults that were injected since the last call of [`set_faults`](Self::set_faults).
     #[must_use]
     pub fn injected_count(&self) -> usize {
         self.shared.state().injected_count
     }
 
-    /// Returns the calls that were received since the last call of [`set_faults`](Self::fail).
+    /// Returns the calls that were received since the last call of [`set_faults`](Self::set_faults).
     #[must_use]
     pub fn calls(&self) -> Vec<EngineCall> {
         self.shared.state().calls.clone()

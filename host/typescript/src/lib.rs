@@ -61,8 +61,8 @@ pub fn strip(file: &str, text: &str) -> Result<StrippedProgram, StripError> {
 ///
 /// # Examples
 /// ```
-/// let wants = codebox_typescript::wants("a.mjs", "import { spawn } from 'node:child_process';\nspawn('ls');")?;
-/// assert_eq!((wants[0].words.as_str(), wants[0].line), ("child_process.spawn", 2));
+/// let requirements = codebox_typescript::requirements("a.mjs", "import { spawn } from 'node:child_process';\nspawn('ls');")?;
+/// assert_eq!((requirements[0].words.as_str(), requirements[0].line), ("child_process.spawn", 2));
 /// # Ok::<(), codebox_typescript::StripError>(())
 /// ```
 pub fn requirements(file: &str, text: &str) -> Result<Vec<Requirement>, StripError> {

@@ -126,7 +126,7 @@ impl Pool {
         let Self { shared, engine, .. } = self;
         let _ = gc::mounts(&shared.mounts_dir(), shared.owners(), Sweep::Remove);
         let Ok(secret) = shared.secret() else { return };
-        let _ = gc::containers(&engine, &shared.owner, secret, shared.owners(), Sweep::Remove).await;
+        let _ = gc::containers(engine, &shared.owner, secret, shared.owners(), Sweep::Remove).await;
     }
 
     /// Drops the shapes without recent requests. Returns true if any shape is left.

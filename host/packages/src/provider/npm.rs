@@ -13,7 +13,7 @@ use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
 use codebox_service::{Admitted, Escalation, PackageNeeds};
 
-use super::{PackageDirs, request};
+use super::{EnvLookup, PackageDirs, request};
 
 /// Returns true if the packages of a job come from npm.
 pub(super) fn is_npm_job(job: &Job) -> bool {
@@ -50,14 +50,15 @@ pub(super) struct NpmPackages<'p> {
     settings: &'p Settings,
     store: NpmStore,
     home: Option<PathBuf>,
-    env: &'p (dyn Fn(&str) -> Option<String> + Send + Sync),
+    env: &'p EnvLookup,
 }
 
 impl<'p> NpmPackages<'p> {
     /// Collects the requests of `admitted`, including the lock of its script if `locked` says so.
     pub(super) fn of(
         admitted: &Admitted,
-        (settings, dirs, env): (&'p Settings, &'p PackageDirs, &'p (dyn Fn(&str) -> Option<String> + Send + Sync)),
+        (settings, dirs): (&'p Settings, &'p PackageDirs),
+        env: &'p EnvLookup,
         locked: LockPolicy,
     ) -> Result<Self, RunnerError> {
         let job = admitted.job();

@@ -34,7 +34,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Checks a change as [`record_change`](Self::change) does, and counts the new file or directory at the path. If the
+    /// Checks a change as [`record_change`](Self::record_change) does, and counts the new file or directory at the path. If the
     /// operation fails, `created` reverts the count.
     fn count_creation(&mut self, fd: &Fd, path: &str) -> FsResult<()> {
         self.record_change(fd, path, FinalSymlink::NoFollow)?;

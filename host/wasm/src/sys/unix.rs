@@ -85,7 +85,7 @@ impl Reservation {
     /// Returns the bytes of an accessible range.
     ///
     /// # Safety
-    /// The range must have been mapped with [`map_private`](Self::map_private) or [`make_accessible`](Self::open_up), and no
+    /// The range must have been mapped with [`map_private`](Self::map_private) or [`make_accessible`](Self::make_accessible), and no
     /// other code may access it while the slice lives.
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         let at = self.check_range(&range);
