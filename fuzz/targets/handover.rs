@@ -7,9 +7,9 @@ use libfuzzer_sys::fuzz_target;
 mod handover;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Some(read) = handover::Handover::read(&mut &*bytes) {
+    if let Some(read) = handover::read(&mut &*bytes) {
         let mut encoded = Vec::new();
-        read.write(&mut encoded).expect("a vector takes all");
-        assert_eq!(handover::Handover::read(&mut encoded.as_slice()), Some(read));
+        handover::write(&read, &mut encoded).expect("a vector takes all");
+        assert_eq!(handover::read(&mut encoded.as_slice()), Some(read));
     }
 });

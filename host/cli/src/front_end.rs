@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, HostPath, RunReport, RunnerError};
-use codebox_runner::{FrontEnd, Handover, Standby};
+use codebox_core::{CancelToken, ExecIo, Handover, HostPath, RunReport, RunnerError};
+use codebox_runner::{FrontEnd, Standby};
 use codebox_service::Admitted;
 use codebox_streams::DivergenceFlag;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use codebox_runner::Handover;
+use codebox_core::Handover;
 use serde::{Deserialize, Serialize};
 
 /// First line of the serialized handover; the bytes of the streams follow it.

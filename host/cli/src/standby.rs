@@ -12,9 +12,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command};
 
-use codebox_core::CancelToken;
+use codebox_core::{CancelToken, Handover};
 
-use codebox_runner::{Handover, StandbyProcess};
+use codebox_runner::StandbyProcess;
 
 use crate::handover;
 

@@ -14,6 +14,7 @@ mod backend;
 mod capped;
 mod error_chain;
 mod grants;
+mod handover;
 mod image;
 mod isolation;
 mod job;
@@ -39,6 +40,7 @@ pub use grants::{
     Access, AddressKind, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal,
     RefusalReason, ToolName,
 };
+pub use handover::Handover;
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};

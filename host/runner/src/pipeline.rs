@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebox_core::{
-    Backend, BackendId, CancelToken, ExecIo, Isolation, Language, Outcome, Provenance, ResultKind, RunReport,
+    Backend, BackendId, CancelToken, ExecIo, Handover, Isolation, Language, Outcome, Provenance, ResultKind, RunReport,
     RunnerError, SandboxLayer,
 };
 use codebox_service::{
@@ -14,7 +14,7 @@ use codebox_service::{
 
 use tracing::{Instrument as _, Span, info_span};
 
-use crate::front_end::{Ended, FrontEnd, Handover, Standby};
+use crate::front_end::{Ended, FrontEnd, Standby};
 use crate::open::OpenGuest;
 use crate::rerun::{HeldStreams, Rerun};
 use crate::runner::Runner;

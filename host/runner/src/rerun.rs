@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Source};
+use codebox_core::{CancelToken, ExecIo, Handover, ResultKind, RunReport, RunnerError, Source};
 use codebox_service::{Admitted, mark_escalated};
 use codebox_streams::{INPUT_NOT_REMEMBERED, ReplaceableRun};
 use tokio::sync::oneshot;
 
-use crate::front_end::{Ended, Handover, Standby, StandbyProcess};
+use crate::front_end::{Ended, Standby, StandbyProcess};
 use crate::pipeline::{AdmittedJob, PlannedJob};
 use crate::runner::Runner;
 
