@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use codebox_core::{
-    Backend, BoxFuture, GuestPath, ImageName, Isolation, Language, Layer, PYTHON_PACKAGES, Progress, ResultKind,
-    RunnerError,
+    Backend, GuestPath, ImageName, Isolation, Language, Layer, PYTHON_PACKAGES, Progress, ResultKind, RunnerError,
 };
 use codebox_service::catalog::{Catalog, RuntimeLibrary};
 use codebox_service::config::Settings;
-use codebox_service::{Admitted, Escalation, LayerTarget, PackageLayers, PackageNeeds, PackageProvider, StoredPackage};
+use codebox_service::{Admitted, Escalation, PackageLayers, PackageNeeds, StoredPackage};
 
 use crate::{
     BuildImage, ConfigFiles, Decision, Environment, FetchError, Index, IndexSettings, Lock, NpmStore, PackageStore,
@@ -22,6 +21,7 @@ mod build;
 mod bundled;
 mod compile;
 mod image;
+mod interface;
 mod npm;
 mod request;
 mod resolution;
@@ -493,65 +493,6 @@ impl JobPackages {
             thread.join().map_err(|_| thread_failed())?
         })
     }
-}
-
-impl PackageProvider for JobPackages {
-    fn may_be_requested(&self, admitted: &Admitted) -> bool {
-        let job = admitted.job();
-        let has_metadata = || job.source.text().is_some_and(has_script_metadata);
-        let has_lock = || admitted.script().is_some_and(|script| request::lock_path(script).symlink_metadata().is_ok());
-        !job.packages.is_empty() || !admitted.requirements().is_empty() || has_metadata() || has_lock()
-    }
-
-    fn resolve<'a>(
-        &'a self,
-        admitted: &'a Admitted,
-        engines: &'a [&'a dyn Backend],
-        progress: &'a dyn Progress,
-    ) -> BoxFuture<'a, Result<PackageNeeds, RunnerError>> {
-        Box::pin(self.needs(admitted, engines.to_vec(), progress))
-    }
-
-    fn layers<'a>(
-        &'a self,
-        admitted: &'a Admitted,
-        target: LayerTarget<'a>,
-        progress: &'a dyn Progress,
-    ) -> BoxFuture<'a, Result<PackageLayers, RunnerError>> {
-        Box::pin(async move {
-            match target {
-                LayerTarget::Wasm => self.wasm_layers(admitted, progress).await,
-                LayerTarget::Container { engine, imports } => {
-                    let bundled = bundled::bundled_imports(&*self.catalog, &admitted.job().language, imports);
-                    self.container_layers(admitted, &bundled, progress, engine).await
-                }
-            }
-        })
-    }
-
-    fn lock<'a>(
-        &'a self,
-        admitted: &'a Admitted,
-        script: &'a Path,
-        engines: &'a [&'a dyn Backend],
-        progress: &'a dyn Progress,
-    ) -> BoxFuture<'a, Result<PathBuf, RunnerError>> {
-        Box::pin(self.lock_script(admitted, script, engines, progress))
-    }
-
-    fn list(&self) -> Vec<StoredPackage> {
-        self.stored()
-    }
-
-    fn prune(&self, progress: &dyn Progress) -> Result<(usize, u64), RunnerError> {
-        self.prune_stores(progress)
-    }
-}
-
-/// Returns true if a program may have a block of script metadata.
-fn has_script_metadata(text: &[u8]) -> bool {
-    const MARKER: &[u8] = b"# /// script";
-    text.windows(MARKER.len()).any(|window| window == MARKER)
 }
 
 /// Returns the layer that shows a host directory to guests.
