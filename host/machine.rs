@@ -8,16 +8,16 @@ use codebox_analysis::Analyzer;
 #[cfg(feature = "containers")]
 use codebox_core::Backend;
 use codebox_core::path::{ProtectedDir, ProtectionScope};
-use codebox_core::{BackendError, HostPath, RunnerError};
+use codebox_core::{BackendError, HostPath, ResultKind, RunnerError};
 use codebox_files::{FilesError, Scratch};
-use codebox_runner::{Builder, Lazy};
-use codebox_runtimes::{EnvLookup, RuntimeCatalog};
-use codebox_service::Policy;
+use codebox_runner::{Builder, get_or_create};
+use codebox_runtimes::RuntimeCatalog;
 use codebox_service::catalog::Catalog;
 use codebox_service::config::{Settings, read_user};
 #[cfg(feature = "cli")]
 use codebox_service::config::{narrow, read_project};
-use codebox_wasm::{StoreDirs, WasmBackend, WasmError};
+use codebox_service::{EnvLookup, Policy};
+use codebox_wasm::{StoreDirs, WasmBackend};
 
 use crate::network;
 use crate::places::{Places, PlacesError};
@@ -42,14 +42,15 @@ pub(crate) enum Use {
 /// Parts of this machine, each created on first use.
 pub(crate) struct Machine {
     usage: Use,
-    places: Lazy<Places>,
-    settings: Lazy<Settings>,
-    catalog: Lazy<Arc<RuntimeCatalog>>,
-    analyzer: Lazy<Analyzer>,
-    wasm: Lazy<Arc<WasmBackend>>,
-    scratch: Lazy<Arc<Scratch>>,
+    find_places: Box<dyn Fn() -> Result<Places, PlacesError> + Send + Sync>,
+    places: OnceLock<Places>,
+    settings: OnceLock<Settings>,
+    catalog: OnceLock<Arc<RuntimeCatalog>>,
+    analyzer: OnceLock<Analyzer>,
+    wasm: OnceLock<Arc<WasmBackend>>,
+    scratch: OnceLock<Arc<Scratch>>,
     /// The descriptor over which a confined process receives its connections, if its job has network grants.
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line confines itself"))]
+    #[cfg(feature = "cli")]
     pub line: Arc<OnceLock<i32>>,
 }
 
@@ -57,50 +58,50 @@ impl Machine {
     /// Creates the parts of the machine, whose directories are determined on first use.
     pub(crate) fn new(
         usage: Use,
-        places: impl Fn() -> Result<Places, PlacesError> + Send + Sync + 'static,
+        find_places: impl Fn() -> Result<Places, PlacesError> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|machine: &std::sync::Weak<Self>| {
-            // The parts are reached only through the machine, so it exists.
-            let part = |machine: &std::sync::Weak<Self>| machine.upgrade().ok_or_else(gone);
-            let of = || machine.clone();
-            let (a, b, c, d, e) = (of(), of(), of(), of(), of());
-            Self {
-                usage,
-                places: Lazy::new(move || places().map_err(RunnerError::from)),
-                settings: Lazy::new(move || part(&a)?.read_settings()),
-                catalog: Lazy::new(move || part(&b)?.open_catalog()),
-                analyzer: Lazy::new(move || Ok(Analyzer::below(&part(&c)?.places()?.programs()))),
-                wasm: Lazy::new(move || part(&d)?.create_wasm()),
-                scratch: Lazy::new(move || part(&e)?.create_scratch()),
-                line: Arc::default(),
-            }
+        Arc::new(Self {
+            usage,
+            find_places: Box::new(find_places),
+            places: OnceLock::new(),
+            settings: OnceLock::new(),
+            catalog: OnceLock::new(),
+            analyzer: OnceLock::new(),
+            wasm: OnceLock::new(),
+            scratch: OnceLock::new(),
+            #[cfg(feature = "cli")]
+            line: Arc::default(),
         })
     }
 
     pub(crate) fn places(&self) -> Result<&Places, RunnerError> {
-        self.places.get()
+        get_or_create(&self.places, || Ok((self.find_places)()?))
     }
 
-    pub(crate) fn settings(&self) -> Result<&Settings, RunnerError> {
-        self.settings.get()
+    fn settings(&self) -> Result<&Settings, RunnerError> {
+        get_or_create(&self.settings, || self.read_settings())
+    }
+
+    fn catalog(&self) -> Result<&Arc<RuntimeCatalog>, RunnerError> {
+        get_or_create(&self.catalog, || self.open_catalog())
     }
 
     pub(crate) fn analyzer(&self) -> Result<&Analyzer, RunnerError> {
-        self.analyzer.get()
+        get_or_create(&self.analyzer, || Ok(Analyzer::below(&self.places()?.programs())))
     }
 
     pub(crate) fn wasm(&self) -> Result<&Arc<WasmBackend>, RunnerError> {
-        self.wasm.get()
+        get_or_create(&self.wasm, || self.create_wasm())
     }
 
-    pub(crate) fn scratch(&self) -> Result<&Arc<Scratch>, RunnerError> {
-        self.scratch.get()
+    fn scratch(&self) -> Result<&Arc<Scratch>, RunnerError> {
+        get_or_create(&self.scratch, || self.create_scratch())
     }
 
     /// Removes the directories that this process keeps on disk only while it runs.
     #[cfg(feature = "cli")]
     pub(crate) fn remove_scratch(&self) {
-        if let Some(scratch) = self.scratch.created() {
+        if let Some(scratch) = self.scratch.get() {
             scratch.remove_all();
         }
     }
@@ -118,11 +119,12 @@ impl Machine {
     fn open_catalog(&self) -> Result<Arc<RuntimeCatalog>, RunnerError> {
         let places = self.places()?;
         let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
-        Ok(Arc::new(RuntimeCatalog::open(dirs, env_lookup()).map_err(|error| wasm_error(&error))?))
+        let catalog = RuntimeCatalog::open(dirs, env_lookup());
+        Ok(Arc::new(catalog.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?))
     }
 
     fn create_wasm(&self) -> Result<Arc<WasmBackend>, RunnerError> {
-        let stores = self.catalog.get()?.stores().iter().cloned();
+        let stores = self.catalog()?.stores().iter().cloned();
         let scratch = Arc::clone(self.scratch()?);
         let wasm = match self.usage {
             Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).with_connectors(network::direct()),
@@ -146,7 +148,7 @@ impl Machine {
 
     fn policy(&self) -> Result<Policy, RunnerError> {
         let policy = self.settings()?.policy(protected(self.places()?));
-        Ok(Policy { endings: self.catalog.get()?.endings(), ..policy })
+        Ok(Policy { endings: self.catalog()?.endings(), ..policy })
     }
 
     /// Returns a builder with all parts of this machine.
@@ -155,7 +157,7 @@ impl Machine {
         let (analyzer, catalog, policy, wasm) = (of(), of(), of(), of());
         let builder = Builder::new(
             move || Ok(analyzer.analyzer()?.clone()),
-            move || Ok(Arc::clone(catalog.catalog.get()?) as Arc<dyn Catalog>),
+            move || Ok(Arc::clone(catalog.catalog()?) as Arc<dyn Catalog>),
         );
         let builder = builder.policy(move || policy.policy()).backend(move || Ok(Arc::clone(wasm.wasm()?) as _));
         #[cfg(feature = "containers")]
@@ -205,21 +207,13 @@ impl Machine {
             #[cfg(feature = "cli")]
             Use::CommandLine => Box::new(|work| crate::processes::compile_elsewhere(work).unwrap_or(false)),
         };
-        let catalog = Arc::clone(self.catalog.get()?) as Arc<dyn Catalog>;
+        let catalog = Arc::clone(self.catalog()?) as Arc<dyn Catalog>;
         Ok(Arc::new(JobPackages::new(dirs, self.settings()?.clone(), catalog, env_lookup(), compiler)))
     }
 }
 
-fn gone() -> RunnerError {
-    RunnerError::new(codebox_core::ResultKind::InternalError, "the parts of the machine are gone")
-}
-
 fn env_lookup() -> EnvLookup {
     Arc::new(|name: &str| std::env::var(name).ok())
-}
-
-pub(crate) fn wasm_error(error: &WasmError) -> RunnerError {
-    RunnerError::of(codebox_core::ResultKind::InternalError, error)
 }
 
 /// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests.

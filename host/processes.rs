@@ -65,7 +65,6 @@ fn start(mut command: Command, input: &str) -> io::Result<Child> {
 }
 
 /// Starts the pool daemon and detaches from it.
-#[cfg(feature = "containers")]
 pub(crate) fn start_pool_daemon(flavour: codebox_container::Flavour, request: &str) -> io::Result<()> {
     let mut command = own_program(POOL_DAEMON_COMMAND)?;
     command.arg(flavour.as_str());

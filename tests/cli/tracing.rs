@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{folder, kit, run, run_in};
+use crate::support::{assert_one_line, folder, kit, run, run_in};
 
 /// Program with a secret in its text, its variable, its output and the name of its file.
 const PROGRAM: &str =
@@ -58,6 +58,19 @@ fn logs_to_a_file_as_text_or_json() {
 }
 
 #[test]
+fn writes_through_no_link() {
+    let folder = folder();
+    fs::write(folder.path().join("victim"), "precious").expect("room");
+    std::os::unix::fs::symlink("victim", folder.path().join("t.json")).expect("a link");
+    for option in [["--trace", "t.json"], ["--log", "info=./t.json"]] {
+        let result = run_in(folder.path(), &[&option[..], &["run", "-c", "print(1)"]].concat());
+        assert_one_line(&result, 126, "cannot write");
+        assert!(result.stdout.is_empty());
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("victim")).expect("it is there"), "precious");
+}
+
+#[test]
 fn rejects_an_invalid_log_filter() {
     let result = run(kit().codebox().args(["run", "-c", "print(1)"]).env("CODEBOX_LOG", "codebox=loud"));
     assert_eq!(result.code, Some(125));
@@ -67,5 +80,5 @@ fn rejects_an_invalid_log_filter() {
         result.stderr_text()
     );
     let result = run(kit().codebox().args(["--trace", "/no/such/dir/t.json", "run", "-c", "print(1)"]));
-    assert_eq!((result.code, result.stdout.is_empty()), (Some(125), true), "{}", result.stderr_text());
+    assert_eq!((result.code, result.stdout.is_empty()), (Some(126), true), "{}", result.stderr_text());
 }

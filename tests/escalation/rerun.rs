@@ -22,6 +22,7 @@ pub fn cases() -> Cases {
     ];
     cases.extend([
         case("rerun", "file_and_arguments", file_and_arguments),
+        case("rerun", "trace_has_both_runs", trace_has_both_runs),
         case("rerun", "program_on_stdin", program_on_stdin),
         case("rerun", "replays_input", replays_input),
         case("rerun", "input_of_javascript", input_of_javascript),
@@ -67,6 +68,22 @@ fn check_both_output_modes(test_env: &TestEnvironment, program: &FailingProgram)
     ensure!(report.stdout() == program.expected_stdout, "it printed {:?}", report.stdout());
     ensure!(report.stderr().is_empty(), "it said {:?}", report.stderr());
     ensure!(report.exit_code() == Some(7), "it ended with {:?}", report.exit_code());
+    Ok(())
+}
+
+/// The two processes of a rerun write one trace.
+fn trace_has_both_runs(test_env: &TestEnvironment) -> Result<()> {
+    let arguments = ["--trace", "t.json", "run", "--lang", "python", "-c", THREAD.code];
+    let result = test_env.codebox().args(arguments).run()?;
+    ensure!(result.stdout_text() == THREAD.expected_stdout, "{}", result.stderr_text());
+    let text = std::fs::read_to_string(test_env.root().join("t.json"))?;
+    let trace: serde_json::Value = serde_json::from_str(&text)?;
+    let events = trace["traceEvents"].as_array().cloned().unwrap_or_default();
+    let jobs: Vec<_> = events.iter().filter(|event| event["name"] == "job").collect();
+    ensure!(jobs.len() == 2 && jobs[0]["pid"] != jobs[1]["pid"], "{text}");
+    ensure!(jobs.iter().any(|job| job["args"]["isolation"] == "container"), "{text}");
+    ensure!(jobs.iter().any(|job| job["args"]["isolation"] == "wasm"), "{text}");
+    ensure!(events.iter().any(|event| event["name"] == "rerun"), "{text}");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::{Case, run, run_expecting_failure, run_successfully, without_engines}
 
 pub const CASES: &[Case] = &[
     ("installs_package_and_requirements", installs_package_and_requirements),
+    ("library_installs_packages", library_installs_packages),
     ("second_run_sends_no_requests", second_run_sends_no_requests),
     ("uses_built_in_packages", uses_built_in_packages),
     ("reads_requirements_file", listed),
@@ -44,6 +45,28 @@ fn installs_package_and_requirements(kit: &Kit) -> Result<()> {
     let expected = format!("42 1.2 2.1\nTrue /usr/local/lib/codebox/site-packages/{module}/__init__.py\n");
     ensure!(report.stdout() == expected, "{}", report.stdout());
     ensure!(report.at("/provenance/isolation") == "wasm", "{}", result.stdout_text());
+    Ok(())
+}
+
+/// The library installs packages as the command line does, blocking and async, and compiles them in its own process.
+fn library_installs_packages(kit: &Kit) -> Result<()> {
+    let name = unique("embedded");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), "podman", &format!("packages.index = \"{}\"\n", index.address))?;
+    let runner = codebox::builder(codebox::Places::below(&home.path().canonicalize()?)).build();
+    let program = format!("import os, {module}\nprint({module}.VALUE, os.path.exists({module}.__spec__.cached))");
+    let request = || codebox::Request { packages: vec![name.clone()], ..codebox::Request::python(&program) };
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    for report in [runner.run(request())?, executor.block_on(runner.run_async(request()))?] {
+        ensure!(report.stdout.to_text_lossy() == "7 True\n", "{report:?}");
+        ensure!(report.provenance.isolation == codebox::Isolation::Wasm, "{report:?}");
+        ensure!(report.provenance.reason.contains(&format!("packages: {name} 1")), "{}", report.provenance.reason);
+    }
+    let missing = codebox::Request { packages: vec![unique("absent")], ..codebox::Request::python("1") };
+    let error = runner.run(missing).err();
+    ensure!(error.as_ref().is_some_and(|error| error.kind() == codebox::ResultKind::InstallFailed), "{error:?}");
     Ok(())
 }
 

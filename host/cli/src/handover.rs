@@ -17,7 +17,7 @@ struct Head {
 }
 
 /// Maximum number of bytes that are accepted for one stream.
-const MOST: usize = 1 << 30;
+const MAX_STREAM_SIZE: usize = 1 << 30;
 
 pub(crate) fn write(handover: &Handover, to: &mut impl Write) -> io::Result<()> {
     let Handover { id, from, lacked, stdout, stdin, program } = handover.clone();
@@ -42,7 +42,7 @@ pub(crate) fn read(from: &mut impl Read) -> Option<Handover> {
         line.push(byte[0]);
     }
     let head: Head = serde_json::from_slice(&line).ok()?;
-    if head.stdout > MOST || head.stdin > MOST {
+    if head.stdout > MAX_STREAM_SIZE || head.stdin > MAX_STREAM_SIZE {
         return None;
     }
     let mut bytes = |count: usize| {

@@ -3,14 +3,15 @@
 //! The stages of the pipeline are spans of the `tracing` crate. They have names, sizes and outcomes as fields, and never
 //! data of a guest, an environment variable or the text of a program.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
-use codebox_core::{ResultKind, RunnerError};
+use codebox_core::{BackendError, ResultKind, RunnerError};
+use codebox_service::{Process, open_output_file};
 use tracing::Metadata;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -86,7 +87,10 @@ impl Tracing {
         if log.is_none() && !timings && trace.is_none() {
             return Ok(Self::default());
         }
-        let trace = trace.map(|path| create(&path).map(|file| (path, file))).transpose()?;
+        let trace = trace.map(|path| open(&path).map(|file| (path, file))).transpose()?;
+        if let Some((path, file)) = &trace {
+            file.set_len(0).map_err(|error| BackendError::io(format!("write {}", path.display()), error))?;
+        }
         let spans = (timings || trace.is_some()).then(Arc::default);
         let collector = spans.as_ref().map(|spans| Collector::new(Arc::clone(spans)).with_filter(filter_fn(is_own)));
         let log = log.map(log_layer).transpose()?;
@@ -103,12 +107,21 @@ impl Tracing {
         if self.timings {
             spans::table(&spans).into_iter().for_each(|line| messages.note(line));
         }
-        if let Some((path, mut file)) = self.trace
-            && let Err(error) = file.write_all(spans::chrome(&spans).as_bytes())
+        if let Some((path, file)) = self.trace
+            && let Err(error) = write_trace(file, &spans)
         {
             messages.note(format!("cannot write {}: {error}", path.display()));
         }
     }
+}
+
+/// Writes the trace. The file may have the spans of a second process already, which ran the job again and has ended.
+fn write_trace(mut file: File, spans: &[Span]) -> io::Result<()> {
+    let mut earlier = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut earlier)?;
+    file.set_len(0)?;
+    file.write_all(spans::chrome(spans, &earlier).as_bytes())
 }
 
 /// Returns true for spans and events of codebox itself. Those of libraries are not shown, because they may contain data
@@ -131,7 +144,7 @@ where
             layer.with_filter(filter).boxed()
         }
         Some(path) => {
-            let file = Mutex::new(append(&path)?);
+            let file = Mutex::new(open(&path)?);
             match path.extension().is_some_and(|extension| extension == "json") {
                 true => fmt::layer().json().with_writer(file).with_span_events(spans).with_filter(filter).boxed(),
                 false => {
@@ -150,18 +163,9 @@ fn log_of_environment() -> Result<Option<LogSpec>, RunnerError> {
     })
 }
 
-fn create(path: &Path) -> Result<File, RunnerError> {
-    File::create(path).map_err(|error| unusable(path, &error))
-}
-
-/// Opens a log for appending, because a run in a second process writes to the same file.
-fn append(path: &Path) -> Result<File, RunnerError> {
-    OpenOptions::new().create(true).append(true).open(path).map_err(|error| unusable(path, &error))
-}
-
-fn unusable(path: &Path, error: &io::Error) -> RunnerError {
-    RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", path.display()))
-        .with_fix("name a file that can be written")
+/// Opens a file for reading and appending, because a run in a second process writes to the same file.
+fn open(path: &Path) -> Result<File, RunnerError> {
+    Ok(open_output_file(path, &Process)?)
 }
 
 #[cfg(test)]

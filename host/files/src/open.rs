@@ -47,6 +47,21 @@ pub(crate) fn open_file(dir: &Dir, name: &OsStr) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a regular file of a directory for reading and appending without following a link, and creates it if it is
+/// missing. Never blocks on a FIFO.
+///
+/// # Errors
+/// An error if the name is a link or not a regular file, or if the file cannot be opened.
+pub fn open_for_appending(dir: &Dir, name: &OsStr) -> io::Result<std::fs::File> {
+    let mut options = OpenOptions::new();
+    set_nonblock(options.read(true).append(true).create(true).follow(FollowSymlinks::No));
+    let file = dir.open_with(name, &options)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file.into_std())
+}
+
 /// Returns the components of a guest path below `at`.
 pub(crate) fn components_below<'a>(path: &'a GuestPath, at: &GuestPath) -> Vec<&'a str> {
     path.components().skip(at.components().count()).collect()

@@ -71,7 +71,7 @@ pub use package_store::{
 #[cfg(feature = "index")]
 pub use pin::{ParseSha256Error, Pin, Sha256};
 #[cfg(feature = "index")]
-pub use provider::{CompileWork, Compiler, EnvLookup, JobPackages, PackageDirs};
+pub use provider::{CompileWork, Compiler, JobPackages, PackageDirs};
 #[cfg(feature = "index")]
 pub use requirement::{Requirement, RequirementError};
 #[cfg(feature = "index")]

@@ -10,7 +10,7 @@ use codebox_core::{
 };
 use codebox_service::catalog::{Catalog, RuntimeLibrary};
 use codebox_service::config::Settings;
-use codebox_service::{Admitted, Escalation, PackageLayers, PackageNeeds, StoredPackage};
+use codebox_service::{Admitted, EnvLookup, Escalation, PackageLayers, PackageNeeds, StoredPackage};
 
 use crate::{
     BuildImage, ConfigFiles, Decision, Environment, FetchError, Index, IndexSettings, Lock, NpmStore, PackageStore,
@@ -67,9 +67,6 @@ pub struct PackageDirs {
     /// The user's home directory, for npm's configuration.
     pub home: Option<PathBuf>,
 }
-
-/// Function that returns the value of an environment variable, for the configuration of indexes and registries.
-pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl JobPackages {
     /// Creates the provider over the stores in `dirs`, with the runtimes of `catalog`. `compiler` compiles packages to

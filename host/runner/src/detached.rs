@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, ImageName, ImageStore, Instance,
-    InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport, Sweep,
-    Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Finding, ImageName, ImageStore,
+    Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport,
+    Sweep, Unavailable, WarmPool, format_error_chain,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -169,10 +169,20 @@ impl Backend for Detached {
         self.inner().leftovers().map(|_| self as &dyn LeftoverCollector)
     }
 
+    fn warm_pool(&self) -> Option<&dyn WarmPool> {
+        self.inner().warm_pool().map(|_| self as &dyn WarmPool)
+    }
+
     fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
         Box::pin(async move {
             let diagnosis = self.run(|inner| async move { inner.diagnose().await }).await;
-            diagnosis.unwrap_or_default()
+            diagnosis.unwrap_or_else(|error| Diagnosis {
+                subject: self.id().to_string(),
+                findings: vec![Finding {
+                    detail: format_error_chain(&error),
+                    fix: Some(error.fix().unwrap_or_else(|| "see the message".to_owned())),
+                }],
+            })
         })
     }
 }
@@ -230,7 +240,37 @@ impl LeftoverCollector for Detached {
                     None => Leftovers::default(),
                 }
             });
-            swept.await.unwrap_or_default()
+            swept.await.unwrap_or_else(|error| Leftovers {
+                found: Vec::new(),
+                unreachable: vec![(self.id().to_string(), format_error_chain(&error))],
+            })
+        })
+    }
+}
+
+impl WarmPool for Detached {
+    fn serve<'a>(&'a self, request: &'a str) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move {
+            let request = request.to_owned();
+            let served = self.run(|inner| async move {
+                match inner.warm_pool() {
+                    Some(pool) => pool.serve(&request).await,
+                    None => Ok(()),
+                }
+            });
+            served.await?
+        })
+    }
+
+    fn stop_all(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async move {
+            let stopped = self.run(|inner| async move {
+                match inner.warm_pool() {
+                    Some(pool) => pool.stop_all().await,
+                    None => Ok(()),
+                }
+            });
+            stopped.await?
         })
     }
 }

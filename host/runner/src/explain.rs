@@ -56,7 +56,7 @@ impl Runner {
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
         let (admitted, packages) = self.admit_with_packages(request).await?;
         let job = self.analyzed(admitted).await?;
-        let AdmittedJob { admitted, analysis, requirements } = &job;
+        let AdmittedJob { admitted, analysis, requirements, began: _ } = &job;
         let mut candidates = Vec::new();
         for backend in self.backends_for(admitted.engine())? {
             let found = Some(backend.probe().await);

@@ -21,17 +21,23 @@ impl<T> Lazy<T> {
     /// # Errors
     /// Returns the error of the creation.
     pub fn get(&self) -> Result<&T, RunnerError> {
-        if let Some(value) = self.value.get() {
-            return Ok(value);
-        }
-        let value = (self.create)()?;
-        Ok(self.value.get_or_init(|| value))
+        get_or_create(&self.value, &self.create)
     }
+}
 
-    /// Returns the value if it has been created.
-    pub fn created(&self) -> Option<&T> {
-        self.value.get()
+/// Returns the value of a cell, and creates it if the cell is empty. A failed creation leaves the cell empty.
+///
+/// # Errors
+/// Returns the error of the creation.
+pub fn get_or_create<T>(
+    cell: &OnceLock<T>,
+    create: impl FnOnce() -> Result<T, RunnerError>,
+) -> Result<&T, RunnerError> {
+    if let Some(value) = cell.get() {
+        return Ok(value);
     }
+    let value = create()?;
+    Ok(cell.get_or_init(|| value))
 }
 
 #[cfg(test)]
@@ -49,9 +55,7 @@ mod tests {
             0 => Err(RunnerError::new(ResultKind::Busy, "not yet")),
             count => Ok(count),
         });
-        assert!(lazy.created().is_none());
         assert!(lazy.get().is_err());
         assert_eq!((lazy.get(), lazy.get()), (Ok(&1), Ok(&1)));
-        assert_eq!(lazy.created(), Some(&1));
     }
 }

@@ -35,5 +35,5 @@ pub use codebox_core::RunnerError;
 pub use detached::Detached;
 pub use explain::{Explanation, TierReport};
 pub use front_end::{Ended, FrontEnd, Standby, StandbyProcess};
-pub use lazy::Lazy;
+pub use lazy::{Lazy, get_or_create};
 pub use runner::Runner;

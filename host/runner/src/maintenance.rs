@@ -132,7 +132,7 @@ impl Runner {
     pub fn stop_warm_pools(&self) -> Result<(), RunnerError> {
         let backends = self.backends()?;
         match backends.iter().find_map(|backend| backend.warm_pool()) {
-            Some(pool) => block_on(pool.stop_all()),
+            Some(pool) => Ok(block_on(pool.stop_all())??),
             None => Ok(()),
         }
     }

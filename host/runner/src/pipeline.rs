@@ -25,6 +25,8 @@ pub(crate) struct AdmittedJob {
     pub admitted: Arc<Admitted>,
     pub analysis: ProgramAnalysis,
     pub requirements: TierRequirements,
+    /// Start of the analysis.
+    pub began: Instant,
 }
 
 /// Plan of a job, and the backend that it names.
@@ -63,19 +65,11 @@ impl Runner {
         let (admitted, packages) = self.admit_with_packages(request).await?;
         front_end.admitted(&admitted);
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let began = Instant::now();
         let job = self.analyzed(admitted).instrument(info_span!("analyze")).await?;
-        let in_wasm =
-            self.plan_in_wasm(&job.admitted, (&job.analysis, &job.requirements)).instrument(info_span!("select"));
-        let (plan, backend) = match in_wasm.await? {
-            Some(plan) => {
-                self.explain_choice(&plan.choice, began);
-                let backend = self.backend(&plan.choice.backend)?;
-                (plan, backend)
-            }
+        let (plan, backend) = match self.plan_in_wasm(&job).instrument(info_span!("select")).await? {
+            Some(planned) => planned,
             None => tokio::select! {
-                planned = self.plan_anywhere(&job.admitted, (&job.analysis, &job.requirements))
-                    .instrument(info_span!("select")) => planned?,
+                planned = self.plan_anywhere(&job).instrument(info_span!("select")) => planned?,
                 () = io.cancel.cancelled() => return Ok(cancelled_before(&job.admitted)),
             },
         };
@@ -84,7 +78,7 @@ impl Runner {
         let id = entry.as_ref().map(|entry| entry.id().to_owned());
         spans::record_plan(&Span::current(), id.as_deref(), &planned.plan);
         let mut has_started = false;
-        let mut ended = self.carry_out(&planned, io, front_end, (id.as_deref(), &mut has_started)).await;
+        let mut ended = self.carry_out(&planned, id.as_deref(), io, front_end, &mut has_started).await;
         if let Ok(Ended::Report(report)) = &mut ended {
             self.annotate(report, &packages);
             report.id = id;
@@ -145,9 +139,10 @@ impl Runner {
 
     /// Analyzes an admitted job.
     pub(crate) async fn analyzed(&self, admitted: Arc<Admitted>) -> Result<AdmittedJob, RunnerError> {
+        let began = Instant::now();
         let analysis = self.analyze(&admitted).await?;
         let requirements = TierRequirements::for_admitted(&admitted, &analysis, self.parts.policy.get()?.escalation);
-        Ok(AdmittedJob { admitted, analysis, requirements })
+        Ok(AdmittedJob { admitted, analysis, requirements, began })
     }
 
     /// Records the job before it runs.
@@ -166,9 +161,10 @@ impl Runner {
     async fn carry_out(
         &self,
         planned: &PlannedJob<'_>,
+        id: Option<&str>,
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
-        (id, has_started): (Option<&str>, &mut bool),
+        has_started: &mut bool,
     ) -> Result<Ended, RunnerError> {
         let admitted = &planned.job.admitted;
         // The other process starts concurrently with the next steps, which take longer.

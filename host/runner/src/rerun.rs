@@ -103,7 +103,7 @@ impl Runner {
         let prepare = async {
             let admitted = Arc::new(Admitted::clone(&job.admitted).in_container());
             let job = self.analyzed(admitted).await?;
-            let (plan, backend) = self.plan_anywhere(&job.admitted, (&job.analysis, &job.requirements)).await?;
+            let (plan, backend) = self.plan_anywhere(&job).await?;
             Ok::<_, RunnerError>((job, Arc::new(plan), backend))
         };
         let prepared = tokio::select! {

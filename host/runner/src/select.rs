@@ -7,11 +7,12 @@ use codebox_core::{Backend, BackendId, Isolation, Language, RunnerError, Unavail
 use codebox_service::catalog::Catalog;
 use codebox_service::image_choice::ImageFacts;
 use codebox_service::{
-    Admitted, Candidate, Choice, Next, Plan, PlanError, ProgramAnalysis, TierRequirements, analyze_program, choose,
-    is_analyzed, next, plan,
+    Admitted, Candidate, Choice, Next, Plan, PlanError, ProgramAnalysis, analyze_program, choose, is_analyzed, next,
+    plan,
 };
 
 use crate::open::spec_of;
+use crate::pipeline::AdmittedJob;
 use crate::runner::Runner;
 
 impl Runner {
@@ -27,11 +28,11 @@ impl Runner {
             let (admitted, analyzer) = (Arc::clone(admitted), analyzer.clone());
             move || analyze_program(&admitted, &analyzer)
         };
-        let looking = self.parts.threads.start(work)?;
+        let analyzing = self.parts.threads.start(work)?;
         if self.is_single_job() && job.isolations.contains(Isolation::Wasm) && admitted.container_image().is_none() {
             self.backends()?.iter().for_each(|backend| backend.preload(&job.language));
         }
-        let analysis = looking.finish().await?.map_err(PlanError::from)?;
+        let analysis = analyzing.finish().await?.map_err(PlanError::from)?;
         analysis.unknown.iter().for_each(|why| self.parts.progress.detail(why));
         Ok(analysis)
     }
@@ -52,12 +53,12 @@ impl Runner {
         self.candidates.get_or_try_init(create).await.map(Vec::as_slice)
     }
 
-    /// Returns the plan of a job that runs in WebAssembly; `None` if other backends have to be probed.
+    /// Chooses the backend and the image of a job that runs in WebAssembly; `None` if other backends have to be probed.
     pub(crate) async fn plan_in_wasm(
         &self,
-        admitted: &Admitted,
-        (analysis, requirements): (&ProgramAnalysis, &TierRequirements),
-    ) -> Result<Option<Plan>, RunnerError> {
+        job: &AdmittedJob,
+    ) -> Result<Option<(Plan, Arc<dyn Backend>)>, RunnerError> {
+        let AdmittedJob { admitted, analysis, requirements, began } = job;
         if requirements.order().next() != Some(Isolation::Wasm) {
             return Ok(None);
         }
@@ -72,7 +73,12 @@ impl Runner {
             }
         };
         match next(requirements, candidates) {
-            Next::Run(choice) => self.plan_of(admitted, analysis, choice).map(Some),
+            Next::Run(choice) => {
+                let plan = self.plan_of(admitted, analysis, choice)?;
+                self.explain_choice(&plan.choice, *began);
+                let backend = self.backend(&plan.choice.backend)?;
+                Ok(Some((plan, backend)))
+            }
             Next::Probe(_) | Next::NoBackend(_) => Ok(None),
         }
     }
@@ -80,19 +86,15 @@ impl Runner {
     /// Chooses the backend and the image, and pulls the image of a container.
     ///
     /// A job that can also run without a container uses the next backend if the image cannot be pulled.
-    pub(crate) async fn plan_anywhere(
-        &self,
-        admitted: &Admitted,
-        (analysis, requirements): (&ProgramAnalysis, &TierRequirements),
-    ) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
-        let began = Instant::now();
+    pub(crate) async fn plan_anywhere(&self, job: &AdmittedJob) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
+        let AdmittedJob { admitted, analysis, requirements, began } = job;
         let backends = self.backends_for(admitted.engine())?;
         let all: Vec<&dyn Backend> = backends.iter().map(|backend| &**backend).collect();
         let mut refused = Vec::new();
         loop {
             let (_, choice) = choose(requirements, &all, &refused).await;
             let plan = self.plan_of(admitted, analysis, choice.map_err(PlanError::from)?)?;
-            self.explain_choice(&plan.choice, began);
+            self.explain_choice(&plan.choice, *began);
             let backend = self.backend(&plan.choice.backend)?;
             let ensured = match backend.image_store().filter(|_| plan.choice.isolation == Isolation::Container) {
                 Some(store) => store.ensure(&spec_of(admitted, &plan, Vec::new()), &*self.parts.progress).await,
@@ -110,7 +112,7 @@ impl Runner {
         }
     }
 
-    pub(crate) fn explain_choice(&self, choice: &Choice, began: Instant) {
+    fn explain_choice(&self, choice: &Choice, began: Instant) {
         let progress = &self.parts.progress;
         progress.detail(&format!("program analyzed and backend selected in {} µs", began.elapsed().as_micros()));
         for other in &choice.rejected {
@@ -151,8 +153,8 @@ impl Runner {
         let catalog: &Arc<dyn Catalog> = self.parts.catalog.get()?;
         if !catalog.is_ready(language) {
             let (catalog, progress) = (Arc::clone(catalog), Arc::clone(&self.parts.progress));
-            let requirements = language.clone();
-            let install = move || catalog.ensure_language(&requirements, &*progress);
+            let language = language.clone();
+            let install = move || catalog.ensure_language(&language, &*progress);
             self.parts.threads.start(install)?.finish().await??;
         }
         if !self.is_single_job() {

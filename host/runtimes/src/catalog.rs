@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use codebox_core::{Language, Progress, RuntimeName};
 use codebox_packages::UnpackError;
-use codebox_service::Check;
 use codebox_service::catalog::{
     BundledPackage, Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry,
     RuntimeLibrary,
 };
+use codebox_service::{Check, EnvLookup};
 use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError};
 
 use crate::added::{Added, Stores};
@@ -26,9 +25,6 @@ pub struct RuntimeCatalog {
     added: Added,
     env: EnvLookup,
 }
-
-/// Function that returns the value of an environment variable, for the configuration of package indexes.
-pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl RuntimeCatalog {
     /// Loads all built-in and added runtimes from these directories. `env` configures the package index.

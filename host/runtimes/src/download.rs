@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use codebox_core::Progress;
+use codebox_service::EnvLookup;
 use codebox_service::catalog::CatalogError;
 use codebox_wasm::Package;
-
-use crate::catalog::EnvLookup;
 
 /// Downloads a package to a file, or reports that this build cannot.
 #[cfg(not(feature = "fetch"))]

@@ -9,4 +9,4 @@ mod built_in;
 mod catalog;
 mod download;
 
-pub use catalog::{EnvLookup, RuntimeCatalog};
+pub use catalog::RuntimeCatalog;

@@ -6,7 +6,7 @@ use crate::admission::Admitted;
 use crate::needs::{Need, Needs, Weight};
 
 /// Maximum number of absent modules that are reported for one program.
-const MOST: usize = 5;
+const MAX_ABSENT: usize = 5;
 
 /// Returns the required features that the guest will lack: modules of packages that were not requested, and hosts if
 /// none is granted.
@@ -21,7 +21,7 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
     let mut absent: Vec<Missing> = Vec::new();
     for need in needs.powers.iter().filter(|need| need.weight == Weight::Required && is_known) {
         let missing = module(need);
-        absent.extend(missing.filter(|missing| !absent.contains(missing) && absent.len() < MOST));
+        absent.extend(missing.filter(|missing| !absent.contains(missing) && absent.len() < MAX_ABSENT));
     }
     // A container has sockets, but without a grant it reaches no host; the program only sees that a name cannot be
     // resolved.

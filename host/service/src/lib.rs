@@ -29,7 +29,7 @@ mod testing;
 pub use absent::add_absent;
 pub use admission::{
     Admitted, Denied, EnvRequest, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds, Policy, Preference, Process,
-    Program, Request, SCRIPT_DIR, admit,
+    Program, Request, SCRIPT_DIR, admit, open_output_file,
 };
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{
@@ -44,6 +44,6 @@ pub use needs::{
     Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, Neighbours, SyntaxError, Weight, is_analyzed,
     needs_of,
 };
-pub use packages::{LayerTarget, PackageLayers, PackageProvider, StoredPackage};
+pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
 pub use plan::{Plan, PlanError, image_for, plan};
 pub use router::{Bound, Choice, Demand, NoRoute, Rejected};

@@ -1,6 +1,7 @@
 //! Provider of the packages that jobs request.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use codebox_core::{Backend, BoxFuture, Layer, Progress, RunnerError};
 
@@ -59,6 +60,9 @@ pub trait PackageProvider: Send + Sync {
     /// Returns an error if a package cannot be removed.
     fn prune(&self, progress: &dyn Progress) -> Result<(usize, u64), RunnerError>;
 }
+
+/// Function that returns the value of an environment variable, for the configuration of package indexes and registries.
+pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Guest environment that packages are prepared for.
 #[derive(Clone, Copy)]

@@ -114,7 +114,7 @@ fn as_json(done: Result<Done, RunnerError>, messages: Messages) -> u8 {
 }
 
 /// Time limit for writing notes to a standard error that is not read, after a run that was stopped.
-const PATIENCE: Duration = Duration::from_millis(500);
+const NOTES_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Prints lines from a thread that is abandoned if they are not read, because the run's output may have filled the same
 /// pipe.
@@ -125,7 +125,7 @@ fn note_in_time(lines: Vec<String>, messages: Messages) {
         let _ = said.send(());
     };
     if thread::Builder::new().spawn(say).is_ok() {
-        let _ = all.recv_timeout(PATIENCE);
+        let _ = all.recv_timeout(NOTES_TIMEOUT);
     }
 }
 

@@ -9,7 +9,7 @@ use codebox_service::limit_text::{limit_hit, name_and_flag};
 use super::values::bytes;
 
 /// Maximum number of files that are listed one by one.
-const MOST_FILES: usize = 20;
+const MAX_LISTED_FILES: usize = 20;
 
 /// Returns the lines to print after a run, in order; empty if the run ended as expected.
 ///
@@ -94,11 +94,11 @@ fn files(changes: &FileChanges, out: Option<&HostPath>) -> Vec<String> {
         .collect();
     let mut lines: Vec<String> = written
         .iter()
-        .take(MOST_FILES)
+        .take(MAX_LISTED_FILES)
         .map(|(host, size)| format!("wrote {} ({})", host.as_str(), bytes(*size)))
         .collect();
-    if written.len() > MOST_FILES {
-        let more = written.len() - MOST_FILES;
+    if written.len() > MAX_LISTED_FILES {
+        let more = written.len() - MAX_LISTED_FILES;
         lines.push(format!("wrote {more} more files to {}", out.as_str()));
     }
     for skipped in &changes.skipped {

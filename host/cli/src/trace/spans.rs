@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
@@ -16,7 +16,7 @@ pub(super) struct Span {
     pub name: &'static str,
     /// Number of the spans around it.
     pub depth: usize,
-    /// Time from the start of the collection.
+    /// Time from the UNIX epoch, which the spans of several processes share.
     pub start: Duration,
     pub duration: Duration,
     pub fields: Map<String, Value>,
@@ -25,12 +25,15 @@ pub(super) struct Span {
 /// Layer that collects spans in memory, without a thread of its own.
 pub(super) struct Collector {
     began: Instant,
+    /// Time of `began` from the UNIX epoch.
+    epoch: Duration,
     spans: Arc<Mutex<Vec<Span>>>,
 }
 
 impl Collector {
     pub(super) fn new(spans: Arc<Mutex<Vec<Span>>>) -> Self {
-        Self { began: Instant::now(), spans }
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began: Instant::now(), epoch, spans }
     }
 }
 
@@ -78,7 +81,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let ended = Span {
             name: span.name(),
             depth: span.scope().skip(1).count(),
-            start: start.saturating_duration_since(self.began),
+            start: self.epoch + start.saturating_duration_since(self.began),
             duration: start.elapsed(),
             fields: fields.0,
         };
@@ -102,8 +105,8 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the spans as a JSON document of Chrome's trace event format.
-pub(super) fn chrome(spans: &[Span]) -> String {
+/// Returns the spans as a JSON document of Chrome's trace event format, after the events of the document `earlier`.
+pub(super) fn chrome(spans: &[Span], earlier: &str) -> String {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let event = |span: &Span| {
         json!({
@@ -116,7 +119,10 @@ pub(super) fn chrome(spans: &[Span]) -> String {
             "args": span.fields,
         })
     };
-    json!({ "traceEvents": spans.iter().map(event).collect::<Vec<_>>() }).to_string()
+    let mut earlier: Value = serde_json::from_str(earlier).unwrap_or_default();
+    let mut events = earlier["traceEvents"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    events.extend(spans.iter().map(event));
+    json!({ "traceEvents": events }).to_string()
 }
 
 #[cfg(test)]
@@ -138,7 +144,9 @@ mod tests {
         let lines = table(&spans);
         assert!(lines[0].starts_with("job ") && lines[0].ends_with(" ms id=0f"), "{lines:?}");
         assert!(lines[1].starts_with("  exec ") && lines[1].ends_with(" ms bytes=3"), "{lines:?}");
-        let trace: Value = serde_json::from_str(&chrome(&spans)).expect("JSON");
+        let both = chrome(&spans, &chrome(&spans, ""));
+        let trace: Value = serde_json::from_str(&both).expect("JSON");
+        assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(4), "{both}");
         assert_eq!((&trace["traceEvents"][0]["name"], &trace["traceEvents"][1]["ph"]), (&"exec".into(), &"X".into()));
     }
 }

@@ -127,8 +127,11 @@ impl WarmPool for ContainerBackend {
         Box::pin(async move { self.serve_pool(request).await.map_err(|error| self.convert_error(error)) })
     }
 
-    fn stop_all(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move { warm::stop_daemons(&self.shared.folder.join("warm")).await })
+    fn stop_all(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async move {
+            warm::stop_daemons(&self.shared.folder.join("warm")).await;
+            Ok(())
+        })
     }
 }
 

@@ -99,7 +99,10 @@ pub trait WarmPool: Send + Sync {
     fn serve<'a>(&'a self, request: &'a str) -> BoxFuture<'a, Result<(), BackendError>>;
 
     /// Ends all pools of this user.
-    fn stop_all(&self) -> BoxFuture<'_, ()>;
+    ///
+    /// # Errors
+    /// Returns an error if the pools cannot be reached.
+    fn stop_all(&self) -> BoxFuture<'_, Result<(), BackendError>>;
 }
 
 /// Result of checking a backend's installation.

@@ -11,9 +11,9 @@ use crate::{
 use codebox_core::{GuestPath, Isolation, Job, Language, Layer, Progress, ResultKind, RunnerError};
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
-use codebox_service::{Admitted, Escalation, PackageNeeds};
+use codebox_service::{Admitted, EnvLookup, Escalation, PackageNeeds};
 
-use super::{EnvLookup, PackageDirs, request};
+use super::{PackageDirs, request};
 
 /// Returns true if the packages of a job come from npm.
 pub(super) fn is_npm_job(job: &Job) -> bool {

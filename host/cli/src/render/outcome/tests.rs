@@ -97,12 +97,12 @@ fn files_are_told_of_when_they_were_wanted() {
         kind: FileKind::Regular,
     };
     let mut run = report(Outcome::Exited(0));
-    run.files.created = (0..MOST_FILES + 2).map(file).collect();
+    run.files.created = (0..MAX_LISTED_FILES + 2).map(file).collect();
     run.files.skipped.push(SkippedFile { name: b"/work/\xff".to_vec(), reason: "its name is not UTF-8".to_owned() });
     assert!(notes(&run, None).is_empty());
     assert!(!notes(&run, Some(&host("/other")))[0].starts_with("wrote"));
     let lines = notes(&run, Some(&host("/out")));
     assert_eq!(lines[0], "wrote /out/0 (2.0 KiB)");
-    assert_eq!(lines[MOST_FILES], "wrote 2 more files to /out");
-    assert!(lines[MOST_FILES + 1].ends_with("its name is not UTF-8"));
+    assert_eq!(lines[MAX_LISTED_FILES], "wrote 2 more files to /out");
+    assert!(lines[MAX_LISTED_FILES + 1].ends_with("its name is not UTF-8"));
 }

@@ -1,0 +1,74 @@
+//! The command line, over the parts of this machine.
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use codebox_cli::{Host, RunnerOptions};
+use codebox_runner::Runner;
+use codebox_service::Check;
+
+use crate::confinement::{self, OwnProcess};
+use crate::machine::{Machine, Use};
+use crate::places::Places;
+use crate::processes;
+
+/// Runs the command line of this process.
+pub fn cli_main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(done) = processes::dispatch(&args) {
+        return match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => codebox_cli::fail(&error),
+        };
+    }
+    let machine = Machine::new(Use::CommandLine, Places::from_env);
+    let compose = |options: RunnerOptions| command_line_runner(&machine, options);
+    let waiter = || waiter(&machine);
+    let status = codebox_cli::main(args, Host { runner: &compose, waiter: &waiter });
+    machine.remove_scratch();
+    // Dropping memory that the system reclaims at exit would take a tenth of a short run.
+    std::mem::forget(machine);
+    status
+}
+
+fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions) -> Runner {
+    let RunnerOptions { confinement, progress } = options;
+    let confinement = OwnProcess { machine: Arc::clone(machine), choice: confinement };
+    let (journal, checked) = (Arc::clone(machine), Arc::clone(machine));
+    let builder = machine.builder().single_job().progress(progress).confinement(Arc::new(confinement));
+    let builder = builder.journal(move || Ok(journal.places()?.jobs()));
+    builder.checks(move || checks(&checked)).build()
+}
+
+/// Returns the command of the small program that waits for a byte and then executes codebox. A program that cannot be
+/// verified is not run; the report then only states how to rerun the job in a container.
+fn waiter(machine: &Machine) -> Option<Command> {
+    let program = codebox_container::agent_program(&machine.places().ok()?.containers()).ok()?;
+    let command = program.command();
+    // The program's descriptor must stay open until the process has started.
+    std::mem::forget(program);
+    Some(command)
+}
+
+/// Checks this machine, its directories, and the confinement that it offers.
+fn checks(machine: &Machine) -> Vec<Check> {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let detail = format!("{os} on {arch}, codebox {}", env!("CARGO_PKG_VERSION"));
+    let system = match (os, arch) {
+        ("linux", "x86_64") => Check::ok("system", detail),
+        _ => Check::warn("system", detail, "codebox is tested on Linux on x86-64 only"),
+    };
+    let places = match machine.places() {
+        Ok(places) => {
+            Check::ok("directories", format!("data in {}, cache in {}", places.data.display(), places.cache.display()))
+        }
+        Err(error) => Check::fail("directories", error.message(), "set CODEBOX_HOME to a directory"),
+    };
+    vec![system, places, confinement::check()]
+}
+
+/// Returns the command-line reference in Markdown.
+pub fn cli_reference() -> String {
+    codebox_cli::reference()
+}
