@@ -25,7 +25,7 @@ mod state;
 /// Runs `command`, reports any failure, and returns the process's exit status.
 ///
 /// `takeover` holds the handover of another run, in a process that stood by.
-pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, takeover: Option<Takeover>) -> u8 {
+pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, takeover: Option<&mut Takeover>) -> u8 {
     let (command, confinement) = match command {
         Command::Run(args) if args.no_confine => (Command::Run(args), Confinement::Off),
         command => (command, Confinement::On),

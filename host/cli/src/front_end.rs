@@ -91,13 +91,15 @@ pub(crate) struct Takeover {
     handover: Handover,
     /// True once the job runs in this process.
     has_started: bool,
+    /// Reason that the job does not run in this process.
+    refusal: Option<String>,
 }
 
 impl Takeover {
     /// Waits for the handover; `None` if the first run did not need this process.
     pub(crate) fn wait(mut line: StandbyConnection) -> Option<Self> {
         let handover = line.wait()?;
-        Some(Self { line, handover, has_started: false })
+        Some(Self { line, handover, has_started: false, refusal: None })
     }
 
     /// Returns the text of the program, if it came from standard input.
@@ -114,14 +116,20 @@ impl Takeover {
     /// Leaves the report of a failure to the first process; returns false if it is too late for that.
     pub(crate) fn refuse(&mut self, failure: &RunnerError) -> bool {
         if !self.has_started {
-            self.line.report_refusal(failure.message());
+            self.refusal = Some(failure.message().to_owned());
         }
         !self.has_started
     }
 
-    /// Reports the exit status to the first process.
+    /// Reports the exit status or the refusal to the first process, which then writes its own part of the trace. Call it
+    /// last.
     pub(crate) fn end(mut self, status: u8) {
-        self.line.report_exit(status);
+        match self.refusal {
+            Some(why) => self.line.report_refusal(&why),
+            None if self.has_started => self.line.report_exit(status),
+            // The closed pipe reports that the command failed before the run.
+            None => {}
+        }
     }
 
     fn start(&mut self, io: &mut ExecIo) -> DivergenceFlag {

@@ -82,7 +82,7 @@ pub enum Confinement {
 /// Call it on the main thread, before any other thread is started, because a run confines the process.
 pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCode {
     // Standby processes wait here, before any other work, because most of them are never needed.
-    let takeover = match StandbyConnection::find() {
+    let mut takeover = match StandbyConnection::find() {
         None => None,
         Some(line) => match Takeover::wait(line) {
             Some(takeover) => Some(takeover),
@@ -97,7 +97,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
             let messages = Messages::new(cli.verbosity.into());
             match Tracing::start(cli.trace) {
                 Ok(tracing) => {
-                    let status = commands::dispatch(cli.command, messages, host, takeover);
+                    let status = commands::dispatch(cli.command, messages, host, takeover.as_mut());
                     tracing.finish(messages);
                     status
                 }
@@ -109,6 +109,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
         }
         Err(error) => usage::answer(&error, &args),
     };
+    if let Some(takeover) = takeover {
+        takeover.end(status);
+    }
     ExitCode::from(status)
 }
 

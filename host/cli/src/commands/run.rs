@@ -29,24 +29,20 @@ pub(super) fn run(
     args: RunArgs,
     messages: Messages,
     (runner, host): (&Runner, Host<'_>),
-    mut takeover: Option<Takeover>,
+    mut takeover: Option<&mut Takeover>,
 ) -> u8 {
     let is_json = args.json;
     let streams = if is_json { Streams::collected() } else { Streams::live() };
     if let Some(takeover) = &takeover {
         takeover.watch(streams.io.cancel.clone());
     }
-    let done = done(args, streams, (runner, host, messages), takeover.as_mut());
-    if let (Err(failure), Some(takeover)) = (&done, &mut takeover)
+    let done = done(args, streams, (runner, host, messages), takeover.as_deref_mut());
+    if let (Err(failure), Some(takeover)) = (&done, takeover)
         && takeover.refuse(failure)
     {
         return failure.exit_status();
     }
-    let status = if is_json { as_json(done, messages) } else { as_lines(done, messages) };
-    if let Some(takeover) = takeover {
-        takeover.end(status);
-    }
-    status
+    if is_json { as_json(done, messages) } else { as_lines(done, messages) }
 }
 
 /// Runs a program, from arguments to a report.
