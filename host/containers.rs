@@ -9,7 +9,7 @@ use codebox_container::{
     StartPoolDaemon, candidates,
 };
 use codebox_core::path::{ProtectedDir, ProtectionScope};
-use codebox_core::{HostPath, ImageName};
+use codebox_core::{HostPath, ImageName, Languages};
 use codebox_files::Scratch;
 use codebox_service::config::Settings;
 
@@ -27,7 +27,7 @@ const AUTHORITIES: [&str; 4] = [
 /// without it, this process keeps them ready itself.
 pub(crate) fn backends(
     places: &Places,
-    settings: &Settings,
+    (settings, languages): (&Settings, &Languages),
     scratch: &Arc<Scratch>,
     start_pool_daemon: Option<StartPoolDaemon>,
     analyzer: &Analyzer,
@@ -38,7 +38,7 @@ pub(crate) fn backends(
     };
     let shared = ContainerSettings {
         candidates: candidates(&host_environment()),
-        images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
+        images: ImageTable::of_languages(languages).with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
         folder: places.containers(),
         start_pool_daemon,

@@ -8,7 +8,7 @@ use codebox_analysis::Analyzer;
 #[cfg(feature = "containers")]
 use codebox_core::Backend;
 use codebox_core::path::{ProtectedDir, ProtectionScope};
-use codebox_core::{BackendError, HostPath, ResultKind, RunnerError};
+use codebox_core::{BackendError, HostPath, Languages, ResultKind, RunnerError};
 use codebox_files::{FilesError, Scratch};
 use codebox_runner::{Builder, get_or_create};
 use codebox_runtimes::RuntimeCatalog;
@@ -146,9 +146,16 @@ impl Machine {
         Ok(Arc::new(scratch))
     }
 
+    /// Returns all languages, for which the settings have been checked.
+    fn languages(&self) -> Result<Languages, RunnerError> {
+        let languages = self.catalog()?.languages();
+        self.settings()?.images.check(&languages)?;
+        Ok(languages)
+    }
+
     fn policy(&self) -> Result<Policy, RunnerError> {
         let policy = self.settings()?.policy(protected(self.places()?));
-        Ok(Policy { endings: self.catalog()?.endings(), ..policy })
+        Ok(Policy { languages: self.languages()?, ..policy })
     }
 
     /// Returns a builder with all parts of this machine.
@@ -182,7 +189,13 @@ impl Machine {
             Use::CommandLine => Some(Arc::new(crate::processes::start_pool_daemon) as _),
         };
         let (places, settings) = (self.places()?, self.settings()?);
-        let backends = crate::containers::backends(places, settings, self.scratch()?, pool_daemon, self.analyzer()?);
+        let backends = crate::containers::backends(
+            places,
+            (settings, &self.languages()?),
+            self.scratch()?,
+            pool_daemon,
+            self.analyzer()?,
+        );
         let backends = backends.into_iter().map(|backend| Arc::new(backend) as Arc<dyn Backend>).collect();
         Ok(match self.usage {
             Use::Library => codebox_runner::Detached::all(backends, Arc::clone(self.scratch()?)),

@@ -58,13 +58,21 @@ impl Language {
         }
     }
 
+    /// Adds the language's description to the home of `kit`, if it is not one of codebox's own.
+    pub fn describe(self, kit: &Kit) -> Result<()> {
+        match self {
+            Self::Lua => kit.add_lua().context("Lua's runtime is not registered"),
+            Self::Python | Self::JavaScript | Self::TypeScript => Ok(()),
+        }
+    }
+
     /// Prepares the home of `kit` for this language.
     pub fn prepare(self, kit: &Kit) -> Result<()> {
         match self {
             Self::Python => kit.prepare_language(self.name(), "pass"),
             Self::JavaScript | Self::TypeScript => kit.prepare_language(self.name(), "0"),
             Self::Lua => {
-                kit.add_lua().context("Lua's runtime is not registered")?;
+                self.describe(kit)?;
                 kit.prepare_language(self.name(), "return")
             }
         }

@@ -123,11 +123,15 @@ pub(crate) enum RuntimeCommand {
         /// The component
         file: PathBuf,
         /// Name of the language
-        #[arg(long, value_name = "LANGUAGE", required = true)]
-        lang: Language,
+        #[arg(long, value_name = "LANGUAGE", required_unless_present = "description")]
+        lang: Option<Language>,
         /// File extension of the language, without the dot; repeatable
         #[arg(long, value_name = "ENDING")]
         ext: Vec<String>,
+        /// Description of the language, in place of --lang and --ext: a runtime.toml with its extensions, comments and
+        /// interpreter in containers
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["lang", "ext"])]
+        description: Option<PathBuf>,
     },
     /// Verify an installed runtime against its pinned digests
     Verify {

@@ -9,9 +9,6 @@ use crate::queries::Stripper;
 /// Directory of the Node hook that strips types from modules as Node loads them.
 pub(crate) const HOOKS_DIR: &str = "/.codebox/hooks";
 
-/// The hook's file that Node loads first.
-const PRELOAD: &str = "/.codebox/hooks/preload.cjs";
-
 /// Files of the hook, which queries the host through the agent.
 pub(crate) const HOOK_FILES: [(&str, &str); 2] =
     [("preload.cjs", include_str!("preload.cjs")), ("typescript.js", include_str!("typescript.js"))];
@@ -43,7 +40,8 @@ pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<GuestCommand, C
     match &job.source {
         Source::Inline(text) => {
             let text = inline_argument(strip_types(&job.language, text, stripper).await?)?;
-            command.argv.extend([inline_flag(&job.language).to_owned(), text]);
+            let interpreter = job.language.spec().container.as_ref();
+            command.argv.extend(interpreter.map(|interpreter| interpreter.inline_arguments(&text)).unwrap_or_default());
         }
         Source::Stdin(text) => {
             command.argv.push("-".to_owned());
@@ -57,23 +55,12 @@ pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<GuestCommand, C
 }
 
 fn interpreter(language: &Language) -> Result<GuestCommand, ContainerError> {
-    let words: &[&str] = match language {
-        // Unbuffered, so that a job that is stopped loses no output, and without writing bytecode files.
-        Language::Python => &["python3", "-u", "-B"],
-        Language::JavaScript => &["node"],
-        Language::TypeScript => &["node", "--enable-source-maps", "--require", PRELOAD],
-        Language::Command | Language::Named(_) => {
-            let why =
-                "no container image is configured for it; use --isolation wasm, or pass a command after --".to_owned();
-            return Err(ContainerError::Input { subject: format!("language {language}"), why });
-        }
+    let Some(interpreter) = &language.spec().container else {
+        let why = "it has no interpreter for containers; use --isolation wasm, or pass a command after --".to_owned();
+        return Err(ContainerError::Input { subject: format!("language {language}"), why });
     };
-    let asks = if *language == Language::TypeScript { QueryPermission::Questions } else { QueryPermission::Nothing };
-    Ok(GuestCommand { argv: words.iter().map(|word| (*word).to_owned()).collect(), asks, program: None })
-}
-
-fn inline_flag(language: &Language) -> &'static str {
-    if *language == Language::Python { "-c" } else { "-e" }
+    let asks = if language.is_typed() { QueryPermission::Questions } else { QueryPermission::Nothing };
+    Ok(GuestCommand { argv: interpreter.command.clone(), asks, program: None })
 }
 
 /// Returns a program's text as one argument, or an error if it is too long.
@@ -85,9 +72,9 @@ fn inline_argument(text: String) -> Result<String, ContainerError> {
     Ok(text)
 }
 
-/// Returns a program's text, without types if the language is TypeScript.
+/// Returns a program's text, without types if the language has them.
 async fn strip_types(language: &Language, text: &str, stripper: &Stripper) -> Result<String, ContainerError> {
-    if *language != Language::TypeScript {
+    if !language.is_typed() {
         return Ok(text.to_owned());
     }
     let stripped = stripper.program("[eval].mts", text).await;

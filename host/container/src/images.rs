@@ -4,41 +4,54 @@ use std::collections::BTreeMap;
 
 use bollard::Docker;
 use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder};
-use codebox_core::{ImageName, Language, LocalImage};
+use codebox_core::{ImageName, Language, Languages, LocalImage};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
 use crate::engine::CALL_TIMEOUT;
 use crate::error::{ContainerError, one_line};
 
-/// Images from which the programs of languages start. No other part of codebox names default images.
+/// Images from which the programs of languages start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageTable {
     images: BTreeMap<Language, ImageName>,
+    /// Languages with an interpreter whose image the configuration or the request has to name.
+    unnamed: Vec<Language>,
     /// Images that are not allowed.
     forbidden: BTreeMap<Language, ImageName>,
 }
 
-const DEFAULT_IMAGES: [(Language, &str); 3] = [
-    (Language::Python, "docker.io/library/python:3.13-slim"),
-    (Language::JavaScript, "docker.io/library/node:22-slim"),
-    // Image for a command line if the user names no image.
-    (Language::Command, "docker.io/library/debian:stable-slim"),
-];
+/// Image for a command line if the user names no image.
+const COMMAND_IMAGE: &str = "docker.io/library/debian:stable-slim";
 
 impl Default for ImageTable {
     fn default() -> Self {
-        let images =
-            DEFAULT_IMAGES.into_iter().filter_map(|(language, name)| Some((language, name.parse().ok()?))).collect();
-        Self { images, forbidden: BTreeMap::new() }
+        Self::of_languages(&Languages::default())
     }
 }
 
 impl ImageTable {
+    /// Returns the table of the images in the languages' descriptions.
+    #[must_use]
+    pub fn of_languages(languages: &Languages) -> Self {
+        let own = |language: Language| {
+            let image = language.spec().container.as_ref()?.image.as_ref()?.parse().ok()?;
+            (language.runtime_language() == &language).then_some((language.clone(), image))
+        };
+        let command = COMMAND_IMAGE.parse().ok().map(|image| (Language::Command, image));
+        let images = languages.all().filter_map(own).chain(command).collect();
+        let is_unnamed = |language: &Language| {
+            language.spec().container.as_ref().is_some_and(|interpreter| interpreter.image.is_none())
+        };
+        let unnamed = languages.all().filter(is_unnamed).collect();
+        Self { images, unnamed, forbidden: BTreeMap::new() }
+    }
+
     /// Returns the table with some of its images replaced.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = (Language, ImageName)>) -> Self {
         self.images.extend(changes);
+        self.unnamed.retain(|language| !self.images.contains_key(language));
         self
     }
 
@@ -56,23 +69,28 @@ impl ImageTable {
         self.images.get(language.runtime_language())
     }
 
-    /// Returns the languages that have an image.
+    /// Returns the languages that have an image, or for which a request may name one.
     #[must_use]
     pub fn languages(&self) -> Vec<Language> {
-        with_typescript(&self.images).map(|(language, _)| language).collect()
+        with_sharers(&self.images).map(|(language, _)| language).chain(self.unnamed.iter().cloned()).collect()
     }
 
     /// Returns the languages whose only image is not allowed.
     #[must_use]
     pub fn forbidden(&self) -> BTreeMap<Language, ImageName> {
-        with_typescript(&self.forbidden).map(|(language, name)| (language, name.clone())).collect()
+        with_sharers(&self.forbidden).map(|(language, name)| (language, name.clone())).collect()
     }
 }
 
-/// Returns the rows, and one for TypeScript, which runs in the image of JavaScript.
-fn with_typescript(rows: &BTreeMap<Language, ImageName>) -> impl Iterator<Item = (Language, &ImageName)> {
-    let typed = rows.get(&Language::JavaScript).map(|name| (Language::TypeScript, name));
-    rows.iter().map(|(language, name)| (language.clone(), name)).chain(typed)
+/// Returns the rows, and one for each language that shares the image of another, as TypeScript does with JavaScript.
+fn with_sharers(rows: &BTreeMap<Language, ImageName>) -> impl Iterator<Item = (Language, &ImageName)> {
+    let sharer = |language: Language| {
+        let owner = language.runtime_language();
+        let name = (*owner != language).then(|| rows.get(owner))??;
+        Some((language, name))
+    };
+    let sharers = Language::built_in().into_iter().filter_map(sharer);
+    rows.iter().map(|(language, name)| (language.clone(), name)).chain(sharers)
 }
 
 /// Facts about an image that a container needs.
@@ -169,11 +187,13 @@ pub(crate) async fn list(client: &Docker) -> Result<Vec<LocalImage>, ContainerEr
 
 #[cfg(test)]
 mod tests {
+    use codebox_core::{Interpreter, LanguageSpec, NamedLanguage};
+
     use super::*;
 
     #[test]
     fn default_image_names_are_valid() {
-        assert_eq!(ImageTable::default().languages().len(), DEFAULT_IMAGES.len() + 1);
+        assert_eq!(ImageTable::default().languages().len(), Language::built_in().len() + 1);
     }
 
     #[test]
@@ -183,5 +203,18 @@ mod tests {
         let forbidden: Vec<Language> = table.forbidden().into_keys().collect();
         assert_eq!(forbidden, [Language::JavaScript, Language::TypeScript]);
         assert_eq!(table.of(&Language::TypeScript), None);
+    }
+
+    #[test]
+    fn languages_without_an_image_wait_for_one() {
+        let command = vec!["lua".to_owned()];
+        let container = Some(Interpreter { image: None, command, inline: vec!["{program}".to_owned()] });
+        let spec = LanguageSpec { name: "lua".to_owned(), container, ..LanguageSpec::default() };
+        let lua = Language::Named(NamedLanguage::new(spec).expect("a valid description"));
+        let table = ImageTable::of_languages(&Languages::with([lua.clone()]));
+        assert!(table.languages().contains(&lua) && table.of(&lua).is_none());
+        let table = table.with([(lua.clone(), "lua:5.4".parse().expect("a name"))]);
+        assert_eq!(table.of(&lua).map(ImageName::as_str), Some("docker.io/library/lua:5.4"));
+        assert_eq!(table.languages().iter().filter(|language| **language == lua).count(), 1);
     }
 }

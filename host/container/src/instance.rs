@@ -31,7 +31,6 @@ use crate::images::ImageFacts;
 use crate::last_state::last_state;
 use crate::mounts::{Granted, PROGRAM_DIR};
 use crate::queries::Stripper;
-use crate::uncaught;
 use crate::watch::Watch;
 
 mod lent;
@@ -168,8 +167,11 @@ impl ContainerInstance {
         {
             report.error = Some(not_started(program, number));
         } else if !report.is_success() {
-            report.error = uncaught::parse_error(&job.language, stderr.bytes().as_ref());
-            let module = report.error.as_ref().and_then(|error| uncaught::missing_module(&job.language, error));
+            // The interpreter in a container is not under our control, so its text is the only source.
+            let adapter = job.language.adapter();
+            let text = String::from_utf8_lossy(stderr.bytes().as_ref()).into_owned();
+            report.error = adapter.and_then(|adapter| adapter.parse_error(&text));
+            let module = adapter.zip(report.error.as_ref()).and_then(|(adapter, error)| adapter.missing_module(error));
             report.missing.extend(module.map(|name| Missing::module(&name)));
         }
         (report.stdout, report.stderr) = (stdout, stderr);

@@ -33,7 +33,6 @@ mod mounts;
 #[cfg(target_os = "linux")]
 mod owners;
 mod queries;
-mod uncaught;
 mod warm;
 mod watch;
 

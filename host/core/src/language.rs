@@ -1,9 +1,23 @@
+//! Languages of programs, and their descriptions.
+
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
 use crate::name::{NameError, RuntimeName};
 
-/// Language, or a runtime that the user registered by name.
+mod adapter;
+mod spec;
+
+pub use adapter::{Adapter, PackageManager};
+pub use spec::{Interpreter, LanguageSpec, Languages, check_extension};
+
+/// Language of a program.
+///
+/// Everything that codebox has to know about a language is in its [description](LanguageSpec) and its
+/// [adapter](Adapter). Languages are equal if their names are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Language {
     /// Python.
@@ -14,11 +28,76 @@ pub enum Language {
     TypeScript,
     /// No language: a command line, whatever program it runs.
     Command,
-    /// A registered runtime.
-    Named(RuntimeName),
+    /// Any other language, by its description.
+    Named(NamedLanguage),
+}
+
+/// Language that is known only by its description.
+#[derive(Debug, Clone)]
+pub struct NamedLanguage {
+    name: RuntimeName,
+    spec: Arc<LanguageSpec>,
+}
+
+impl NamedLanguage {
+    /// Returns the language of a description.
+    ///
+    /// # Errors
+    /// Returns an error if a value of the description is malformed.
+    pub fn new(spec: LanguageSpec) -> Result<Self, NameError> {
+        spec.check()?;
+        Ok(Self { name: RuntimeName::new(spec.name.as_str())?, spec: Arc::new(spec) })
+    }
+
+    /// Returns the name, which is also that of the runtime.
+    #[must_use]
+    pub fn name(&self) -> &RuntimeName {
+        &self.name
+    }
+}
+
+impl PartialEq for NamedLanguage {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for NamedLanguage {}
+
+impl PartialOrd for NamedLanguage {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NamedLanguage {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
+}
+
+impl Hash for NamedLanguage {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl From<RuntimeName> for NamedLanguage {
+    /// Returns a language of which only the name is known.
+    fn from(name: RuntimeName) -> Self {
+        let spec = Arc::new(LanguageSpec::bare(&name));
+        Self { name, spec }
+    }
 }
 
 impl Language {
+    /// Returns the languages that codebox brings a runtime for.
+    #[must_use]
+    pub fn built_in() -> Vec<Self> {
+        let name = |spec: &Arc<LanguageSpec>| spec.name.parse().ok();
+        spec::BUILT_IN.iter().filter_map(name).collect()
+    }
+
     /// Returns the name used on the command line and in reports.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -27,27 +106,45 @@ impl Language {
             Self::JavaScript => "javascript",
             Self::TypeScript => "typescript",
             Self::Command => "command",
-            Self::Named(name) => name.as_str(),
+            Self::Named(named) => named.name.as_str(),
         }
     }
 
-    /// Returns the language whose runtime runs this one: JavaScript for TypeScript, and otherwise the language itself.
+    /// Returns the description. That of a command line is empty.
+    #[must_use]
+    pub fn spec(&self) -> &LanguageSpec {
+        static NONE: LazyLock<LanguageSpec> = LazyLock::new(LanguageSpec::default);
+        match self {
+            Self::Named(named) => &named.spec,
+            known => spec::BUILT_IN.iter().find(|spec| spec.name == known.as_str()).map_or(&NONE, |spec| spec),
+        }
+    }
+
+    /// Returns the code for this language.
+    #[must_use]
+    pub fn adapter(&self) -> Option<Adapter> {
+        self.spec().adapter
+    }
+
+    /// Returns the package manager of the language.
+    #[must_use]
+    pub fn package_manager(&self) -> Option<PackageManager> {
+        self.adapter()?.package_manager()
+    }
+
+    /// Returns true if types are removed from a program before it runs.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        self.spec().typed
+    }
+
+    /// Returns the language whose runtime, images and configuration this one uses: JavaScript for TypeScript, and
+    /// otherwise the language itself.
     #[must_use]
     pub fn runtime_language(&self) -> &Self {
         match self {
             Self::TypeScript => &Self::JavaScript,
             other => other,
-        }
-    }
-
-    /// Returns the language of a file name extension.
-    #[must_use]
-    pub fn from_extension(extension: &str) -> Option<Self> {
-        match extension {
-            "py" | "pyw" => Some(Self::Python),
-            "js" | "mjs" | "cjs" => Some(Self::JavaScript),
-            "ts" | "mts" | "cts" | "tsx" => Some(Self::TypeScript),
-            _ => None,
         }
     }
 }
@@ -61,12 +158,17 @@ impl fmt::Display for Language {
 impl FromStr for Language {
     type Err = NameError;
 
+    /// Returns the language of a name or an alias. A name that codebox does not know is that of an added runtime.
     fn from_str(text: &str) -> Result<Self, NameError> {
-        Ok(match text {
-            "python" | "py" => Self::Python,
-            "javascript" | "js" => Self::JavaScript,
-            "typescript" | "ts" => Self::TypeScript,
-            other => Self::Named(RuntimeName::new(other)?),
+        let known = spec::BUILT_IN.iter().find(|spec| spec.has_name(text));
+        Ok(match known.map_or(text, |spec| spec.name.as_str()) {
+            "python" => Self::Python,
+            "javascript" => Self::JavaScript,
+            "typescript" => Self::TypeScript,
+            name => match known {
+                Some(spec) => Self::Named(NamedLanguage { name: RuntimeName::new(name)?, spec: Arc::clone(spec) }),
+                None => Self::Named(RuntimeName::new(name)?.into()),
+            },
         })
     }
 }
@@ -78,8 +180,49 @@ mod tests {
     #[test]
     fn parses_languages() {
         assert_eq!("py".parse(), Ok(Language::Python));
-        assert_eq!(Language::from_extension("mjs"), Some(Language::JavaScript));
+        assert_eq!("ts".parse(), Ok(Language::TypeScript));
         assert!(matches!("ruby".parse(), Ok(Language::Named(_))));
         assert!("Ruby!".parse::<Language>().is_err());
+    }
+
+    #[test]
+    fn built_in_languages_are_described() {
+        let languages = Languages::default();
+        assert_eq!(Language::built_in(), [Language::Python, Language::JavaScript, Language::TypeScript]);
+        for language in Language::built_in() {
+            let spec = language.spec();
+            spec.check().expect("a valid description");
+            assert_eq!(spec.name, language.as_str());
+            assert!(spec.adapter.is_some() && spec.comment.is_some() && spec.container.is_some(), "{language}");
+        }
+        assert_eq!(languages.of_extension("mjs"), Some(Language::JavaScript));
+        assert_eq!(languages.of_interpreter("python3.11"), Some(Language::Python));
+        assert_eq!(languages.of_interpreter("lua"), None);
+        assert_eq!(Language::Command.spec(), &LanguageSpec::default());
+    }
+
+    #[test]
+    fn added_languages_have_their_description() {
+        let spec = LanguageSpec {
+            name: "lua".to_owned(),
+            extensions: vec!["lua".to_owned()],
+            comment: Some("--".to_owned()),
+            ..LanguageSpec::default()
+        };
+        let lua = Language::Named(NamedLanguage::new(spec.clone()).expect("a valid description"));
+        let languages = Languages::with([lua.clone()]);
+        assert_eq!(languages.of_extension("lua"), Some(lua.clone()));
+        assert_eq!(languages.of_interpreter("lua"), Some(lua.clone()));
+        let bare: Language = "lua".parse().expect("a name");
+        assert_eq!(bare, lua);
+        assert_eq!(bare.spec().comment, None);
+        assert_eq!(languages.described(bare).spec().comment.as_deref(), Some("--"));
+        for (bad, spec) in [
+            ("name", LanguageSpec { name: "Lua".to_owned(), ..spec.clone() }),
+            ("extension", LanguageSpec { extensions: vec![".lua".to_owned()], ..spec.clone() }),
+            ("comment", LanguageSpec { comment: Some(" ".to_owned()), ..spec.clone() }),
+        ] {
+            assert!(NamedLanguage::new(spec).is_err(), "{bad}");
+        }
     }
 }

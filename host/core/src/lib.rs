@@ -44,7 +44,9 @@ pub use handover::Handover;
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};
-pub use language::Language;
+pub use language::{
+    Adapter, Interpreter, Language, LanguageSpec, Languages, NamedLanguage, PackageManager, check_extension,
+};
 pub use limits::{
     ByteSize, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits,
     SandboxLayer, parse_count, parse_duration, parse_size,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebox_core::{
-    Backend, BackendId, CancelToken, ExecIo, Handover, Isolation, Language, Outcome, Provenance, ResultKind, RunReport,
+    Backend, BackendId, CancelToken, ExecIo, Handover, Isolation, Outcome, Provenance, ResultKind, RunReport,
     RunnerError, SandboxLayer,
 };
 use codebox_service::{
@@ -225,7 +225,7 @@ impl Runner {
         let is_possible = planned.isolation() == Isolation::Wasm
             && self.parts.policy.get()?.escalation == Escalation::Allowed
             && job.isolations.contains(Isolation::Container)
-            && !matches!(job.language, Language::Named(_));
+            && job.language.spec().container.is_some();
         Ok(is_possible && self.engines_for(&planned.job.admitted)?.iter().any(|engine| engine.may_be_available()))
     }
 

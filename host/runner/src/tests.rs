@@ -13,8 +13,8 @@ use codebox_core::{
     SandboxLayer, Support, Unavailable,
 };
 use codebox_service::catalog::{
-    BundledPackage, Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry,
-    RuntimeLibrary,
+    BundledPackage, Catalog, CatalogError, Description, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal,
+    RuntimeEntry, RuntimeLibrary,
 };
 use codebox_service::{
     Admitted, Check, EnvRequest, HostEnvironment, LinkPolicy, Policy, Preference, Program, Request, State,
@@ -152,8 +152,8 @@ impl Catalog for Fake {
         self.ensure(language.as_str(), progress)
     }
 
-    fn add(&self, _: &Path, language: &Language, _: &[String], _: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
-        Err(CatalogError::NotToAdd { language: language.clone() })
+    fn add(&self, file: &Path, _: &Description, _: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        Err(CatalogError::NoRuntime { file: file.to_owned(), reason: "no runtime can be added".to_owned() })
     }
 
     fn install(&self, runtime: &str, _: &PackageSource, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {

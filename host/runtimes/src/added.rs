@@ -1,7 +1,6 @@
 //! All runtimes of a machine: the built-in ones and those that its user added.
 
-use codebox_core::Language;
-use codebox_core::RuntimeName;
+use codebox_core::{Language, NamedLanguage, RuntimeName};
 use codebox_wasm::{Engine, Registry, RuntimeParts, RuntimeSpec, Store, StoreDirs, WasmError};
 
 use crate::built_in::RUNTIMES;
@@ -36,7 +35,11 @@ impl Added {
             // An entry whose name is not a runtime name was not put there by codebox.
             let Ok(name) = RuntimeName::new(name) else { continue };
             match spec {
-                Ok(spec) => stores.push((Language::Named(name), self.store(spec))),
+                Ok(spec) => {
+                    let described = spec.languages.first().and_then(|own| NamedLanguage::new(own.clone()).ok());
+                    let language = Language::Named(described.unwrap_or_else(|| name.into()));
+                    stores.push((language, self.store(spec)));
+                }
                 Err(why) => damaged.push((name, why)),
             }
         }

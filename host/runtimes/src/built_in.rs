@@ -76,7 +76,7 @@ mod tests {
     fn every_description_can_be_read_and_what_is_built_in_is_what_it_names() {
         for (language, described, parts) in RUNTIMES {
             let spec = RuntimeSpec::parse(described).expect("a description");
-            assert_eq!(spec.language, language.as_str());
+            assert_eq!(spec.languages.first(), Some(language.spec()));
             let patches: Vec<_> = parts.patches.iter().map(|(name, _)| *name).collect();
             assert_eq!(spec.patches, patches, "{language}");
             assert_eq!(spec.built_in.is_some(), parts.module.is_some(), "{language}");

@@ -1,20 +1,20 @@
 //! Runtimes and images: downloaded by the packages crate, prepared by the wasm crate.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use codebox_core::{Language, Progress, RuntimeName};
+use codebox_core::{ByteSize, Language, Languages, Progress, RuntimeName, check_extension};
 use codebox_packages::UnpackError;
 use codebox_service::catalog::{
-    BundledPackage, Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry,
-    RuntimeLibrary,
+    BundledPackage, Catalog, CatalogError, Description, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal,
+    RuntimeEntry, RuntimeLibrary,
 };
 use codebox_service::{Check, EnvLookup};
 use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError};
 
 use crate::added::{Added, Stores};
+use crate::description::{self, read_file};
 use crate::download;
 
 /// The built-in and added runtimes, each with its store.
@@ -37,27 +37,20 @@ impl RuntimeCatalog {
         Ok(Self { stores, damaged, added, env })
     }
 
-    /// Returns the languages of added runtimes by their file extensions.
+    /// Returns all languages, with those of added runtimes.
     #[must_use]
-    pub fn endings(&self) -> BTreeMap<String, Language> {
+    pub fn languages(&self) -> Languages {
         let added = self.stores.iter().filter(|(_, store)| store.spec().component.is_some());
-        let endings = |(language, store): &(Language, Store)| {
-            let pair = |ending: &String| (ending.clone(), language.clone());
-            store.spec().extensions.iter().map(pair).collect::<Vec<_>>()
-        };
-        added.flat_map(endings).collect()
+        Languages::with(added.map(|(language, _)| language.clone()))
     }
 
     /// Rejects a file extension that is malformed or belongs to another runtime.
     fn check_ending(&self, ending: &str, language: &Language) -> Result<(), CatalogError> {
         let bad = |rule: String| Err(CatalogError::BadEnding { ending: ending.to_owned(), rule });
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if ending.is_empty() || ending.len() > 16 || !ending.chars().all(plain) {
-            return bad("use at most 16 lower-case letters and digits, without the dot".to_owned());
+        if let Err(error) = check_extension(ending) {
+            return bad(error.rule.to_owned());
         }
-        let taken = |(_, store): &&(Language, Store)| store.spec().extensions.iter().any(|taken| taken == ending);
-        let owner = self.stores.iter().find(taken).map(|(owner, _)| owner.clone());
-        match owner.or_else(|| Language::from_extension(ending)).filter(|owner| owner != language) {
+        match self.languages().of_extension(ending).filter(|owner| owner != language) {
             Some(owner) => bad(format!("already used by {owner}")),
             None => Ok(()),
         }
@@ -217,7 +210,7 @@ impl Catalog for RuntimeCatalog {
         let damaged = self.damaged.iter().map(|(name, why)| RuntimeEntry {
             name: name.to_string(),
             version: String::new(),
-            language: Language::Named(name.clone()),
+            language: Language::Named(name.clone().into()),
             language_version: None,
             size: None,
             path: None,
@@ -237,19 +230,20 @@ impl Catalog for RuntimeCatalog {
     fn add(
         &self,
         file: &Path,
-        language: &Language,
-        endings: &[String],
+        description: &Description,
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError> {
-        let Language::Named(name) = language else { return Err(CatalogError::NotToAdd { language: language.clone() }) };
-        for ending in endings {
+        let named = description::read(description)?;
+        let name = named.name().clone();
+        let language = &Language::Named(named);
+        for ending in &language.spec().extensions {
             self.check_ending(ending, language)?;
         }
         let what = file.display().to_string();
-        let wasm = read_component(file)
+        let wasm = read_file(file, MAX_COMPONENT)
             .map_err(|error| CatalogError::NoRuntime { file: file.to_owned(), reason: error.to_string() })?;
         let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
-        let spec = RuntimeSpec::for_component(name.as_str(), endings, component);
+        let spec = RuntimeSpec::for_component(language.spec().clone(), component);
         let store = self.added.store(spec);
         let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
         if known && store.state() == RuntimeState::Ready {
@@ -422,22 +416,7 @@ impl Failed {
 }
 
 /// The largest component that can be added, in bytes.
-const MAX_COMPONENT: u64 = 512 << 20;
-
-fn read_component(path: &Path) -> io::Result<Vec<u8>> {
-    // The file type is checked before opening, because opening a FIFO would block until a writer appears.
-    let meta = fs::metadata(path)?;
-    if !meta.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let too_large = || io::Error::other("it is larger than 512 MiB");
-    if meta.len() > MAX_COMPONENT {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, MAX_COMPONENT + 1), &mut bytes)?;
-    if bytes.len() as u64 > MAX_COMPONENT { Err(too_large()) } else { Ok(bytes) }
-}
+const MAX_COMPONENT: ByteSize = ByteSize::mib(512);
 
 fn wasm_error(what: &str, error: WasmError) -> CatalogError {
     match error {

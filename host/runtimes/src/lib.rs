@@ -7,6 +7,7 @@
 mod added;
 mod built_in;
 mod catalog;
+mod description;
 mod download;
 
 pub use catalog::RuntimeCatalog;

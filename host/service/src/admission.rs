@@ -3,19 +3,17 @@
 //! Admission reads every host file that the request names once, and makes every path absolute and free of links once.
 //! Its result is complete: a backend needs neither the host's environment nor a path as typed.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::{Mount, PathMap, resolve_overlaps};
 use codebox_core::{
-    DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language, LimitKind,
-    ResultKind, Source,
+    DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language, Languages,
+    LimitKind, ResultKind, Source,
 };
 
 mod ceilings;
 mod denied;
 mod dirs;
-mod encoding;
 mod environment;
 mod guest_places;
 mod host_environment;
@@ -229,7 +227,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         Program::File(path) => Some(path.clone()),
         Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
     };
-    let (source, language, file) = load(program, language, &policy.endings, &map, host_environment)?;
+    let (source, language, file) = load(program, language, &policy.languages, &map, host_environment)?;
     if !packages.is_empty() {
         dirs::beside_packages(&typed, &language)?;
     }
@@ -260,13 +258,14 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
 fn load(
     program: Program,
     language: Option<Language>,
-    endings: &BTreeMap<String, Language>,
+    languages: &Languages,
     map: &PathMap<HostPath, GuestPath>,
     host_environment: &dyn HostEnvironment,
 ) -> Result<(Source, Language, Option<InputFile>), Denied> {
+    let language = language.map(|language| languages.described(language));
     let (source, text_of) = match program {
         Program::File(path) => {
-            let script = script::read(&path, language, endings, host_environment)?;
+            let script = script::read(&path, language, languages, host_environment)?;
             let language = script.language.clone();
             let (source, file) = place::place(script, map)?;
             return Ok((source, language, file));
@@ -294,7 +293,7 @@ fn load(
     let language = match (language, &source) {
         (Some(language), _) => language,
         (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
-        (None, _) => language::of_text(text, endings, host_environment).ok_or_else(|| language::unknown(text_of))?,
+        (None, _) => language::of_text(text, languages, host_environment).ok_or_else(|| language::unknown(text_of))?,
     };
     Ok((source, language, None))
 }

@@ -21,6 +21,20 @@ pub enum PackageSource {
     File(PathBuf),
 }
 
+/// Description of a language that is added with its runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Description {
+    /// The language's name and the extensions of its files, without the dot.
+    Name {
+        /// Language.
+        language: Language,
+        /// File name extensions.
+        extensions: Vec<String>,
+    },
+    /// A `runtime.toml` with one `[[language]]` table.
+    File(PathBuf),
+}
+
 /// State of a catalog entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryState {
@@ -151,18 +165,17 @@ pub trait Catalog: Send + Sync {
     /// Returns the package of a module that a language's runtime bundles.
     fn bundled_package(&self, language: &Language, module: &str) -> Option<BundledPackage>;
 
-    /// Adds a component as the runtime of its own language, for files with these extensions, without the dot.
+    /// Adds a component as the runtime of its own language.
     ///
     /// Replaces a runtime that was added for the same language, unless the new one cannot be used.
     ///
     /// # Errors
-    /// Returns an error if the file is not a component that implements the contract, the language has a built-in
-    /// runtime, or an extension belongs to another language.
+    /// Returns an error if the file is not a component that implements the contract, the description is malformed, the
+    /// language has a built-in runtime, or an extension belongs to another language.
     fn add(
         &self,
         file: &Path,
-        language: &Language,
-        endings: &[String],
+        description: &Description,
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError>;
 

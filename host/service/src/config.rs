@@ -3,12 +3,11 @@
 //! Both have the same format. The user's file sets defaults, ceilings and permissions. A project's file comes with the
 //! code that codebox is to contain, so it can only restrict them.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::ProtectedDir;
-use codebox_core::{IsolationSet, LimitOverrides, Limits, MAX_WARM_INSTANCES, NetGrant, ResultKind};
+use codebox_core::{IsolationSet, Languages, LimitOverrides, Limits, MAX_WARM_INSTANCES, NetGrant, ResultKind};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -21,7 +20,7 @@ mod network;
 mod packages;
 mod read;
 
-pub use images::Images;
+pub use images::{Images, UnknownLanguage};
 pub use packages::{Building, Packages, normalized_name};
 pub use read::{SettingsError, read_project, read_user};
 
@@ -135,7 +134,7 @@ impl Settings {
             allowed_hosts: self.allowed_hosts.clone(),
             // A count of 0 is the same as no setting.
             warm: self.warm.filter(|count| *count > 0),
-            endings: BTreeMap::new(),
+            languages: Languages::default(),
             protected,
             links: LinkPolicy::Refuse,
         }

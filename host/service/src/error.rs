@@ -4,7 +4,7 @@ use codebox_core::{ResultKind, RunnerError};
 
 use crate::admission::Denied;
 use crate::catalog::CatalogError;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, UnknownLanguage};
 use crate::journal::JournalError;
 use crate::plan::PlanError;
 
@@ -29,6 +29,12 @@ impl From<CatalogError> for RunnerError {
 impl From<ConfigError> for RunnerError {
     fn from(error: ConfigError) -> Self {
         Self::of(error.kind(), &error).with_fix(error.fix.clone())
+    }
+}
+
+impl From<UnknownLanguage> for RunnerError {
+    fn from(error: UnknownLanguage) -> Self {
+        Self::of(error.kind(), &error).with_fix(error.fix())
     }
 }
 

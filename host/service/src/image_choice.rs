@@ -11,12 +11,10 @@ use crate::needs::Needs;
 /// modules.
 #[must_use]
 pub fn default_image(language: &Language) -> &str {
-    match language {
-        Language::Python => "python",
-        Language::JavaScript | Language::TypeScript => "javascript",
+    match language.runtime_language() {
         // A command line starts from no memory image.
         Language::Command => "",
-        Language::Named(name) => name.as_str(),
+        language => language.as_str(),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use codebox_analysis::{Analyzer, Budget, may_have_needs, script_may_have_needs};
-use codebox_core::{Job, Language};
+use codebox_core::{Adapter, Job};
 
 mod isolation_request;
 mod neighbours;
@@ -25,16 +25,14 @@ pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Nee
     let Some(bytes) = job.source.text() else { return Default::default() };
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let budget = Budget::within(job.limits.memory.at().map(|size| size.get()), job.limits.cpu.at());
-    let found = match &job.language {
-        Language::Python => analyzer.python_needs(&text, budget),
-        Language::JavaScript | Language::TypeScript => {
-            analyzer.script_needs(file_of(job, &job.language), &text, budget)
-        }
-        Language::Command | Language::Named(_) => Ok(Needs::default()),
+    let found = match job.language.adapter() {
+        Some(Adapter::Python) => analyzer.python_needs(&text, budget),
+        Some(Adapter::Node) => analyzer.script_needs(file_of(job), &text, budget),
+        Some(Adapter::Lua) | None => Ok(Needs::default()),
     };
     match found {
         Ok(mut needs) => {
-            if job.language == Language::Python {
+            if job.language.adapter() == Some(Adapter::Python) {
                 needs.powers.retain(|need| need.module().is_none_or(|module| !neighbours.has(module)));
             }
             (needs, None)
@@ -49,11 +47,10 @@ pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Nee
 pub fn is_analyzed(job: &Job) -> bool {
     let shows =
         |is_shown: fn(&str) -> bool| job.source.text().is_some_and(|text| is_shown(&String::from_utf8_lossy(text)));
-    match &job.language {
-        Language::Python => shows(may_have_needs),
-        Language::JavaScript => shows(|text| script_may_have_needs(text) || can_load(text)),
-        Language::TypeScript => true,
-        Language::Command | Language::Named(_) => false,
+    match job.language.adapter() {
+        Some(Adapter::Python) => shows(may_have_needs),
+        Some(Adapter::Node) => job.language.is_typed() || shows(|text| script_may_have_needs(text) || can_load(text)),
+        Some(Adapter::Lua) | None => false,
     }
 }
 
@@ -63,11 +60,11 @@ fn can_load(text: &str) -> bool {
 }
 
 /// Returns the file name whose extension determines how a script is parsed.
-fn file_of<'j>(job: &'j Job, language: &Language) -> &'j str {
-    match (language, job.source.file_name()) {
+fn file_of(job: &Job) -> &str {
+    match job.source.file_name() {
         // Inline text, and files whose language is set to TypeScript.
-        (Language::TypeScript, file) if !file.ends_with("ts") => "main.ts",
-        (_, file) => file,
+        file if job.language.is_typed() && !file.ends_with("ts") => "main.ts",
+        file => file,
     }
 }
 

@@ -57,8 +57,8 @@ impl Kit {
     /// # Errors
     /// Fails as [`add_runtime`](Self::add_runtime) does.
     pub fn add_lua(&self) -> Result<()> {
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-runtimes/lua/lua.wasm");
-        self.add_runtime(&module, "lua", "lua")
+        let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-runtimes/lua");
+        self.add_runtime("lua", &runtime.join("lua.wasm"), &runtime.join("runtime.toml"))
     }
 
     /// Prepares the shared home for one language by running `program`, which does nothing.
@@ -74,16 +74,16 @@ impl Kit {
         Ok(())
     }
 
-    /// Registers the component at `module` as the runtime of `language` and of files with this extension.
+    /// Registers the component at `module` as the runtime of `language`, with its description.
     ///
     /// Replaces a runtime of the same name, which an earlier build may have left in the home.
     ///
     /// # Errors
     /// Fails with the program's output if it rejects the component.
-    pub fn add_runtime(&self, module: &Path, language: &str, extension: &str) -> Result<()> {
+    pub fn add_runtime(&self, language: &str, module: &Path, description: &Path) -> Result<()> {
         let add = || -> Result<_> {
             let command = self.setup_command()?.args(["runtime", "add"]).arg(module);
-            command.args(["--lang", language, "--ext", extension]).run()
+            command.arg("--description").arg(description).run()
         };
         let first = add()?;
         if first.code == Some(0) {

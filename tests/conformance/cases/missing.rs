@@ -8,6 +8,9 @@ use crate::expect::{ExpectationBuilder as _, TierExpectations as _, expected};
 use crate::program::program;
 use crate::tier::Tier;
 
+/// Reason why programs that a shell would serve are tested only in WebAssembly.
+const HAS_SHELL: &str = "an image can have a shell";
+
 pub fn cases() -> Vec<Case> {
     [threads_and_processes(), sockets(), modules()].into_iter().flatten().collect()
 }
@@ -37,20 +40,20 @@ fn threads_and_processes() -> Vec<Case> {
             .python(program("import subprocess\nsubprocess.run(['ls'])").wasm(expected().stderr_contains("OSError")).in_containers("import subprocess\nprint(subprocess.run(['echo', 'ran'], capture_output=True, text=True).stdout, end='')"))
             .javascript(program("process.stdout.write(require('child_process').execFileSync('echo', ['ran']))").wasm(expected().stderr_contains("code: 'ENOSYS'")))
             .typescript(program("import { execFileSync } from 'child_process'\nconst out: string = execFileSync('echo', ['ran'], { encoding: 'utf8' })\nprocess.stdout.write(out)").wasm(expected().stderr_contains("code: 'ENOSYS'")))
-            .lua(program("local pipe = assert(io.popen('ls'))").stderr_contains("popen")),
+            .lua(program("local pipe = assert(io.popen('ls'))").stderr_contains("popen").only_in(Tier::Wasm, HAS_SHELL)),
         code("missing::os_system")
             .wasm(expected().exits(1).misses("process"))
             .containers(expected().prints("made\nTrue\n").creates(&["/work/made"]))
             .python(program("import os\nos.system('touch made; ls')\nprint(os.path.exists('made'))").wasm(expected().stderr_contains("OSError")))
             .scripts(program("process.stdout.write(require('child_process').execSync('touch made; ls'))\nconsole.log(require('fs').existsSync('made') ? 'True' : 'False')").wasm(expected().stderr_contains("processes cannot be started in this sandbox")))
-            .lua(program("assert(os.execute('ls'))").stderr_contains("lua: ")),
+            .lua(program("assert(os.execute('ls'))").stderr_contains("lua: ").only_in(Tier::Wasm, HAS_SHELL)),
         code("missing::process_caught")
             .wasm(expected().prints("no\non\n").misses("process"))
             .containers(expected().prints("ran\non\n"))
             .python(program("import subprocess\ntry:\n    subprocess.run(['ls'])\nexcept OSError:\n    print('no')\nprint('on')").in_containers("import subprocess\ntry:\n    subprocess.run(['echo', 'ran'])\nexcept OSError:\n    print('no')\nprint('on')"))
             .javascript(program("require('child_process').spawn('ls').on('error', e => { console.log(e.code === 'ENOSYS' && e.path === 'ls' ? 'no' : e); console.log('on') })").in_containers("require('child_process').spawn('echo', ['ran'], { stdio: 'inherit' }).on('error', e => console.log('no')).on('close', () => console.log('on'))"))
             .typescript(program("import { exec } from 'child_process'\nimport { promisify } from 'util'\ntry { await promisify(exec)('ls') } catch (e: unknown) { console.log((e as NodeJS.ErrnoException).code === 'ENOSYS' ? 'no' : e) }\nconsole.log('on')").in_containers("import { exec } from 'child_process'\nimport { promisify } from 'util'\ntry { process.stdout.write((await promisify(exec)('echo ran')).stdout as string) } catch (e: unknown) { console.log('no') }\nconsole.log('on')"))
-            .lua("print(pcall(io.popen, 'ls') and io.popen('ls') and 'yes' or 'no')\nprint(os.execute('ls') and 'off' or 'on')"),
+            .lua(program("print(pcall(io.popen, 'ls') and io.popen('ls') and 'yes' or 'no')\nprint(os.execute('ls') and 'off' or 'on')").only_in(Tier::Wasm, HAS_SHELL)),
         code("missing::process_without_throwing")
             .wasm(expected().prints("ENOSYS null null\n").misses("process"))
             .containers(expected().prints("undefined 3 ran\n"))
@@ -63,7 +66,7 @@ fn threads_and_processes() -> Vec<Case> {
             .scripts("try { require('child_process').execFileSync('nosuchprogram') } catch { console.log('no') }"),
         code("missing::shell_query_is_not_reported")
             .prints("false\n")
-            .lua("print(os.execute())"),
+            .lua(program("print(os.execute())").only_in(Tier::Wasm, HAS_SHELL)),
         code("missing::fork")
             .wasm(expected().exits(1).misses("process"))
             .containers(expected().prints("born\n"))
@@ -309,7 +312,7 @@ fn modules() -> Vec<Case> {
             .python("try:\n    import nosuchmodule\nexcept ImportError:\n    print('without')")
             .javascript("try { require('nosuchmodule') } catch { console.log('without') }")
             .typescript("try { await import('nosuchmodule' as string) } catch (e: unknown) { console.log('without') }")
-            .lua(program("if not pcall(require, 'nosuchmodule') then print('without') end").misses("nosuchmodule")),
+            .lua(program("if not pcall(require, 'nosuchmodule') then print('without') end").misses("nosuchmodule").only_in(Tier::Wasm, "the interpreter of an image reports only the error that ends the program")),
         code("missing::own_module_is_not_reported")
             .exits(1)
             .scripts(program("require('./nothing.js')").stderr_contains("Cannot find module './nothing.js'"))

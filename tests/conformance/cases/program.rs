@@ -90,7 +90,7 @@ pub fn cases() -> Vec<Case> {
         file("program::no_extra_globals")
             .python(program("print(sorted(n for n in globals() if not n.startswith('__')))").prints("[]\n"))
             .scripts(program(GLOBALS).prints("[]\n"))
-            .lua(program(LUA_GLOBALS).prints("codebox\n")),
+            .lua(program(LUA_GLOBALS).wasm(expected().prints("codebox\n")).containers(expected().prints(""))),
         code("program::inline")
             .args(&["a", "-b"])
             .python(program("import sys\nprint(__name__, sys.argv, sys.path[0] == '', '__file__' in globals())").prints("__main__ ['-c', 'a', '-b'] True False\n"))

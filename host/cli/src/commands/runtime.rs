@@ -1,8 +1,8 @@
 //! `codebox runtime`.
 
-use codebox_core::RunnerError;
+use codebox_core::{ResultKind, RunnerError};
 use codebox_runner::Runner;
-use codebox_service::catalog::{Catalog, PackageSource};
+use codebox_service::catalog::{Catalog, Description, PackageSource};
 
 use super::doctor::show;
 use super::state::{place, print_removal, size, state};
@@ -21,8 +21,13 @@ pub(super) fn runtime(command: RuntimeCommand, messages: Messages, runner: &Runn
             messages.note(format!("installed {} {}", entry.name, entry.version));
             Ok(0)
         }
-        RuntimeCommand::Add { file, lang, ext } => {
-            let entry = catalog.add(&file, &lang, &ext, runner.progress())?;
+        RuntimeCommand::Add { file, lang, ext, description } => {
+            let description = match (description, lang) {
+                (Some(file), _) => Description::File(file),
+                (None, Some(language)) => Description::Name { language, extensions: ext },
+                (None, None) => return Err(RunnerError::new(ResultKind::InvalidRequest, "the language has no name")),
+            };
+            let entry = catalog.add(&file, &description, runner.progress())?;
             messages.note(format!("added {} {}", entry.name, entry.version));
             Ok(0)
         }

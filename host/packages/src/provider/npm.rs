@@ -8,7 +8,7 @@ use crate::{
     ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, NpmTreeError,
     builtin_module, npm_environment,
 };
-use codebox_core::{GuestPath, Isolation, Job, Language, Layer, Progress, ResultKind, RunnerError};
+use codebox_core::{GuestPath, Isolation, Job, Layer, PackageManager, Progress, ResultKind, RunnerError};
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
 use codebox_service::{Admitted, EnvLookup, Escalation, PackageNeeds};
@@ -17,7 +17,7 @@ use super::{PackageDirs, request};
 
 /// Returns true if the packages of a job come from npm.
 pub(super) fn is_npm_job(job: &Job) -> bool {
-    *job.language.runtime_language() == Language::JavaScript
+    job.language.package_manager() == Some(PackageManager::Npm)
 }
 
 /// Returns true if a job requests npm packages.

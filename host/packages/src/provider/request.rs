@@ -9,7 +9,7 @@ use crate::{
     LineError, ListedRequirements, Lock, LockError, MAX_REQUIREMENTS, Requirement, Resolved, Target, Wheel,
     parse_requirements_file, parse_script_metadata, version_satisfies,
 };
-use codebox_core::{Language, ResultKind, RunnerError};
+use codebox_core::{PackageManager, ResultKind, RunnerError};
 use codebox_service::Admitted;
 use codebox_service::config::Packages;
 
@@ -45,7 +45,7 @@ impl PackageRequest {
                 Ok(Some(request))
             }
             request => {
-                if job.language == Language::Python {
+                if job.language.package_manager() == Some(PackageManager::Pip) {
                     reject_unused_lock(&file)?;
                 }
                 Ok(request)
@@ -58,7 +58,7 @@ impl PackageRequest {
         let job = admitted.job();
         let mut request = Self::default();
         let refused = |error: &dyn std::fmt::Display| RunnerError::new(ResultKind::InvalidRequest, error.to_string());
-        if job.language == Language::Python
+        if job.language.package_manager() == Some(PackageManager::Pip)
             && let Some(text) = job.source.text()
         {
             let shown = job.source.argv0();
@@ -86,7 +86,7 @@ impl PackageRequest {
         if request.requirements.is_empty() {
             return Ok(request.requires_python.is_some().then_some(request));
         }
-        if job.language != Language::Python {
+        if job.language.package_manager() != Some(PackageManager::Pip) {
             let line = format!("packages are not supported for {}: only for Python and JavaScript", job.language);
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove --with and -r"));
         }

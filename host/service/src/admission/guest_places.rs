@@ -1,7 +1,7 @@
 //! Guest paths that belong to the runtime, in WebAssembly and in containers.
 
 use codebox_core::path::MappedPath as _;
-use codebox_core::{GuestPath, Language};
+use codebox_core::{GuestPath, Language, PackageManager};
 
 use super::place::SCRIPT_DIR;
 
@@ -55,7 +55,7 @@ pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
 /// packages are below a path of the runtime, which [`taken`] covers.
 pub(super) fn taken_by_packages(place: &GuestPath, language: &Language) -> Option<&'static str> {
     let packages = GuestPath::new(NODE_MODULES).ok()?;
-    let hit = *language.runtime_language() == Language::JavaScript && place.is_within(&packages);
+    let hit = language.package_manager() == Some(PackageManager::Npm) && place.is_within(&packages);
     hit.then_some("this guest path is reserved for packages")
 }
 

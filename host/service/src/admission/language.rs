@@ -1,23 +1,11 @@
 //! Detection of a script's language if the request does not name it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use codebox_core::{Language, ResultKind};
+use codebox_core::{Language, Languages, ResultKind};
 
 use super::HostEnvironment;
 use super::denied::Denied;
-
-/// Interpreters in a shebang, by the prefix of their names.
-const INTERPRETERS: [(&str, Language); 7] = [
-    ("python", Language::Python),
-    ("pypy", Language::Python),
-    ("node", Language::JavaScript),
-    ("bun", Language::JavaScript),
-    ("deno", Language::TypeScript),
-    ("tsx", Language::TypeScript),
-    ("ts-node", Language::TypeScript),
-];
 
 /// File extensions of other languages, for which the content is never used to guess.
 const FOREIGN: [&str; 24] = [
@@ -27,32 +15,26 @@ const FOREIGN: [&str; 24] = [
 
 /// Returns the language by the file's extension, then by its shebang, then by its content; `None` if the extension or
 /// the shebang names another language.
-///
-/// `added` maps the extensions of runtimes that the user added to their languages; codebox's own languages come first.
 pub(super) fn of(
     path: &Path,
     text: &[u8],
-    added: &BTreeMap<String, Language>,
+    languages: &Languages,
     host_environment: &dyn HostEnvironment,
 ) -> Option<Language> {
     let ending = path.extension().and_then(|extension| extension.to_str());
-    let known = ending.and_then(|ending| Language::from_extension(ending).or_else(|| added.get(ending).cloned()));
+    let known = ending.and_then(|ending| languages.of_extension(ending));
     match (known, shebang(text)) {
         (Some(language), _) => Some(language),
-        (None, Some(words)) => of_shebang(words, added),
+        (None, Some(words)) => of_shebang(words, languages),
         (None, None) if ending.is_some_and(|ending| FOREIGN.contains(&ending)) => None,
         (None, None) => Some(of_content(text, host_environment)),
     }
 }
 
 /// Returns the language of a text without a file name, by its shebang and then by its content.
-pub(super) fn of_text(
-    text: &[u8],
-    added: &BTreeMap<String, Language>,
-    host_environment: &dyn HostEnvironment,
-) -> Option<Language> {
+pub(super) fn of_text(text: &[u8], languages: &Languages, host_environment: &dyn HostEnvironment) -> Option<Language> {
     match shebang(text) {
-        Some(words) => of_shebang(words, added),
+        Some(words) => of_shebang(words, languages),
         None => Some(of_content(text, host_environment)),
     }
 }
@@ -76,15 +58,10 @@ fn shebang(text: &[u8]) -> Option<&str> {
     std::str::from_utf8(line).ok()
 }
 
-fn of_shebang(words: &str, added: &BTreeMap<String, Language>) -> Option<Language> {
+fn of_shebang(words: &str, languages: &Languages) -> Option<Language> {
     // The language is that of the first word that names an interpreter, as in `#!/usr/bin/env -S node --flag` and
     // `#!/usr/bin/python3`.
-    words.split_ascii_whitespace().find_map(|word| {
-        let name = word.rsplit('/').next()?;
-        let known = INTERPRETERS.iter().find(|(begin, _)| name.starts_with(begin));
-        let own = || added.values().find(|language| language.as_str() == name).cloned();
-        known.map(|(_, language)| language.clone()).or_else(own)
-    })
+    words.split_ascii_whitespace().find_map(|word| languages.of_interpreter(word.rsplit('/').next()?))
 }
 
 /// Guesses the language from a text. A text that has a line typical of JavaScript and does not parse as Python is
@@ -158,10 +135,18 @@ fn looks_like_typescript(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use codebox_core::{LanguageSpec, NamedLanguage};
+
     use super::*;
 
-    fn named(name: &str) -> Language {
-        name.parse().expect("a language's name")
+    fn lua() -> Language {
+        let spec = LanguageSpec {
+            name: "lua".to_owned(),
+            extensions: vec!["lua".to_owned()],
+            interpreters: vec!["lua".to_owned()],
+            ..LanguageSpec::default()
+        };
+        Language::Named(NamedLanguage::new(spec).expect("a valid description"))
     }
 
     fn guessed(path: &str, text: &str) -> Language {
@@ -188,7 +173,7 @@ mod tests {
     fn look(path: &str, text: &str) -> Option<Language> {
         let parser = crate::testing::Parser::new();
         let parsing = Parsing(&parser.analyzer);
-        of(Path::new(path), text.as_bytes(), &[("lua".to_owned(), named("lua"))].into(), &parsing)
+        of(Path::new(path), text.as_bytes(), &Languages::with([lua()]), &parsing)
     }
 
     #[test]
@@ -208,7 +193,7 @@ mod tests {
             ("a.mjs", Language::JavaScript),
             ("a.cts", Language::TypeScript),
             ("dir.js/a.py", Language::Python),
-            ("a.lua", named("lua")),
+            ("a.lua", lua()),
         ] {
             assert_eq!(guessed(path, "#!/usr/bin/env node\nconst a = 1;"), language, "{path}");
         }
@@ -221,7 +206,7 @@ mod tests {
             ("#!/usr/bin/env -S node --no-warnings", Language::JavaScript),
             ("#!/usr/bin/python3.11 -u", Language::Python),
             ("#!/usr/local/bin/tsx", Language::TypeScript),
-            ("#!/usr/bin/env lua", named("lua")),
+            ("#!/usr/bin/env lua5.4", lua()),
         ] {
             assert_eq!(guessed("tool", &format!("{line}\nprint(1)\n")), language, "{line}");
         }

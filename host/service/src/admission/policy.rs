@@ -1,7 +1,5 @@
-use std::collections::BTreeMap;
-
 use codebox_core::path::ProtectedDir;
-use codebox_core::{ImagePattern, IsolationSet, Language, Limits, NetGrant};
+use codebox_core::{ImagePattern, IsolationSet, Languages, Limits, NetGrant};
 
 use crate::choice::Escalation;
 
@@ -26,8 +24,8 @@ pub struct Policy {
     pub engine: Option<String>,
     /// Number of containers to keep ready for a request that does not set it.
     pub warm: Option<u32>,
-    /// Languages of added runtimes, by file extension.
-    pub endings: BTreeMap<String, Language>,
+    /// Languages of programs, with those of added runtimes.
+    pub languages: Languages,
     /// Directories of this machine that no grant may expose, such as codebox's state and the home directory itself.
     pub protected: Vec<ProtectedDir>,
     /// Treatment of symbolic links below the working directory in the path of a directory.
@@ -58,7 +56,7 @@ impl Default for Policy {
             allowed_hosts: None,
             engine: None,
             warm: None,
-            endings: BTreeMap::new(),
+            languages: Languages::default(),
             protected: Vec::new(),
             links: LinkPolicy::Refuse,
         }

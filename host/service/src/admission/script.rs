@@ -1,15 +1,14 @@
 //! Reading and checking of the script file.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use codebox_core::{ByteSize, Language, ResultKind};
+use codebox_core::{Adapter, ByteSize, Language, Languages, ResultKind};
 
 use super::denied::Denied;
 use super::host_environment::{HostEnvironment, absolute};
-use super::{encoding, language};
+use super::language;
 
 /// Maximum size of a program.
 pub const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
@@ -30,14 +29,14 @@ pub(super) struct Script {
 pub(super) fn read(
     path: &Path,
     language: Option<Language>,
-    endings: &BTreeMap<String, Language>,
+    languages: &Languages,
     host_environment: &dyn HostEnvironment,
 ) -> Result<Script, Denied> {
     let shown = path.display().to_string();
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
     let place = absolute(path, host_environment).map_err(|error| unreadable(&shown, &error))?;
     let text = bytes(&place, &shown)?;
-    let Some(language) = language.or_else(|| language::of(path, &text, endings, host_environment)) else {
+    let Some(language) = language.or_else(|| language::of(path, &text, languages, host_environment)) else {
         return Err(language::unknown(&shown));
     };
     check_size(text.len() as u64, ("run", &shown))?;
@@ -76,20 +75,11 @@ fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), D
     let Err(fault) = std::str::from_utf8(text) else {
         return Ok(());
     };
-    let declared = match language {
-        Language::Python => encoding::declared(text),
-        Language::JavaScript | Language::TypeScript | Language::Command | Language::Named(_) => None,
-    };
-    if declared.is_some_and(|encoding| !encoding::is_utf8(&encoding)) {
+    if language.adapter().is_some_and(|adapter| adapter.declared_encoding(text).is_some()) {
         return Ok(());
     }
     let line = 1 + text[..fault.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-    let fix = match language {
-        Language::Python => {
-            "save it as UTF-8, or declare its encoding in its first line, as in # -*- coding: latin-1 -*-"
-        }
-        Language::JavaScript | Language::TypeScript | Language::Command | Language::Named(_) => "save it as UTF-8",
-    };
+    let fix = language.adapter().map_or("save it as UTF-8", Adapter::encoding_fix);
     Err(refused(shown, &format!("line {line} is not UTF-8"), fix))
 }
 

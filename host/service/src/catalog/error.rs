@@ -61,6 +61,14 @@ pub enum CatalogError {
         /// Rule that the extension breaks.
         rule: String,
     },
+    /// The description of a language is malformed.
+    #[error("cannot use {}: {reason}", file.display())]
+    BadDescription {
+        /// The file.
+        file: PathBuf,
+        /// Reason.
+        reason: String,
+    },
     /// The file is not a usable runtime.
     #[error("cannot add {}: {reason}", file.display())]
     NoRuntime {
@@ -175,6 +183,7 @@ impl CatalogError {
             | Self::NameTaken { .. }
             | Self::NotToAdd { .. }
             | Self::BadEnding { .. }
+            | Self::BadDescription { .. }
             | Self::NoRuntime { .. }
             | Self::Added { .. }
             | Self::ImportFailed { .. } => ResultKind::InvalidRequest,
@@ -197,6 +206,7 @@ impl CatalogError {
             Self::BadName { .. } | Self::NameTaken { .. } => "choose another name".to_owned(),
             Self::NotToAdd { .. } => "pass another name with --lang".to_owned(),
             Self::BadEnding { .. } => "choose another with --ext, or leave it out and pass --lang to runs".to_owned(),
+            Self::BadDescription { .. } => "correct the file; docs/runtimes.md has an example".to_owned(),
             Self::NoRuntime { .. } => {
                 "pass a component that exports the world codebox:guest/runtime; docs/runtimes.md shows how".to_owned()
             }

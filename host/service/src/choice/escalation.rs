@@ -41,7 +41,7 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
     }
     let lacked = lacked.join(", ");
     let needs = |why: &str| EscalationDecision::Needs { lacked: lacked.clone(), why: why.to_owned() };
-    if matches!(job.source, Source::Tool { .. }) || matches!(job.language, codebox_core::Language::Named(_)) {
+    if matches!(job.source, Source::Tool { .. }) || job.language.spec().container.is_none() {
         return EscalationDecision::Keep;
     }
     if !job.isolations.contains(Isolation::Container) {

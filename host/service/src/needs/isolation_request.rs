@@ -3,7 +3,7 @@
 //! The program is untrusted, so the request can only narrow the accepted isolations, or select a preferred one among
 //! them.
 
-use codebox_core::{Isolation, Job, Language, ResultKind};
+use codebox_core::{Isolation, Job, ResultKind};
 use thiserror::Error;
 
 /// Number of lines that are searched for the comment.
@@ -51,11 +51,7 @@ impl IsolationRequest {
     /// # Errors
     /// Returns an error if a comment for codebox contains anything but valid settings, or if two of them disagree.
     pub fn of_job(job: &Job) -> Result<Option<Self>, InvalidIsolationRequest> {
-        let comment = match job.language {
-            Language::Python => "#",
-            Language::JavaScript | Language::TypeScript => "//",
-            Language::Command | Language::Named(_) => return Ok(None),
-        };
+        let Some(comment) = job.language.spec().comment.as_deref() else { return Ok(None) };
         job.source.text().map_or(Ok(None), |text| Self::read(text, comment))
     }
 
@@ -100,7 +96,7 @@ fn setting(word: &[u8]) -> Result<Isolation, String> {
 
 #[cfg(test)]
 mod tests {
-    use codebox_core::Source;
+    use codebox_core::{Language, LanguageSpec, NamedLanguage, Source};
 
     use super::*;
 
@@ -137,8 +133,19 @@ mod tests {
             let ask = IsolationRequest::of_job(&job(text, language)).expect("it is plain").expect("it asks");
             assert_eq!((ask.isolation, ask.line), (Isolation::Container, 1));
         }
-        let lua = "lua".parse().expect("a language's name");
-        assert_eq!(IsolationRequest::of_job(&job("# codebox: x", lua)), Ok(None));
+        let undescribed = "lua".parse().expect("a language's name");
+        assert_eq!(IsolationRequest::of_job(&job("-- codebox: x", undescribed)), Ok(None));
+    }
+
+    #[test]
+    fn added_languages_have_the_comments_of_their_description() {
+        let (name, comment) = ("lua".to_owned(), Some("--".to_owned()));
+        let spec = LanguageSpec { name, comment, ..LanguageSpec::default() };
+        let lua = Language::Named(NamedLanguage::new(spec).expect("a valid description"));
+        let text = "#!/usr/bin/env lua\n-- codebox: isolation=wasm\n";
+        let job = Job::new(Source::Inline(text.to_owned()), lua);
+        let ask = IsolationRequest::of_job(&job).expect("it is plain").expect("it asks");
+        assert_eq!((ask.isolation, ask.line), (Isolation::Wasm, 2));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use codebox_core::{ByteSize, Limit, Source};
+use codebox_core::{ByteSize, Language, Limit, Source};
 
 use super::*;
 use crate::testing::Parser;

@@ -146,8 +146,8 @@ impl WasmBackend {
     /// Returns every language that a runtime of this backend supports.
     fn languages(&self) -> Vec<Language> {
         let own = self.runtimes.iter().map(|runtime| runtime.language.clone());
-        let stripped = [Language::TypeScript].into_iter().filter(|language| self.runtime(language).is_some());
-        own.chain(stripped).collect()
+        let others = Language::built_in().into_iter().filter(|language| *language.runtime_language() != *language);
+        own.chain(others.filter(|language| self.runtime(language).is_some())).collect()
     }
 
     /// Returns the languages whose runtime is a component, which have no network.

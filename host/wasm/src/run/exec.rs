@@ -9,8 +9,8 @@ use cap_std::fs::Dir;
 use codebox_analysis::Analyzer;
 use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
-    Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, Limits, NetRules, Outcome, Provenance,
+    Access, Adapter, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants,
+    GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind, Limits, NetRules, Outcome, Provenance,
     RunReport, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
@@ -106,7 +106,7 @@ impl WasmInstance {
         let egress = self.egress(&job.limits);
         let host_cpu_time = HostCpuTime::default();
         // No other language loads TypeScript.
-        let analyzer = self.analyzer.clone().filter(|_| *job.language.runtime_language() == Language::JavaScript);
+        let analyzer = self.analyzer.clone().filter(|_| job.language.adapter() == Some(Adapter::Node));
         let stripper = analyzer.map(|analyzer| Stripper::new(analyzer, &job.limits, host_cpu_time.clone()));
         let setup = Setup {
             root: &self.root,

@@ -1,7 +1,7 @@
 //! The job's description for the guest's prelude: one line of JSON, then the program's own bytes.
 
 use codebox_core::path::MappedPath;
-use codebox_core::{GuestPath, Job, Language, Source};
+use codebox_core::{GuestPath, Job, Source};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -54,7 +54,7 @@ pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let path0 = if kind == "file" && path0.is_empty() { "/" } else { path0 };
     let local = kind == "file"
         && GuestPath::new(path0).is_ok_and(|path0| job.grants.dirs.iter().any(|grant| path0.is_within(&grant.guest)));
-    let typescript = job.language == Language::TypeScript;
+    let typescript = job.language.is_typed();
     let net = !job.grants.net.is_empty();
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
     let packages = packages.iter().map(MappedPath::as_str).collect();

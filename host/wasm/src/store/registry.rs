@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use codebox_core::RuntimeName;
+use codebox_core::NamedLanguage;
 use codebox_files::private_dir;
 
 use crate::error::WasmError;
@@ -81,8 +81,9 @@ impl Registry {
 fn read(path: &Path, name: &str) -> Result<RuntimeSpec, WasmError> {
     let text = fs::read_to_string(path).map_err(WasmError::io("read", path))?;
     let spec: RuntimeSpec = toml::from_str(&text).map_err(|e| WasmError::damaged(path, e.message()))?;
-    let fits = spec.name == name && spec.language == name && RuntimeName::new(name).is_ok();
-    match fits && spec.is_consistent() && spec.component.is_some() {
+    let is_its_language =
+        matches!(&*spec.languages, [own] if own.name == name && NamedLanguage::new(own.clone()).is_ok());
+    match spec.name == name && is_its_language && spec.is_consistent() && spec.component.is_some() {
         true => Ok(spec),
         false => Err(WasmError::damaged(path, "it does not describe an added runtime of this name")),
     }
@@ -90,6 +91,8 @@ fn read(path: &Path, name: &str) -> Result<RuntimeSpec, WasmError> {
 
 #[cfg(test)]
 mod tests {
+    use codebox_core::{Adapter, LanguageSpec};
+
     use super::*;
     use crate::store::ComponentFile;
 
@@ -98,7 +101,13 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let registry = Registry::new(&StoreDirs { data: home.path().into(), cache: home.path().into() });
         assert!(registry.entries().expect("nothing is there").is_empty());
-        let spec = RuntimeSpec::for_component("lua", &["lua".to_owned()], ComponentFile { sha256: "ab".repeat(32) });
+        let lua = LanguageSpec {
+            name: "lua".to_owned(),
+            extensions: vec!["lua".to_owned()],
+            adapter: Some(Adapter::Lua),
+            ..LanguageSpec::default()
+        };
+        let spec = RuntimeSpec::for_component(lua, ComponentFile { sha256: "ab".repeat(32) });
         registry.add(&spec).expect("it can be written");
         let found = |name: &str| registry.entries().expect("it can be listed").remove(name).expect("it is there");
         assert_eq!(found("lua").expect("it can be read"), spec);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use codebox_core::LanguageSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WasmError;
@@ -12,10 +13,9 @@ use crate::error::WasmError;
 pub struct RuntimeSpec {
     /// The runtime's name, with which its folder's name starts.
     pub name: String,
-    /// The language of the programs that the runtime runs.
-    pub language: String,
-    /// File name extensions of the programs, without the dot.
-    pub extensions: Vec<String>,
+    /// The languages of the programs that the runtime runs, its own first.
+    #[serde(rename = "language")]
+    pub languages: Vec<LanguageSpec>,
     /// The licence of the installed files.
     pub licence: String,
     /// The package that contains the runtime, if it has to be fetched.
@@ -109,10 +109,10 @@ impl RuntimeSpec {
     /// breaks.
     pub fn parse(text: &str) -> Result<Self, WasmError> {
         let spec: Self = toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))?;
-        if spec.is_consistent() {
+        if spec.is_consistent() && !spec.languages.is_empty() {
             return Ok(spec);
         }
-        let rule = "expected a package or a built-in module with images, or a component without images and patches";
+        let rule = "expected a language, and a package or a built-in module with images, or a component without images and patches";
         Err(WasmError::Prelude(format!("runtime.toml: {rule}")))
     }
 
@@ -127,11 +127,10 @@ impl RuntimeSpec {
     }
 
     /// Creates the description of a component that a user adds for a language.
-    pub fn for_component(language: &str, extensions: &[String], component: ComponentFile) -> Self {
+    pub fn for_component(language: LanguageSpec, component: ComponentFile) -> Self {
         Self {
-            name: language.to_owned(),
-            language: language.to_owned(),
-            extensions: extensions.to_vec(),
+            name: language.name.clone(),
+            languages: vec![language],
             licence: String::new(),
             package: None,
             built_in: None,

@@ -1,9 +1,55 @@
-//! Encoding of a Python file, as a PEP 263 comment declares it.
+//! Errors and source encodings of Python.
+
+use super::{last_lines, quoted};
+use crate::GuestError;
+
+/// Reads the last traceback, or the syntax error in the program itself, which has no traceback before it.
+pub(super) fn parse_error(text: &str) -> Option<GuestError> {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let last = |is: fn(&str) -> bool| lines.iter().rposition(|line| is(line));
+    let begin = match last(|line| line == "Traceback (most recent call last):") {
+        Some(begin) => begin,
+        // A syntax error in the program itself has no traceback before it.
+        None => last(|line| line.starts_with("  File \""))?,
+    };
+    // The message may continue on further lines. Frames are indented.
+    let is_end = |line: &&str| !line.starts_with(' ') && head(line).is_some();
+    let end = lines[begin + 1..].iter().position(is_end)? + begin + 1;
+    let (name, _) = head(lines[end])?;
+    let value = lines[end..].join("\n").get(name.len()..).unwrap_or_default().trim_start_matches(": ").to_owned();
+    let line = lines[begin..end].iter().filter_map(|line| frame_line(line)).next_back();
+    let name = name.rsplit('.').next().unwrap_or(name).to_owned();
+    Some(GuestError { name, value, traceback: last_lines(&lines[begin..]), line })
+}
+
+pub(super) fn missing_module(error: &GuestError) -> Option<String> {
+    let name = (error.name == "ModuleNotFoundError").then(|| quoted(&error.value, "No module named '"))??;
+    name.split('.').next().map(str::to_owned)
+}
+
+/// Splits the line of an exception into the name before the colon and the message.
+fn head(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.split_once(": ").unwrap_or((line, ""));
+    let is_name = |name: &str| {
+        name.split('.').all(|part| {
+            part.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '<' | '>'))
+        })
+    };
+    (!name.is_empty() && is_name(name)).then_some((name, rest))
+}
+
+/// Returns the line number in `  File "x", line 3, in y`.
+fn frame_line(line: &str) -> Option<u32> {
+    let rest = line.strip_prefix("  File \"")?;
+    let (_, rest) = rest.rsplit_once("\", line ")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
 
 /// Returns the encoding that a comment in one of the first two lines declares.
 ///
 /// As in Python, the second line counts only if the first is empty or a comment.
-pub(super) fn declared(text: &[u8]) -> Option<String> {
+pub(super) fn declared_encoding(text: &[u8]) -> Option<String> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
     let first = lines.next()?;
@@ -64,7 +110,7 @@ mod tests {
             ("# coding:\n", None),
             ("", None),
         ] {
-            assert_eq!(declared(text.as_bytes()).as_deref(), encoding, "{text:?}");
+            assert_eq!(declared_encoding(text.as_bytes()).as_deref(), encoding, "{text:?}");
         }
         assert!(is_utf8("UTF_8") && is_utf8("utf8") && !is_utf8("latin-1"));
     }

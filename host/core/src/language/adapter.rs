@@ -1,0 +1,107 @@
+//! Code for languages that their descriptions cannot express: what the text of a program and of its errors means.
+
+use serde::{Deserialize, Serialize};
+
+use crate::GuestError;
+
+mod lua;
+mod node;
+mod python;
+
+/// Code for a language, beyond its description. Languages with the same interpreter share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Adapter {
+    /// CPython.
+    Python,
+    /// Node: JavaScript and TypeScript.
+    Node,
+    /// The reference implementation of Lua.
+    Lua,
+}
+
+/// Package manager of a language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PackageManager {
+    /// Packages of the Python Package Index.
+    Pip,
+    /// Packages of the npm registry.
+    Npm,
+}
+
+/// Length limit for the name of a missing module, in bytes.
+const MAX_MODULE_NAME_SIZE: usize = 256;
+
+/// Most lines of a traceback that are kept.
+const MAX_TRACEBACK_LINES: usize = 200;
+
+impl Adapter {
+    /// Returns the package manager of the language.
+    #[must_use]
+    pub fn package_manager(self) -> Option<PackageManager> {
+        match self {
+            Self::Python => Some(PackageManager::Pip),
+            Self::Node => Some(PackageManager::Npm),
+            Self::Lua => None,
+        }
+    }
+
+    /// Reads the last error that the interpreter wrote to standard error.
+    ///
+    /// A program can forge the text, and would only misreport itself.
+    #[must_use]
+    pub fn parse_error(self, stderr: &str) -> Option<GuestError> {
+        match self {
+            Self::Python => python::parse_error(stderr),
+            Self::Node => node::parse_error(stderr),
+            Self::Lua => lua::parse_error(stderr),
+        }
+    }
+
+    /// Returns the module or package that the interpreter did not find, if that error ended the program.
+    ///
+    /// A file that the program names by its path does not count as a module.
+    #[must_use]
+    pub fn missing_module(self, error: &GuestError) -> Option<String> {
+        let name = match self {
+            Self::Python => python::missing_module(error),
+            Self::Node => node::missing_module(error),
+            Self::Lua => lua::missing_module(error),
+        };
+        name.filter(|name| !name.is_empty() && name.len() <= MAX_MODULE_NAME_SIZE)
+    }
+
+    /// Returns the encoding that a program declares and that is not UTF-8; `None` if a program must be UTF-8.
+    #[must_use]
+    pub fn declared_encoding(self, text: &[u8]) -> Option<String> {
+        match self {
+            Self::Python => python::declared_encoding(text).filter(|encoding| !python::is_utf8(encoding)),
+            Self::Node | Self::Lua => None,
+        }
+    }
+
+    /// Returns the remedy for a program that is not UTF-8 and declares no encoding.
+    #[must_use]
+    pub fn encoding_fix(self) -> &'static str {
+        match self {
+            Self::Python => {
+                "save it as UTF-8, or declare its encoding in its first line, as in # -*- coding: latin-1 -*-"
+            }
+            Self::Node | Self::Lua => "save it as UTF-8",
+        }
+    }
+}
+
+/// Returns the text between the prefix and the next quotation mark.
+fn quoted(text: &str, prefix: &str) -> Option<String> {
+    let (name, _) = text.strip_prefix(prefix)?.split_once('\'')?;
+    Some(name.to_owned())
+}
+
+fn last_lines(lines: &[&str]) -> Vec<String> {
+    let skip = lines.len().saturating_sub(MAX_TRACEBACK_LINES);
+    lines.iter().skip(skip).map(|line| (*line).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests;

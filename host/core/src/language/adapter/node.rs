@@ -1,0 +1,62 @@
+//! Errors of Node.
+
+use super::{last_lines, quoted};
+use crate::GuestError;
+
+/// Reads the first error: its first line is above the stack, or it is a line of its own.
+pub(super) fn parse_error(text: &str) -> Option<GuestError> {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    // The first line of an error is above the stack, after an empty line or at the start of the text. An error without
+    // a stack is a single line.
+    let is_head =
+        |line: &&str| error_name(line).is_some_and(|name| name.ends_with("Error") || name.ends_with("Exception"));
+    let stack = lines.iter().position(|line| line.starts_with("    at "));
+    let above_stack = stack.and_then(|stack| {
+        let begin = lines[..stack].iter().rposition(|line| line.trim().is_empty()).map_or(0, |blank| blank + 1);
+        (begin < stack && error_name(lines[begin]).is_some()).then_some(begin)
+    });
+    let at = above_stack.or_else(|| lines.iter().position(is_head))?;
+    let head = lines[at].strip_prefix("Uncaught ").unwrap_or(lines[at]);
+    let name = error_name(head)?;
+    let value = head.split_once(": ").map_or("", |(_, value)| value);
+    // The line in `file:3` above the excerpt that Node shows, otherwise that of the first stack frame outside Node.
+    let own = |line: &&&str| !line.contains("node:") && !line.starts_with("    at ");
+    let above = lines[..at].iter().filter(own).find_map(|line| arrow_line(line));
+    let places = lines[at..].iter().filter(|line| line.trim_start().starts_with("at ") && !line.contains("node:"));
+    let below = || places.filter_map(|line| stack_line(line)).next();
+    Some(GuestError {
+        name: name.to_owned(),
+        value: value.trim_end_matches(" {").to_owned(),
+        traceback: last_lines(&lines[at..]),
+        line: above.or_else(below),
+    })
+}
+
+/// Returns the name at the start of an error's first line: `TypeError: no`, `Error [ERR_X]: no`, `Own`.
+fn error_name(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("Uncaught ").unwrap_or(line);
+    let name = line.split([':', ' ']).next()?;
+    let is_name = name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$'))
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
+    is_name.then_some(name)
+}
+
+/// Returns the line number in `file:3` or `file:3:5`.
+fn arrow_line(line: &str) -> Option<u32> {
+    let (rest, last) = line.rsplit_once(':')?;
+    let last: u32 = last.parse().ok()?;
+    let before = rest.rsplit_once(':').and_then(|(_, number)| number.parse().ok());
+    Some(before.unwrap_or(last))
+}
+
+/// Returns the line number in `    at f (file:3:5)`.
+fn stack_line(line: &str) -> Option<u32> {
+    let frame_line = line.trim_end_matches(')');
+    let (rest, _column) = frame_line.rsplit_once(':')?;
+    rest.rsplit_once(':')?.1.parse().ok()
+}
+
+pub(super) fn missing_module(error: &GuestError) -> Option<String> {
+    let name = ["Cannot find module '", "Cannot find package '"].iter().find_map(|prefix| quoted(&error.value, prefix));
+    name.filter(|name| !name.starts_with(['.', '/']) && !name.starts_with("file:"))
+}
