@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use codebox_testkit::{BASE_IMAGE, Kit, check_engine, is_required};
+use codebox_testkit::{BASE_IMAGE, Kit, check_engine, is_full, is_required};
 
 use crate::language::Language;
 use crate::tier::Tier;
@@ -46,9 +46,9 @@ impl Backend {
         }
     }
 
-    /// Returns true if the backend is expected to run the language. Runtimes that a user adds run only in WebAssembly.
+    /// Returns true if the language's cases run on the backend. The second engine runs one language in the short form.
     pub fn runs(self, language: Language) -> bool {
-        self == Self::Wasm || language != Language::Lua
+        self != Self::Docker || language == Language::Python || is_full()
     }
 
     /// Returns true if the absence of the backend is a failure. A required backend must run every language.
@@ -59,7 +59,10 @@ impl Backend {
     pub fn lazy_availability(self, language: Language, kit: Kit) -> Availability {
         LazyLock::new(Box::new(move || match self {
             Self::Wasm => language.prepare(&kit).map_err(|error| format!("{error:#}")),
-            Self::Podman | Self::Docker => check_engine(&kit, self.name()).map_err(|error| format!("{error:#}")),
+            Self::Podman | Self::Docker => {
+                let engine = check_engine(&kit, self.name());
+                engine.and_then(|()| language.describe(&kit)).map_err(|error| format!("{error:#}"))
+            }
         }))
     }
 }

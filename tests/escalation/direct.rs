@@ -15,6 +15,7 @@ pub fn cases() -> Cases {
         case("direct", "program_on_stdin", program_on_stdin),
         case("direct", "no_needs", no_needs),
         case("direct", "forbidden", forbidden),
+        case("direct", "added_language", added_language),
     ]
 }
 
@@ -53,6 +54,21 @@ fn typescript(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.report(test_env.run(&["needy.ts"]))?;
     let reason = "line 2 needs processes (child_process.execSync), which WebAssembly does not support";
     check_in_container(test_env, &report, reason, "there\n")
+}
+
+/// A language that a user adds has comments, an interpreter and an error reader in containers by its description.
+fn added_language(test_env: &TestEnvironment) -> Result<()> {
+    test_env.add_lua()?;
+    let code = "-- codebox: isolation=container\nprint(_VERSION, io.open('/proc/self/status') ~= nil, ...)\n";
+    test_env.write_file("hello.lua", code)?;
+    let report = test_env.report(test_env.run(&["hello.lua", "a"]))?;
+    check_in_container(test_env, &report, "line 1 requests isolation container", "Lua 5.4\ttrue\ta\n")?;
+    let failing = ["--lang", "lua", "--isolation", "container", "-c", "print(arg[1])\nerror('no')", "a"];
+    let report = test_env.report(test_env.run(&failing))?;
+    ensure!(report.stdout() == "a\n", "{}", report.json());
+    let error = report.at("/error");
+    ensure!(error["value"] == "no" && error["line"] == 2, "the error is {error}");
+    Ok(())
 }
 
 fn comment(test_env: &TestEnvironment) -> Result<()> {

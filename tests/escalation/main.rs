@@ -21,7 +21,7 @@ mod test_env;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Result;
-use codebox_testkit::{Kit, is_required};
+use codebox_testkit::{Kit, is_full, is_required};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 use engine::{Availability, Engine};
@@ -40,7 +40,12 @@ fn main() {
     let mut trials = Vec::new();
     for engine in Engine::ALL {
         let ready = [Arc::clone(&runtimes), Arc::new(engine.lazy_availability(kit.clone()))];
-        trials.extend(cases().into_iter().map(|case| trial(&kit, engine, case, ready.clone())));
+        trials.extend(
+            cases()
+                .into_iter()
+                .filter(|(name, _)| runs(engine, name))
+                .map(|case| trial(&kit, engine, case, ready.clone())),
+        );
     }
     libtest_mimic::run(&args, trials).exit();
 }
@@ -57,6 +62,11 @@ fn cases() -> Cases {
     let topics =
         [rerun::cases(), direct::cases(), not_rerun::cases(), agreement::cases(), ends::cases(), library::cases()];
     topics.into_iter().flatten().collect()
+}
+
+/// Returns true if a case runs on an engine. The second engine runs one program and the library in the short form.
+fn runs(engine: Engine, name: &str) -> bool {
+    engine != Engine::Docker || name.starts_with("rerun::python_thread") || name.starts_with("library::") || is_full()
 }
 
 /// Creates a case of a topic.

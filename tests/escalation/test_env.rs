@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Codebox, Input, Kit, ProcessResult, Report};
+use codebox_testkit::{BASE_IMAGE, Codebox, Input, Kit, ProcessResult, Report};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -33,6 +33,15 @@ impl TestEnvironment {
     /// Writes the configuration, which starts with these settings.
     pub fn configure(&self, settings: &str) -> Result<()> {
         self.kit.home_with_engine(self.home(), self.engine.name(), settings)
+    }
+
+    /// Adds Lua, with the test image as its image.
+    pub fn add_lua(&self) -> Result<()> {
+        self.kit.add_lua()?;
+        let file = self.home().join("config/config.toml");
+        let text = fs::read_to_string(&file)?;
+        // The images are the last table.
+        Ok(fs::write(file, format!("{text}lua = \"{BASE_IMAGE}\"\n"))?)
     }
 
     /// Returns the home of this environment's codebox.

@@ -10,6 +10,15 @@ pub fn is_required(name: &str) -> bool {
     required.split(',').any(|one| one.trim() == name)
 }
 
+/// Returns true if `CODEBOX_TESTS=full` selects every test on each container engine.
+///
+/// Otherwise all tests run on Podman, and those of the second engine are a selection, because both engines share one
+/// code path and the time of a change's tests is limited. `cargo xtask nightly` selects the full form.
+#[must_use]
+pub fn is_full() -> bool {
+    env::var_os("CODEBOX_TESTS").is_some_and(|value| value == "full")
+}
+
 /// Length of the reliability tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Soak {

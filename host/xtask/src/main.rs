@@ -10,6 +10,7 @@ mod docs;
 mod fuzz;
 mod guests;
 mod lint_prose;
+mod nightly;
 mod project;
 mod soak;
 mod venv;
@@ -27,6 +28,8 @@ enum Task {
     Compare(compare::Options),
     /// Run the long forms of the reliability tests, or the fuzz targets
     Soak(soak::Options),
+    /// Run all tests in their full form, on both container engines
+    Nightly(nightly::Options),
     /// Write docs/cli.md from the binary's own reference
     Docs(docs::Options),
     /// Build the checked-in guests from their pinned sources and compare
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Compare(options) => compare::run(&options),
         Task::Soak(options) => soak::run(&options),
+        Task::Nightly(options) => nightly::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Guests(options) => guests::run(&options),
         Task::LintProse => lint_prose::run(),
