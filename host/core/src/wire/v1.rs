@@ -1,8 +1,6 @@
 //! Version 1: the report of a run, and the report of a failure of codebox itself.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::backend::PartialOutput;
 use crate::outcome::ResultKind;
@@ -27,7 +25,8 @@ pub use run::{Denial, DenialWord, GuestError, MimeBundle, Missing, RoleWord, Run
 pub const VERSION: u32 = 1;
 
 /// JSON output of codebox: the report of a run, or of codebox's own failure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Reply {
     /// Report of a guest that ran.
@@ -37,7 +36,8 @@ pub enum Reply {
 }
 
 /// Report of codebox's own failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorReport {
     /// Failure.
     pub error: Failure,
@@ -47,7 +47,8 @@ pub struct ErrorReport {
 }
 
 /// Failure with its fix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Failure {
     /// Result kind of the failure.
     pub kind: ResultName,
@@ -85,11 +86,8 @@ impl ErrorReport {
     }
 }
 
-/// Returns the JSON schema of [`Reply`].
-#[must_use]
-pub fn schema() -> Value {
-    schemars::schema_for!(Reply).to_value()
-}
+/// JSON schema of [`Reply`].
+pub const SCHEMA: &str = include_str!("../../schema/run-report.v1.json");
 
 #[cfg(test)]
 mod tests;

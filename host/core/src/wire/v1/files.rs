@@ -1,11 +1,11 @@
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::words;
 use crate::report::{self, JsonBytes};
 
 /// Changes of a run to the files of its working directory.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FileChanges {
     /// Files that did not exist before.
     pub created: Vec<OutFile>,
@@ -20,7 +20,8 @@ pub struct FileChanges {
 }
 
 /// File that a run changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OutFile {
     /// Path in the guest.
     pub guest_path: String,
@@ -52,7 +53,8 @@ words! {
 }
 
 /// Changed file that is not listed with the others, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SkippedFile {
     /// Path in the guest; lossy if `name_base64` is present.
     pub name: String,

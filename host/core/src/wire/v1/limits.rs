@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{LimitName, words};
 use crate::limits::{self, ByteSize, EnforcementLevel, LayerState, Limit};
 
 /// Limits and sandbox layers that were in effect during a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Enforcement {
     /// Enforcement level of each limit.
     pub limits: BTreeMap<LimitName, HeldWord>,
@@ -33,7 +33,8 @@ words! {
 }
 
 /// One sandbox layer between guest and host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Wall {
     /// Name of the layer.
     pub name: String,
@@ -59,7 +60,8 @@ words! {
 }
 
 /// Ceiling: a number, or the word `unlimited`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum LimitValue {
     /// At most this many.
@@ -69,7 +71,8 @@ pub enum LimitValue {
 }
 
 /// Word for the absence of a ceiling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unlimited {
     /// No ceiling.
@@ -77,7 +80,8 @@ pub enum Unlimited {
 }
 
 /// Limits in force.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LimitsInForce {
     /// Milliseconds from start to end.
     pub wall_ms: LimitValue,

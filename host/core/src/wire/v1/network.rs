@@ -1,10 +1,10 @@
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::report;
 
 /// Network activity of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetUse {
     /// Attempts to connect, like ones merged, in the order of their first occurrence.
     pub attempts: Vec<NetAttempt>,
@@ -17,7 +17,8 @@ pub struct NetUse {
 }
 
 /// Attempts to connect to the same place with the same result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetAttempt {
     /// Host as the guest wrote it.
     pub host: String,
@@ -40,7 +41,8 @@ pub struct NetAttempt {
 }
 
 /// Result of an attempt to connect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NetVerdict {
     /// An attempt that was allowed and connected.

@@ -1,4 +1,3 @@
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::LimitKind;
@@ -9,7 +8,8 @@ use crate::outcome::{self, ResultKind, TrapKind};
 /// The conversion has no catch-all arm, so that a new internal variant cannot reach the wire before it is named here.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident of $source:ty { $($(#[$doc:meta])* $variant:ident,)* }) => {
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         $(#[$meta])*
         pub enum $name {
             $($(#[$doc])* $variant,)*
@@ -107,7 +107,8 @@ words! {
 }
 
 /// Outcome of the guest's run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Outcome {
     /// Normal exit.
@@ -137,7 +138,8 @@ pub enum Outcome {
 }
 
 /// Cause of a trap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TrapName {
     /// Stack overflow.

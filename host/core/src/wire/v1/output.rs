@@ -1,11 +1,11 @@
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::PartialOutput;
 use crate::report::{CapturedOutput, JsonBytes};
 
 /// Gap in the middle of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Truncation {
     /// Number of missing bytes.
     pub dropped_bytes: u64,
@@ -34,7 +34,8 @@ impl Stream {
 }
 
 /// Output of a guest up to the point where contact with it was lost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Partial {
     /// Standard output; lossy if `stdout_base64` is present.
     pub stdout: String,

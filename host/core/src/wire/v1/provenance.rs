@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::words;
@@ -8,7 +7,8 @@ use crate::isolation::Isolation;
 use crate::report;
 
 /// Backend that ran a job, and the reason that it was chosen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Provenance {
     /// Backend.
     pub backend: String,
@@ -37,7 +37,8 @@ pub struct Provenance {
 }
 
 /// Run that was abandoned for a stronger isolation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EscalatedFrom {
     /// Backend that ran first.
     pub backend: String,
@@ -61,7 +62,8 @@ words! {
 }
 
 /// Resource use of a run; an unknown value is absent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Milliseconds from start to end.
     pub wall_ms: f64,

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +12,8 @@ use super::provenance::{Provenance, Usage, millis};
 use crate::report;
 
 /// Report of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunReport {
     /// Version of the report: 1.
     pub version: u32,
@@ -78,7 +78,8 @@ pub struct RunReport {
 }
 
 /// One rich result in several forms, keyed by MIME type; binary forms are base64.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MimeBundle {
     /// Forms of the result.
     pub data: BTreeMap<String, Value>,
@@ -100,7 +101,8 @@ words! {
 }
 
 /// Exception or error that ended a guest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GuestError {
     /// Type of the error.
     pub name: String,
@@ -114,7 +116,8 @@ pub struct GuestError {
 }
 
 /// Request of the guest that was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Denial {
     /// Kind of the resource.
     pub what: DenialWord,
@@ -142,7 +145,8 @@ words! {
 }
 
 /// Requirement of the program that this isolation cannot meet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Missing {
     /// Missing feature.
     pub what: String,
@@ -231,7 +235,8 @@ impl From<&report::Missing> for Missing {
 }
 
 /// Requirement of a failed run that needs a stronger isolation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NeedsEscalation {
     /// Missing feature, and the reason that the job was not run again.
     pub reason: String,

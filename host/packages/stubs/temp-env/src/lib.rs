@@ -1,0 +1,1 @@
+//! Empty: only tests of uv name `temp-env`.
