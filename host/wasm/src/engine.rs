@@ -21,10 +21,12 @@ pub(crate) const MAX_WASM_STACK: usize = 8 << 20;
 pub(crate) const ASYNC_STACK_SIZE: usize = MAX_WASM_STACK + (2 << 20);
 
 /// Bytes reserved for a linear memory: the whole range of 32-bit addresses, so that no access needs a bounds check.
-pub(crate) const MEMORY_RESERVATION: usize = 4 << 30;
+///
+/// Miri, which runs no guest, has no room for it.
+pub(crate) const MEMORY_RESERVATION: usize = if cfg!(miri) { 1 << 20 } else { 4 << 30 };
 
 /// Bytes kept unmapped after a reservation, for accesses that add an instruction's offset to an address.
-pub(crate) const MEMORY_GUARD_SIZE: usize = 32 << 20;
+pub(crate) const MEMORY_GUARD_SIZE: usize = if cfg!(miri) { 64 << 10 } else { 32 << 20 };
 
 /// Version of all formats on which the validity of a stored code or memory image depends.
 ///

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+#[cfg(not(miri))]
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,11 @@ pub(crate) struct ImageFacts {
 /// An open memory image.
 pub(crate) struct MemoryImage {
     file: File,
+    #[cfg(not(miri))]
     bytes: Mmap,
+    /// Miri maps no files.
+    #[cfg(miri)]
+    bytes: Vec<u8>,
     facts: ImageFacts,
 }
 
@@ -50,8 +55,11 @@ impl MemoryImage {
     /// [`WasmError::Damaged`] if the length is not a multiple of the wasm page size, [`WasmError::Io`] if the file
     /// cannot be mapped.
     pub(crate) fn open(path: &Path, file: File, facts: ImageFacts) -> Result<Self, WasmError> {
+        #[cfg(miri)]
+        let bytes = read(&file).map_err(WasmError::io("read", path))?;
         // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces files as
         // a whole, by rename, and never in place. The mapped bytes therefore do not change.
+        #[cfg(not(miri))]
         let bytes = unsafe { Mmap::map(&file) }.map_err(WasmError::io("map", path))?;
         if bytes.is_empty() || bytes.len() % WASM_PAGE_SIZE != 0 {
             return Err(WasmError::damaged(path, format!("{} bytes are not a multiple of the page size", bytes.len())));
@@ -74,4 +82,13 @@ impl MemoryImage {
     pub(crate) fn facts(&self) -> &ImageFacts {
         &self.facts
     }
+}
+
+#[cfg(miri)]
+fn read(mut file: &File) -> std::io::Result<Vec<u8>> {
+    use std::io::{Read as _, Seek as _};
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -77,3 +77,33 @@ impl Drop for Stack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_separate_and_used_again() {
+        let pool = StackPool::default();
+        let new = || pool.new_stack(64 << 10, false).expect("address space");
+        let (first, second) = (new(), new());
+        for stack in [&first, &second] {
+            assert_eq!(stack.guard_range().end as usize, stack.range().start);
+            assert_eq!(stack.top() as usize, stack.range().end);
+            // SAFETY: the byte below the top belongs to the stack, which has no other user.
+            unsafe { stack.top().sub(1).write(7) };
+        }
+        assert!(
+            first.range().end <= second.guard_range().start as usize
+                || second.range().end <= first.guard_range().start as usize
+        );
+        let place = first.range();
+        drop(first);
+        assert_eq!(new().range(), place);
+        drop(second);
+        for _ in 0..MAX_IDLE_STACKS {
+            drop([new(), new()]);
+        }
+        assert!(pool.idle.lock().expect("no panic before").len() <= MAX_IDLE_STACKS);
+    }
+}

@@ -1,15 +1,21 @@
 //! Platform-specific code, in one file per platform.
 
-#[cfg(target_os = "linux")]
+#[cfg(miri)]
+mod miri;
+#[cfg(all(target_os = "linux", not(miri)))]
 mod pagemap;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
-#[cfg(target_os = "linux")]
+#[cfg(miri)]
+pub(crate) use miri::{Pagemap, Reservation, page_faults};
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use pagemap::{Pagemap, page_faults};
+#[cfg(all(unix, not(miri)))]
+pub(crate) use unix::Reservation;
 #[cfg(unix)]
-pub(crate) use unix::{Reservation, identity, make_private, process_cpu_time, thread_cpu_time};
+pub(crate) use unix::{identity, make_private, process_cpu_time, thread_cpu_time};
 #[cfg(windows)]
 pub(crate) use windows::{Reservation, identity, make_private, thread_cpu_time};

@@ -2,6 +2,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use super::*;
+use crate::engine::MEMORY_RESERVATION;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::region::{RegionPool, ResetVerification};
 
@@ -28,6 +29,7 @@ fn run_job(region: &mut Region, pages: &[usize]) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn first_write_to_page_faults() {
     let mut region = region();
     for page in 0..PAGES {
@@ -39,6 +41,7 @@ fn first_write_to_page_faults() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn first_write_by_system_call_faults() {
     let mut region = region();
     let mut source = std::fs::File::open("/dev/zero").expect("zeroes");
@@ -49,6 +52,7 @@ fn first_write_by_system_call_faults() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn restores_known_private_pages() {
     let mut region = region();
     run_job(&mut region, &[1, 2, 30]);
@@ -62,6 +66,7 @@ fn restores_known_private_pages() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn finds_newly_private_pages() {
     let mut region = region();
     for last in 1..PAGES {
@@ -73,6 +78,7 @@ fn finds_newly_private_pages() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn discards_unchanged_private_pages() {
     let mut region = region();
     let everything: Vec<usize> = (0..PAGES).collect();
@@ -89,6 +95,7 @@ fn discards_unchanged_private_pages() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn verification_detects_missed_page() {
     for (verified, kept) in [(false, 1), (true, 0)] {
         let verification = Arc::new(ResetVerification::default());
@@ -127,4 +134,21 @@ fn verification_accepts_correct_reset() {
     }
     let checks = verification.checks();
     assert_eq!((checks.verified, checks.failed, pool.counts()), (21, 0, (0, 20)));
+}
+
+#[test]
+fn restores_written_and_grown_memory() {
+    let mut region = region();
+    let len = region.image().len();
+    for round in 0..3 {
+        region.grow_to(len + 2 * PAGE_SIZE).expect("room to grow");
+        // SAFETY: the range is accessible, and the region has no other user.
+        let grown = unsafe { region.space.bytes_mut(len..len + 2 * PAGE_SIZE) };
+        assert!(grown.iter().all(|byte| *byte == 0), "round {round}");
+        grown.fill(0xa5);
+        run_job(&mut region, &[0, 7, PAGES - 1]);
+        assert_eq!(region.accessible(), len);
+        assert!(region.equals_image(), "round {round}");
+    }
+    assert!(region.grow_to(MEMORY_RESERVATION + 1).is_err());
 }
