@@ -36,7 +36,7 @@ jumps="-mexception-handling -mllvm -wasm-enable-sjlj -mllvm -wasm-use-legacy-eh=
 # auxlib includes Lua's lauxlib.
 lua="lapi lcode lctype ldebug ldo ldump lfunc lgc llex lmem lobject lopcodes lparser lstate lstring ltable ltm lundump lvm
     lzio lbaselib lcorolib ldblib linit liolib lmathlib loadlib loslib lstrlib ltablib lutf8lib"
-ours="auxlib failure job memory missing paths program random sjlj state system text tools"
+ours="auxlib failure job library memory missing paths program random sjlj socket state system text tools"
 objects=runtime_component_type.o
 for source in $lua $ours runtime; do
     objects="$objects $source.o"

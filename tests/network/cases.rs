@@ -4,6 +4,7 @@
 mod compromised_process;
 mod javascript;
 mod limits;
+pub mod lua;
 pub mod packages;
 mod python;
 mod rerun;

@@ -54,6 +54,17 @@ impl TestEnvironment {
         self.run_trusting(&self.roots(), guest, text, (grants, options))
     }
 
+    /// Runs a program in Lua with these grants.
+    pub fn run_lua(&self, text: &str, grants: &[String]) -> Result<Report> {
+        let text = self.substitute_ports(text);
+        let command =
+            self.kit.run_json().env("SSL_CERT_FILE", self.roots()).args(["--lang", "lua", "-c", text.as_str()]);
+        let grants = grants.iter().flat_map(|grant| ["--net", grant.as_str()]);
+        let result = command.args(grants).run()?;
+        ensure!(!result.timed_out, "it hangs");
+        result.report()
+    }
+
     /// Runs a program with other trusted certificates.
     pub fn run_trusting(
         &self,
@@ -139,9 +150,11 @@ fn main() -> Result<()> {
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let ready = kit.prepare().map_err(|error| format!("{error:#}"));
     let test_env = Arc::new(TestEnvironment::new(kit).context("start the servers")?);
-    let trials = cases::all().into_iter().map(|(name, guest, case)| {
+    let lua = cases::lua::CASES.iter().map(|(name, case)| (*name, "lua", *case));
+    let all = cases::all().into_iter().map(|(name, guest, case)| (name, guest.name(), case)).chain(lua);
+    let trials = all.map(|(name, language, case)| {
         let (test_env, ready) = (Arc::clone(&test_env), ready.clone());
-        Trial::ignorable_test(format!("{}::{name}", guest.name()), move || match ready {
+        Trial::ignorable_test(format!("{language}::{name}"), move || match ready {
             Err(reason) if is_required("wasm") => Err(reason.into()),
             Err(reason) => Ok(Completion::ignored_with(reason)),
             Ok(()) => match case(&test_env) {

@@ -35,7 +35,7 @@ fn runtime_world_has_expected_imports_and_exports() {
     // The interface `limits` is present for its types, which `start` uses.
     let mut imports = names(&resolve, world.imports.iter());
     imports.retain(|name| *name != id("limits"));
-    assert_eq!(imports, [id("host")]);
+    assert_eq!(imports, ["host", "network"].map(id));
     let exports = names(&resolve, world.exports.iter());
     assert_eq!(exports, ["start", "turn", "shutdown"].map(id));
 }
@@ -51,6 +51,14 @@ fn interfaces_have_expected_functions() {
     assert_eq!(functions("turn"), ["turn"]);
     assert_eq!(functions("shutdown"), ["shutdown"]);
     assert_eq!(functions("host"), ["call", "report-error", "report-missing"]);
+    let network = [
+        "[static]connection.open",
+        "[method]connection.start-tls",
+        "[method]connection.send",
+        "[method]connection.receive",
+        "[method]connection.shut-down",
+    ];
+    assert_eq!(functions("network"), network);
     assert_eq!(functions("limits"), [""; 0]);
 }
 

@@ -57,10 +57,11 @@ bool text_repaired(const char *bytes, size_t length, runtime_string_t *text);
 void library_exit(lua_State *L);
 void library_missing(lua_State *L);
 void library_random(lua_State *L);
+void library_socket(lua_State *L);
 void library_system(lua_State *L);
 void library_tools(lua_State *L);
 
-// Replaces functions in a global table.
+// library.c: replaces functions in a global table.
 void library_put(lua_State *L, const char *table, const luaL_Reg *functions);
 
 #endif

@@ -33,19 +33,13 @@ void library_exit(lua_State *L)
     library_put(L, LUA_OSLIBNAME, FUNCTIONS);
 }
 
-void library_put(lua_State *L, const char *table, const luaL_Reg *functions)
-{
-    lua_getglobal(L, table);
-    luaL_setfuncs(L, functions, 0);
-    lua_pop(L, 1);
-}
-
 static int prepare(lua_State *L)
 {
     luaL_openlibs(L);
     library_exit(L);
     library_missing(L);
     library_random(L);
+    library_socket(L);
     library_system(L);
     library_tools(L);
     lua_gc(L, LUA_GCRESTART);

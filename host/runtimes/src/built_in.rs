@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_lead_to_the_packages_that_the_library_brings() {
+    fn modules_map_to_bundled_packages() {
         let (_, described, _) = RUNTIMES[0];
         let spec = RuntimeSpec::parse(described).expect("a description");
         assert_eq!(spec.package_of("sklearn"), Some(("scikit-learn", "1.9.1")));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_description_can_be_read_and_what_is_built_in_is_what_it_names() {
+    fn descriptions_match_built_in_parts() {
         for (language, described, parts) in RUNTIMES {
             let spec = RuntimeSpec::parse(described).expect("a description");
             assert_eq!(spec.languages.first(), Some(language.spec()));

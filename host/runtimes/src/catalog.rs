@@ -242,7 +242,7 @@ impl Catalog for RuntimeCatalog {
         let what = file.display().to_string();
         let wasm = read_file(file, MAX_COMPONENT)
             .map_err(|error| CatalogError::NoRuntime { file: file.to_owned(), reason: error.to_string() })?;
-        let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
+        let component = ComponentFile::of(&wasm);
         let spec = RuntimeSpec::for_component(language.spec().clone(), component);
         let store = self.added.store(spec);
         let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());

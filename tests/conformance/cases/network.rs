@@ -3,7 +3,12 @@
 use codebox_testkit::Report;
 
 use crate::case::{Case, code};
-use crate::expect::ExpectationBuilder as _;
+use crate::expect::{ExpectationBuilder as _, TierExpectations as _};
+use crate::program::program;
+use crate::tier::Tier;
+
+/// Reason why the connections of Lua are tested only in WebAssembly.
+const NO_SOCKETS: &str = "the image has no module for sockets in Lua";
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -13,19 +18,22 @@ pub fn cases() -> Vec<Case> {
             .prints("hello\n")
             .verify(|report| check_attempts(report, &[("127.0.0.1", "allowed")]))
             .python("import urllib.request\nprint(urllib.request.urlopen('http://127.0.0.1:PORT/').read().decode())")
-            .scripts("fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))"),
+            .scripts("fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))")
+            .lua(program("local c = assert(require('socket').connect('127.0.0.1', PORT))\nc:send('GET / HTTP/1.0\\r\\n\\r\\n')\nrepeat until c:receive() == ''\nprint(c:receive('*a'))").only_in(Tier::Wasm, NO_SOCKETS)),
         code("network::other_hosts_are_refused")
             .with(&["--net", "*.granted.example"])
             .prints("refused\n")
             .verify(|report| check_attempts(report, &[("other.example", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://other.example/')\nexcept OSError:\n    print('refused')")
-            .scripts("fetch('http://other.example/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
+            .scripts("fetch('http://other.example/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))")
+            .lua(program("print(require('socket').connect('other.example', 80) and 'reached' or 'refused')").only_in(Tier::Wasm, NO_SOCKETS)),
         code("network::internet_range_excludes_local_network")
             .with(&["--net", "0.0.0.0/0"])
             .prints("refused\n")
             .verify(|report| check_attempts(report, &[("169.254.7.7", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://169.254.7.7/')\nexcept OSError:\n    print('refused')")
-            .scripts("fetch('http://169.254.7.7/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
+            .scripts("fetch('http://169.254.7.7/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))")
+            .lua(program("print(require('socket').connect('169.254.7.7', 80) and 'reached' or 'refused')").only_in(Tier::Wasm, NO_SOCKETS)),
         code("network::redirect_target_is_checked")
             .needs_server()
             .with(&["--net", "127.0.0.1:PORT", "--net", "*.granted.example"])
@@ -43,14 +51,16 @@ pub fn cases() -> Vec<Case> {
                 if transferred <= 102_400 { Ok(()) } else { Err(format!("{transferred} bytes went over")) }
             })
             .python("import urllib.request\nprint(len(urllib.request.urlopen('http://127.0.0.1:PORT/large').read()))")
-            .scripts("fetch('http://127.0.0.1:PORT/large').then(answer => answer.text()).then(text => console.log(text.length))"),
+            .scripts("fetch('http://127.0.0.1:PORT/large').then(answer => answer.text()).then(text => console.log(text.length))")
+            .lua(program("local c = assert(require('socket').connect('127.0.0.1', PORT))\nc:send('GET /large HTTP/1.0\\r\\n\\r\\n')\nrepeat until c:receive() == ''\nprint(#c:receive('*a'))").only_in(Tier::Wasm, NO_SOCKETS)),
         code("network::connections_are_limited")
             .needs_server()
             .with(&["--net", "127.0.0.1:PORT", "--max-net-connections", "2"])
             .ends("net_limit", 122)
             .stdout_contains("hello\nhello\n")
             .python("import urllib.request\nfor _ in range(3):\n    print(urllib.request.urlopen('http://127.0.0.1:PORT/').read().decode(), flush=True)")
-            .scripts("const ask = () => fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))\nask().then(ask).then(ask)"),
+            .scripts("const ask = () => fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))\nask().then(ask).then(ask)")
+            .lua(program("for _ = 1, 3 do\n  local c = assert(require('socket').connect('127.0.0.1', PORT))\n  c:send('GET / HTTP/1.0\\r\\n\\r\\n')\n  repeat until c:receive() == ''\n  print(c:receive('*a'))\nend").only_in(Tier::Wasm, NO_SOCKETS)),
     ]
 }
 

@@ -3,5 +3,7 @@
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "codebox:guest/runtime",
+    imports: { "codebox:guest/network": async | trappable },
     exports: { default: async },
+    with: { "codebox:guest/network.connection": super::network::Connection },
 });

@@ -22,7 +22,10 @@ const MAX_INSTANCES: usize = 32;
 const REQUIRED_EXPORTS: [&str; 3] = ["start", "turn", "shutdown"];
 
 /// The contract's interfaces that a component may import: functions, and the types that its exports name.
-const ALLOWED_IMPORTS: [&str; 3] = ["host", "limits", "start"];
+const ALLOWED_IMPORTS: [&str; 4] = ["host", "limits", NETWORK, "start"];
+
+/// The interface of connections to granted hosts.
+const NETWORK: &str = "network";
 
 /// Parts of WASI that give no access beyond the grants: streams, clocks, random numbers and the granted directories.
 const ALLOWED_WASI_INTERFACES: [&str; 5] =
@@ -67,6 +70,17 @@ fn check_parts(wasm: &[u8]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns true if a component imports the contract's connections.
+pub(crate) fn imports_network(wasm: &[u8]) -> bool {
+    let wanted = format!("{PACKAGE}{NETWORK}@{VERSION}");
+    let payloads = wasmparser::Parser::new(0).parse_all(wasm).map_while(Result::ok);
+    let imports = payloads.filter_map(|payload| match payload {
+        Payload::ComponentImportSection(section) => Some(section),
+        _ => None,
+    });
+    imports.flatten().filter_map(Result::ok).any(|import| import.name.name == wanted)
 }
 
 /// Checks a component's imports and exports, and that their types match the contract.

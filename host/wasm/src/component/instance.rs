@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_core::{Access, Job, NetUse};
+use codebox_core::{Access, Job};
 use codebox_streams::Delivery;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
@@ -61,14 +61,15 @@ impl GuestInstance {
 
     /// Consumes the guest and returns its messages, counters and output.
     pub(crate) fn end(self) -> GuestResult {
-        let State { channel, limiter, quota, stdio, .. } = self.store.into_data();
+        let State { channel, limiter, quota, stdio, net, .. } = self.store.into_data();
         let quota = std::mem::take(&mut *quota.lock().unwrap_or_else(PoisonError::into_inner));
-        GuestResult { channel, limiter, quota, captured: stdio.captured(), network: NetUse::default() }
+        let network = net.map(|net| net.used()).unwrap_or_default();
+        GuestResult { channel, limiter, quota, captured: stdio.captured(), network }
     }
 }
 
 fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net: _ } = setup;
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net } = setup;
     let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
     let mut builder = WasiCtx::builder();
     builder
@@ -101,5 +102,6 @@ fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
         stdio,
         descriptors: Descriptors::new(mounts).map_err(WasmError::io("open a grant below", root))?,
         channel,
+        net,
     })
 }

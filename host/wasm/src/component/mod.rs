@@ -11,9 +11,11 @@ mod devices;
 mod files;
 mod instance;
 mod job;
+mod network;
 mod state;
 mod stdio;
 mod writes;
 
 pub(crate) use code::ComponentCode;
+pub(crate) use contract::imports_network;
 pub(crate) use instance::GuestInstance;

@@ -8,10 +8,10 @@ use wasmtime_wasi::p2;
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-use crate::component::bind::codebox::guest::host;
+use crate::component::bind::codebox::guest::{host, network};
 use crate::component::descriptors::Descriptors;
 use crate::component::stdio::Stdio;
-use crate::guest::{Channel, MemoryLimiter, Missing, Quota, UncaughtException};
+use crate::guest::{Channel, MemoryLimiter, Missing, Net, Quota, UncaughtException};
 
 /// The host's state for one guest.
 pub(crate) struct State {
@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub descriptors: Descriptors,
     /// The guest's messages about its job.
     pub channel: Channel,
+    /// The network, if any of it is granted.
+    pub net: Option<Net>,
 }
 
 /// The parts of the state that the file system functions need.
@@ -64,6 +66,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     types::add_to_linker::<State, GuestFiles>(linker, State::files)?;
     preopens::add_to_linker::<State, GuestFiles>(linker, State::files)?;
     host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    network::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     Ok(())
 }
 

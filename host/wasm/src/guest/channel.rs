@@ -174,7 +174,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
                         (Some(net), Some(&net::REQUEST_TAG)) => {
                             net.answer(request).await.map(Answer::Ready).ok_or(FAULT)
                         }
-                        (None, Some(&net::REQUEST_TAG)) => Ok(Answer::Ready(net::not_granted())),
+                        (None, Some(&net::REQUEST_TAG)) => Ok(Answer::Ready(net::not_granted().into_bytes())),
                         _ => guest.channel.answer(request),
                     }
                 }

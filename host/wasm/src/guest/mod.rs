@@ -17,7 +17,7 @@ pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
 pub(crate) use listing::Listings;
-pub(crate) use net::Net;
+pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest, not_granted};
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
 

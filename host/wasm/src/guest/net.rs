@@ -17,11 +17,11 @@ mod request;
 mod socket;
 mod tls;
 
-pub(crate) use request::REQUEST_TAG;
+pub(crate) use reply::Reply;
+pub(crate) use request::{Op, REQUEST_TAG, Request};
 
 use fetch::Fetches;
-use reply::Reply;
-use request::{Op, Request, WRITABLE};
+use request::WRITABLE;
 use socket::Socket;
 use tls::{NegotiatedTls, TlsRequest};
 
@@ -44,8 +44,8 @@ pub(crate) struct Net {
 }
 
 /// Returns the answer to every network request of a guest without network grants.
-pub(crate) fn not_granted() -> Vec<u8> {
-    Reply::failed("denied", "EACCES", "network access is not granted to this sandbox").into_bytes()
+pub(crate) fn not_granted() -> Reply {
+    Reply::failed("denied", "EACCES", "network access is not granted to this sandbox")
 }
 
 impl Net {
@@ -62,18 +62,22 @@ impl Net {
 
     /// Returns the answer to a request, or `None` if the request is malformed.
     pub(crate) async fn answer(&mut self, request: &[u8]) -> Option<Vec<u8>> {
-        let request = Request::parse(request)?;
+        Some(self.perform(&Request::parse(request)?).await.into_bytes())
+    }
+
+    /// Performs an operation within its time limit.
+    pub(crate) async fn perform(&mut self, request: &Request<'_>) -> Reply {
         let wait = match request.op {
             // A send reports the bytes that it has sent so far when its time is over, so it enforces the time itself.
             Op::Send => None,
             _ => request.wait,
         };
-        let reply = with_timeout(wait, self.serve(&request)).await.unwrap_or(Reply::Timeout);
+        let reply = with_timeout(wait, self.serve(request)).await.unwrap_or(Reply::Timeout);
         if self.egress.reached_limit().is_some() {
             // The limit ends the job. An error as the answer would let the guest react to the limit first.
             std::future::pending().await
         }
-        Some(reply.into_bytes())
+        reply
     }
 
     async fn serve(&mut self, request: &Request<'_>) -> Reply {

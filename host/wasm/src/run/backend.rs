@@ -150,9 +150,11 @@ impl WasmBackend {
         own.chain(others.filter(|language| self.runtime(language).is_some())).collect()
     }
 
-    /// Returns the languages whose runtime is a component, which have no network.
+    /// Returns the languages whose runtime is a component without connections.
     fn offline(&self) -> Vec<Language> {
-        let components = self.runtimes.iter().filter(|runtime| runtime.store.spec().component.is_some());
+        let is_offline =
+            |runtime: &&Runtime| runtime.store.spec().component.as_ref().is_some_and(|component| !component.network);
+        let components = self.runtimes.iter().filter(is_offline);
         components.map(|runtime| runtime.language.clone()).collect()
     }
 

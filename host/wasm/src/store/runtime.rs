@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use codebox_core::LanguageSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::component::imports_network;
 use crate::error::WasmError;
+use crate::store::sha256_of;
 
 /// The description of a language's runtime, which codebox has before the runtime is installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +79,16 @@ pub struct BuiltInModule {
 pub struct ComponentFile {
     /// The component's sha256, in hexadecimal.
     pub sha256: String,
+    /// True if the component can connect to granted hosts.
+    #[serde(default)]
+    pub network: bool,
+}
+
+impl ComponentFile {
+    /// Describes a component.
+    pub fn of(wasm: &[u8]) -> Self {
+        Self { sha256: sha256_of(wasm), network: imports_network(wasm) }
+    }
 }
 
 /// An archive inside the library archive that guests need as real files.

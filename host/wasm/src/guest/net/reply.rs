@@ -6,29 +6,28 @@ use serde::Serialize;
 
 /// The reply to a network request.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// Success without a result.
     Empty,
     /// Success with a result.
     Done(Vec<u8>),
     /// The time limit of the request was reached.
     Timeout,
-    /// The reason for a failure, as JSON.
-    Failed(Vec<u8>),
+    /// A failure: its kind, from which the guest makes its error, the name of the system's error, and a message.
+    Failed { kind: &'static str, errno: &'static str, text: String },
 }
 
+/// The JSON form of a failure.
 #[derive(Serialize)]
 struct Failure<'a> {
-    /// The kind of error, from which the guest makes its exception.
     kind: &'a str,
-    /// The name of the system's error.
     errno: &'a str,
     text: &'a str,
 }
 
 impl Reply {
-    pub(super) fn failed(kind: &str, errno: &str, text: &str) -> Self {
-        Self::Failed(serde_json::to_vec(&Failure { kind, errno, text }).unwrap_or_default())
+    pub(super) fn failed(kind: &'static str, errno: &'static str, text: &str) -> Self {
+        Self::Failed { kind, errno, text: text.to_owned() }
     }
 
     /// Returns the failure for a handle that does not exist.
@@ -75,7 +74,7 @@ impl Reply {
     }
 
     /// Encodes the reply for the guest.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         let with = |kind: u8, mut bytes: Vec<u8>| {
             bytes.insert(0, kind);
             bytes
@@ -83,7 +82,9 @@ impl Reply {
         match self {
             Self::Empty => Vec::new(),
             Self::Done(bytes) => with(0, bytes),
-            Self::Failed(bytes) => with(1, bytes),
+            Self::Failed { kind, errno, text } => {
+                with(1, serde_json::to_vec(&Failure { kind, errno, text: &text }).unwrap_or_default())
+            }
             Self::Timeout => vec![2],
         }
     }

@@ -14,7 +14,7 @@ const NO_TIMEOUT: u32 = u32::MAX;
 
 /// The operation of a network request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
+pub(crate) enum Op {
     /// A connection to the host in `bytes`, on the port in `number`.
     Open,
     /// TLS on an open connection.
@@ -38,7 +38,7 @@ pub(super) enum Op {
 
 /// An operation on an HTTP exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FetchOp {
+pub(crate) enum FetchOp {
     /// A new exchange: `number` is the length of the head in `bytes`, and the rest is the body.
     Start,
     /// A piece of the request's body. `number` is 1 with the last piece.
@@ -53,7 +53,7 @@ pub(super) enum FetchOp {
 
 /// A parsed network request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub op: Op,
     pub handle: u32,
     pub number: u32,
