@@ -34,7 +34,7 @@ pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, doors: &PortFor
             writer.send(&Event::Started);
             let main = Pid::from_child(&child);
             let watching = Arc::clone(&watch);
-            thread::spawn(move || watching.watch(wall, cpu));
+            thread::spawn(move || watching.watch(wall, cpu, kill_all));
             let mut pumps = Vec::new();
             if let Some(stdout) = child.stdout.take() {
                 pumps.push(pump(stdout, writer.clone(), Event::Stdout));

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use codebox_agent::Stop;
 
 use crate::cgroup;
-use crate::job::kill_all;
 
 /// Interval between checks of the processor time.
 const CPU_POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -25,8 +24,8 @@ struct State {
 }
 
 impl Watch {
-    /// Waits for the end of the job, and kills the job when it reaches a time limit.
-    pub(crate) fn watch(&self, wall: Option<Duration>, cpu: Option<Duration>) {
+    /// Waits for the end of the job, and calls `kill` when the job reaches a time limit.
+    pub(crate) fn watch(&self, wall: Option<Duration>, cpu: Option<Duration>, kill: fn()) {
         let began = Instant::now();
         let cpu_before = cgroup::cpu_us();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +41,7 @@ impl Watch {
             };
             if stop.is_some() {
                 state.stop = stop;
-                kill_all();
+                kill();
                 return;
             }
             let pause = match (remaining, cpu) {

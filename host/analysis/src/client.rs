@@ -9,6 +9,7 @@ mod process;
 #[cfg(not(unix))]
 #[path = "client/process_none.rs"]
 mod process;
+mod program;
 
 pub use analyzer::{Analyzer, Budget, ResourceUsage, StripResponse};
 pub use error::AnalysisError;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use codebox_core::Language;
 
+use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
 
 mod run;
@@ -38,6 +39,16 @@ pub(crate) struct VerbosityArgs {
     /// Explain which backend was chosen, the reason, and the resources used
     #[arg(short, long, global = true, display_order = 901)]
     pub verbose: bool,
+}
+
+impl From<VerbosityArgs> for Verbosity {
+    fn from(args: VerbosityArgs) -> Self {
+        match args {
+            VerbosityArgs { quiet: true, .. } => Self::Quiet,
+            VerbosityArgs { verbose: true, .. } => Self::Verbose,
+            VerbosityArgs { .. } => Self::Normal,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

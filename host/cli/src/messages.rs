@@ -6,7 +6,6 @@ use std::io::Write;
 
 use clap::builder::styling::{AnsiColor, Style};
 
-use crate::args::VerbosityArgs;
 use crate::render::Escaped;
 
 /// Verbosity of codebox's messages.
@@ -18,16 +17,6 @@ pub(crate) enum Verbosity {
     Normal,
     /// Explanations of choices, their reasons, and resource usage.
     Verbose,
-}
-
-impl From<VerbosityArgs> for Verbosity {
-    fn from(args: VerbosityArgs) -> Self {
-        match args {
-            VerbosityArgs { quiet: true, .. } => Self::Quiet,
-            VerbosityArgs { verbose: true, .. } => Self::Verbose,
-            VerbosityArgs { .. } => Self::Normal,
-        }
-    }
 }
 
 /// Prints messages on standard error, with colour if the terminal supports it.

@@ -1,52 +1,17 @@
 //! The pool of analyzer processes.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use codebox_files::ProgramFile;
-
 use super::error::AnalysisError;
 use super::process::{ExchangeError, Process};
+use super::program::Program;
 use crate::protocol::Report;
-
-/// The analyzer program, which is empty in a build for a platform that has none.
-const ANALYZER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/codebox-analyzer"));
-
-/// The digest of the analyzer program, so that each build uses a file of its own.
-const DIGEST: &str = env!("CODEBOX_ANALYZER_DIGEST");
 
 /// The largest number of analyzer processes, whatever the number of processors.
 const MAX_PROCESSES: usize = 4;
-
-/// The program of an analyzer.
-pub(super) enum Program {
-    /// The embedded program.
-    BuiltIn(ProgramFile),
-    /// The program at this path.
-    At(PathBuf),
-}
-
-impl Program {
-    /// Returns a command that starts the program.
-    pub(super) fn command(&self) -> Command {
-        match self {
-            Self::BuiltIn(file) => file.command(),
-            Self::At(path) => Command::new(path),
-        }
-    }
-
-    /// Installs the embedded program below `folder`.
-    fn below(folder: &Path) -> io::Result<Self> {
-        if ANALYZER.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this build has no analyzer for this system"));
-        }
-        ProgramFile::install(folder, &format!("codebox-analyzer-{DIGEST}"), ANALYZER).map(Self::BuiltIn)
-    }
-}
 
 /// The source of the program file.
 pub(super) enum ProgramSource {
@@ -186,7 +151,7 @@ impl Pool {
     }
 
     fn start(&self) -> Result<Process, AnalysisError> {
-        let failed = |error: io::Error| AnalysisError::Start(error.to_string());
+        let failed = |error: std::io::Error| AnalysisError::Start(error.to_string());
         {
             let state = self.state();
             if state.is_closed {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::pool::Program;
+use super::program::Program;
 use crate::protocol::{REPORT_HEADER_SIZE, Report};
 
 /// The number of retries of a start while another process still has the program file open for writing.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use super::pool::Program;
+use super::program::Program;
 use crate::protocol::Report;
 
 /// An analyzer process, which cannot exist on this platform.
