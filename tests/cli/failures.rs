@@ -130,7 +130,7 @@ fn rejects_grants_of_own_files() {
 }
 
 #[test]
-fn a_syntax_error_is_the_programs_own() {
+fn syntax_error_is_reported_as_programs_error() {
     let folder = prepare_folder();
     fs::write(folder.path().join("syntax.py"), "def f(:\n").expect("a file");
     assert_snapshot!(run_and_format(folder.path(), &["run", "syntax.py"]));

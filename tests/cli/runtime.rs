@@ -37,7 +37,7 @@ fn verify_fails_without_runtime() {
 }
 
 #[test]
-fn removing_what_is_not_there_is_no_failure() {
+fn removing_absent_entry_succeeds() {
     let empty = folder();
     let result = run(unprepared_kit().codebox().home(empty.path()).args(["runtime", "remove"]));
     assert_snapshot!(format_result(&result, &[(empty.path(), "HOME")]));

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promised_statuses_are_these() {
+    fn exit_statuses_match_documentation() {
         let codes = TABLE.iter().filter_map(|(status, _)| match status {
             Status::Code(code) => Some(*code),
             Status::Guest(_) => None,

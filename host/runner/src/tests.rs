@@ -298,7 +298,7 @@ fn packages_without_a_provider_are_refused() {
 }
 
 #[test]
-fn the_image_follows_from_the_imports() {
+fn image_depends_on_imports() {
     let bench = Bench::new();
     let report = bench.builder().build().run(Request::python("import pandas")).expect("it runs");
     assert_eq!(bench.fake.lines(), ["ensure python", "open python-data", "exec [] {} false", "close"]);
@@ -307,7 +307,7 @@ fn the_image_follows_from_the_imports() {
 }
 
 #[test]
-fn a_guest_is_closed_when_the_outcome_is_unknown() {
+fn closes_guest_with_unknown_outcome() {
     let bench = Bench::new();
     let runner = bench.builder().build();
     let error = runner.run(request(&["fail"])).expect_err("it fails");
@@ -318,7 +318,7 @@ fn a_guest_is_closed_when_the_outcome_is_unknown() {
 }
 
 #[test]
-fn a_job_that_lacks_a_feature_runs_again_in_a_container() {
+fn reruns_job_with_missing_feature_in_container() {
     let bench = Bench::new();
     let runner = bench.with_engine().build();
     let report = runner.run(request(&["lack"])).expect("it runs");
@@ -330,7 +330,7 @@ fn a_job_that_lacks_a_feature_runs_again_in_a_container() {
 }
 
 #[test]
-fn a_policy_without_containers_names_no_rerun() {
+fn policy_without_containers_suggests_no_rerun() {
     let bench = Bench::new();
     let only_wasm = codebox_core::IsolationSet::only(Isolation::Wasm);
     let runner = bench.with_engine().policy(move || Ok(Policy { isolations: only_wasm, ..Policy::default() })).build();
@@ -373,7 +373,7 @@ fn links_below_the_working_directory_are_refused_or_followed() {
 }
 
 #[test]
-fn a_job_becomes_a_request_with_the_limits_that_differ() {
+fn job_becomes_request_with_changed_limits() {
     let mut job = Job::python("1");
     job.limits.wall = codebox_core::parse_duration("5s").expect("a duration");
     let request = Request::try_from(&job).expect("a request");

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_decides() {
+    fn lowest_level_is_reported() {
         let mut checks = vec![Check::ok("a", "fine")];
         assert_eq!(worst(&checks), CheckState::Ok);
         checks.push(Check::fail("b", "gone", "get it"));

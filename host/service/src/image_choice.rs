@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_image_with_most_of_what_is_needed() {
+    fn chooses_smallest_image_with_most_imports() {
         for (program, name) in [
             ("print(1)", "python"),
             ("import json", "python"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_image_wins_and_must_exist() {
+    fn named_image_takes_precedence_and_must_exist() {
         assert_eq!(named_image("web", &images()).map(|c| c.name), Ok("web".to_owned()));
         let missing = named_image("x", &images()).expect_err("there is no x");
         let message = "unknown image \"x\"; available: python-data, python, arrays, web";

@@ -75,7 +75,7 @@ mod tests {
         }
 
         #[test]
-        fn escaped_json_says_the_same(text in any::<String>()) {
+        fn escaped_json_is_equivalent(text in any::<String>()) {
             let json = serde_json::to_string(&text).expect("strings serialise");
             let escaped = escape_json(&json);
             prop_assert!(!escaped.contains(char::is_control));

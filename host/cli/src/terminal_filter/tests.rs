@@ -108,14 +108,14 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn nothing_a_terminal_obeys_comes_out(pieces in prop::collection::vec(hostile(), 0..6)) {
+    fn removes_terminal_control_sequences(pieces in prop::collection::vec(hostile(), 0..6)) {
         let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
         let out = inert(&pieces);
         prop_assert!(has_only_allowed_controls(&out), "{out:?}");
     }
 
     #[test]
-    fn cuts_change_nothing(bytes in hostile(), cut in 0_usize..200) {
+    fn chunk_boundaries_do_not_affect_result(bytes in hostile(), cut in 0_usize..200) {
         let (one, other) = bytes.split_at(cut.min(bytes.len()));
         prop_assert_eq!(inert(&[&bytes]), inert(&[one, other]));
     }

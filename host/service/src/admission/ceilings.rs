@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_bow_to_the_ceiling_and_requests_are_refused_above_it() {
+    fn ceilings_lower_defaults_and_refuse_requests() {
         let low = policy(Limit::At(ByteSize::mib(64)));
         let none = LimitOverrides::default();
         let limits_in_force = limits(&none, &low).expect("nothing was asked");

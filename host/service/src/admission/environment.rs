@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_passed() {
+    fn passes_only_named_variables() {
         let environment = resolved(&["TOKEN", "A=b", "TOKEN"]).expect("TOKEN is set");
         assert_eq!(environment.from_host, [EnvName::new("TOKEN").expect("a name")]);
         let values: Vec<_> = environment.values.into_iter().collect();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_contradictory_is_named_without_its_value() {
+    fn errors_name_variables_without_values() {
         let missing = resolved(&["GONE"]).expect_err("it is not set");
         assert_eq!(missing.to_string(), "cannot pass environment variable GONE: it is not set");
         assert_eq!(missing.exit_status(), 125);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runtimes_places_are_taken_and_others_are_free() {
+    fn runtime_paths_are_reserved() {
         for bad in [
             "/",
             "/run",

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_configuration_allows_is_granted() {
+    fn grants_only_configured_hosts() {
         let policy = Policy { allowed_hosts: Some(grants(&["*.example.org:443"])), ..Policy::default() };
         let inside = grants(&["a.example.org:443", "a.example.org:443"]);
         assert_eq!(admit(inside, &policy), Ok(grants(&["a.example.org:443"])));

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_another_language_is_not_guessed() {
+    fn files_of_other_languages_are_not_guessed() {
         for (path, text) in
             [("a.rb", "print(1)"), ("a.json", "{}"), ("a.wasm", "x"), ("tool", "#!/usr/bin/env ruby\nprint 1")]
         {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_come_first() {
+    fn extensions_come_first() {
         for (path, language) in [
             ("a.py", Language::Python),
             ("a.mjs", Language::JavaScript),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn then_shebangs() {
+    fn shebangs_come_second() {
         for (line, language) in [
             ("#!/usr/bin/env node", Language::JavaScript),
             ("#!/usr/bin/env -S node --no-warnings", Language::JavaScript),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn then_content() {
+    fn content_comes_last() {
         for (text, language) in [
             ("print(1)", Language::Python),
             ("import os\nfor n in range(3): print(n)", Language::Python),

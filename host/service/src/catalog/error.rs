@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_apart() {
+    fn distinguishes_full_disk() {
         let full = CatalogError::io("write", "/x/y", io::ErrorKind::StorageFull.into());
         assert_eq!(full.kind(), ResultKind::Busy);
         assert_eq!(full.to_string(), "no space left to write /x/y");

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_death_for_want_of_a_power_leads_on() {
+    fn only_missing_features_cause_escalation() {
         let job = Job::python("");
         let decide_escalation = |report: &RunReport| decide_escalation(report, &job, Escalation::Allowed);
         let failed = Outcome::Exited(1);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_printed_decides_nothing() {
+    fn printed_text_does_not_affect_decision() {
         let mut forged = report(Outcome::Exited(1), &[]);
         forged.stderr = codebox_core::CapturedOutput::complete("RuntimeError: can't start new thread");
         assert_eq!(decide_escalation(&forged, &Job::python(""), Escalation::Allowed), EscalationDecision::Keep);

@@ -398,7 +398,7 @@ mod properties {
         /// The choice never leaves the accepted isolations, and with escalation forbidden neither needs nor the
         /// program's comment move it out of a WebAssembly backend that can run it.
         #[test]
-        fn nothing_leaves_what_was_accepted(
+        fn choice_stays_within_accepted_isolations(
             acceptable in isolations(),
             forbid in any::<bool>(),
             isolation_request in prop::option::of(prop::sample::select(vec![Isolation::Wasm, Isolation::Container])),

@@ -104,7 +104,7 @@ fn project_cannot_widen_network() {
 
 proptest! {
     #[test]
-    fn no_project_gets_more(ours in 1u64..9, theirs in 1u64..9, ceiling in 1u64..9) {
+    fn project_settings_only_narrow(ours in 1u64..9, theirs in 1u64..9, ceiling in 1u64..9) {
         let user = settings(&format!("[limits]\nmemory = {ours}\n[ceilings]\nmemory = {ceiling}\n"));
         let project = settings(&format!("[limits]\nmemory = {theirs}\n[ceilings]\nmemory = {theirs}\n"));
         let both = narrowed(&user, &project).expect("no isolation is named").policy(Vec::new());

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn javascript_has_its_own_comments() {
+    fn javascript_comments_are_recognized() {
         let job = |text: &str, language| Job::new(Source::Inline(text.to_owned()), language);
         let text = "// codebox: isolation=container\nrun()";
         for language in [Language::JavaScript, Language::TypeScript] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_names_the_line() {
+    fn invalid_comments_name_their_line() {
         for (text, message) in [
             ("#\n# codebox: tier=wasm", "in line 2: unknown key \"tier\""),
             ("# codebox: this is ours", "in line 1: unknown key \"this\""),

@@ -20,7 +20,7 @@ fn plain_run_has_no_notes() {
 }
 
 #[test]
-fn a_limit_names_its_value_and_its_option() {
+fn limit_message_has_value_and_option() {
     let mut run = report(Outcome::LimitHit(LimitKind::Wall));
     run.limits.wall = Limit::At(Duration::from_secs(5));
     assert_eq!(notes(&run, None), ["ended by the wall time limit of 5s; raise it with --timeout"]);
@@ -29,7 +29,7 @@ fn a_limit_names_its_value_and_its_option() {
 }
 
 #[test]
-fn what_raises_a_limit_is_told_once() {
+fn option_for_higher_limit_is_named_once() {
     let mut run = report(Outcome::LimitHit(LimitKind::NetConnections));
     let denial =
         |detail: &str, hint: &str| Denial { what: DenialKind::Net, detail: detail.to_owned(), hint: hint.to_owned() };
@@ -43,7 +43,7 @@ fn what_raises_a_limit_is_told_once() {
 }
 
 #[test]
-fn a_command_that_was_not_started_is_named() {
+fn names_command_that_was_not_started() {
     let mut run = report(Outcome::Exited(127));
     // The error of a program that ran is not repeated.
     run.error = Some(GuestError { value: "its own".to_owned(), ..GuestError::default() });
@@ -67,7 +67,7 @@ fn no_command_is_offered_where_there_is_none() {
 }
 
 #[test]
-fn what_was_lost_and_lacking_is_told() {
+fn reports_truncated_output_and_missing_features() {
     let mut run = report(Outcome::Exited(1));
     run.stdout.dropped = 42;
     run.denials.push(Denial {
@@ -87,7 +87,7 @@ fn what_was_lost_and_lacking_is_told() {
 }
 
 #[test]
-fn files_are_told_of_when_they_were_wanted() {
+fn mentions_files_only_if_requested() {
     let host = |path: &str| HostPath::unix(path).expect("a host path");
     let file = |n: usize| OutFile {
         guest: GuestPath::new(format!("/work/{n}")).expect("a guest path"),
