@@ -13,9 +13,9 @@ fn main() {
     for source in ["src", "../analyzer", "../typescript", "../static_program.rs"] {
         println!("cargo::rerun-if-changed={source}");
     }
-    let is_unix = env::var_os("CARGO_CFG_UNIX").is_some();
+    let is_embedded = env::var_os("CARGO_CFG_UNIX").is_some() && env::var_os("CARGO_FEATURE_PROGRAM").is_some();
     let digest = "CODEBOX_ANALYZER_DIGEST";
-    if is_unix {
+    if is_embedded {
         static_program::embed("codebox-analyzer", digest, "analyzer", "s");
     } else {
         static_program::embed_none("codebox-analyzer", digest);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use codebox_files::ProgramFile;
 
-/// The analyzer program, which is empty in a build for a platform that has none.
+/// The analyzer program, which is empty in a build without it.
 const ANALYZER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/codebox-analyzer"));
 
 /// The digest of the analyzer program, so that each build uses a file of its own.
@@ -32,7 +32,10 @@ impl Program {
     /// Installs the embedded program below `folder`.
     pub(super) fn below(folder: &Path) -> io::Result<Self> {
         if ANALYZER.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this build has no analyzer for this system"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this build of codebox has no analyzer (feature `analysis`)",
+            ));
         }
         ProgramFile::install(folder, &format!("codebox-analyzer-{DIGEST}"), ANALYZER).map(Self::BuiltIn)
     }
