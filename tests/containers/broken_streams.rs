@@ -51,7 +51,7 @@ fn cut_at(test_env: &TestEnvironment, at: usize) -> Result<()> {
 
 /// Output of a job that ends immediately is complete.
 fn short_jobs_keep_output(test_env: &TestEnvironment) -> Result<()> {
-    let numbers: Vec<usize> = (0..soak().of(20, 1000)).collect();
+    let numbers: Vec<usize> = (0..soak().of(10, 1000)).collect();
     parallel_map(2, &numbers, |number| {
         let (script, status) = (format!("echo out {number}; echo err {number} >&2; exit {}", number % 7), number % 7);
         let kind = if status == 0 { "ok" } else { "guest_error" };

@@ -118,7 +118,7 @@ fn any_byte(test_env: &TestEnvironment) -> Result<()> {
     let mut rng = Rng::new();
     let seed = rng.seed();
     let mut cases = Vec::new();
-    for _ in 0..soak().of(12, 300) {
+    for _ in 0..soak().of(8, 300) {
         let call = rng.one(&CALLS);
         let max_offset = if call == EngineCall::Attach { 31 } else { 120 };
         let at = usize::try_from(rng.below(max_offset))?;

@@ -36,7 +36,7 @@ const LOGGING_PROGRAM: &str = "import os, sys, time\n\
 fn killed_at_any_moment(test_env: &TestEnvironment) -> Result<()> {
     let mut rng = Rng::new();
     let seed = rng.seed();
-    let rounds = soak().of(5, 25);
+    let rounds = soak().of(3, 25);
     let mut done = Vec::new();
     for round in 0..rounds {
         done.extend(run_kill_round(test_env, round, &mut rng).with_context(|| format!("round {round}, seed {seed}"))?);

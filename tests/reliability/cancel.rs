@@ -51,7 +51,7 @@ pub fn by_dropping(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
         Ok(())
     };
     run(0..12)?;
-    check_no_leaks(kit, || run(0..soak().of(200, 5000)))?;
+    check_no_leaks(kit, || run(0..soak().of(100, 5000)))?;
     run_successfully(runner, printing(guest, 1)).map(drop)
 }
 

@@ -40,7 +40,7 @@ pub fn deadlines_hold(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()>
     round(runner, &programs, 2 * CONCURRENCY)?;
     let mut delays = Vec::new();
     check_no_leaks(kit, || {
-        delays = round(runner, &programs, programs.len() * soak().of(8, 500))?;
+        delays = round(runner, &programs, programs.len() * soak().of(4, 500))?;
         Ok(())
     })?;
     delays.sort();

@@ -10,12 +10,12 @@ use crate::support::{check_no_leaks, printing, run_successfully};
 const WARM_UP: usize = 200;
 
 pub fn consecutive(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
-    one_after_another(runner, kit, soak().of(1000, 5000), |_| guest)
+    one_after_another(runner, kit, soak().of(500, 5000), |_| guest)
 }
 
 /// Alternates the languages, each with separate regions.
 pub fn alternating(runner: &Workbench, kit: &Kit) -> Result<()> {
-    one_after_another(runner, kit, soak().of(1000, 10_000), |number| Guest::ALL[number % Guest::ALL.len()])
+    one_after_another(runner, kit, soak().of(500, 10_000), |number| Guest::ALL[number % Guest::ALL.len()])
 }
 
 fn one_after_another(runner: &Workbench, kit: &Kit, jobs: usize, guest: impl Fn(usize) -> Guest) -> Result<()> {

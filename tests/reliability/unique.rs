@@ -34,12 +34,12 @@ print(numpy.random.default_rng().random())
 print(numpy.random.SeedSequence().entropy)";
 
 pub fn random_values_are_unique(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
-    check_distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(1000, 10_000))
+    check_distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(500, 10_000))
 }
 
 /// Checks the sources of randomness that Python's data image additionally initialises.
 pub fn numpy_random_values_are_unique(runner: &Workbench, _kit: &Kit) -> Result<()> {
-    check_distinct(runner, Guest::Python, NUMPY, 3, soak().of(200, 2000))
+    check_distinct(runner, Guest::Python, NUMPY, 3, soak().of(100, 2000))
 }
 
 fn check_distinct(runner: &Workbench, guest: Guest, program: &str, values: usize, instances: usize) -> Result<()> {
