@@ -19,7 +19,7 @@ const EXCLUDED: [(Tier, Language, usize); 8] = [
     (Tier::Container, Language::Python, 25),
     (Tier::Container, Language::JavaScript, 3),
     (Tier::Container, Language::TypeScript, 9),
-    (Tier::Container, Language::Lua, 14),
+    (Tier::Container, Language::Lua, 16),
 ];
 
 pub fn trials() -> Vec<Trial> {

@@ -50,6 +50,7 @@ bool environment_begin(const runtime_list_tuple2_string_string_t *environment);
 
 // text.c: conversion between Lua's bytes and the host's UTF-8.
 char *text_copy(const runtime_string_t *text);
+runtime_string_t text_argument(lua_State *L, int argument);
 bool text_is_utf8(const char *bytes, size_t length);
 bool text_repaired(const char *bytes, size_t length, runtime_string_t *text);
 

@@ -64,15 +64,6 @@ static int push_closed(lua_State *L)
     return 2;
 }
 
-// Returns the text at an index as a string of the host. It stays valid while the value is on the stack.
-static runtime_string_t text_at(lua_State *L, int index)
-{
-    size_t length;
-    const char *text = luaL_checklstring(L, index, &length);
-    luaL_argcheck(L, text_is_utf8(text, length), index, "UTF-8 expected");
-    return (runtime_string_t){(uint8_t *)text, length};
-}
-
 // socket.tcp()
 static int tcp(lua_State *L)
 {
@@ -86,7 +77,7 @@ static int tcp(lua_State *L)
 static int connection_connect(lua_State *L)
 {
     struct connection *connection = check(L);
-    runtime_string_t host = text_at(L, 2);
+    runtime_string_t host = text_argument(L, 2);
     lua_Integer port = luaL_checkinteger(L, 3);
     luaL_argcheck(L, port > 0 && port <= 65535, 3, "port out of range");
     if (connection->open) {
@@ -119,7 +110,7 @@ static int socket_connect(lua_State *L)
 static int connection_starttls(lua_State *L)
 {
     struct connection *connection = check(L);
-    runtime_string_t name = text_at(L, 2);
+    runtime_string_t name = text_argument(L, 2);
     if (!connection->open)
         return push_closed(L);
     codebox_guest_network_failure_t failure;

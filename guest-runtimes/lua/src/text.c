@@ -60,3 +60,12 @@ bool text_repaired(const char *bytes, size_t length, runtime_string_t *text)
     }
     return true;
 }
+
+// Returns an argument as a string of the host, which stays valid while the value is on the stack.
+runtime_string_t text_argument(lua_State *L, int argument)
+{
+    size_t length;
+    const char *bytes = luaL_checklstring(L, argument, &length);
+    luaL_argcheck(L, text_is_utf8(bytes, length), argument, "not valid UTF-8");
+    return (runtime_string_t){(uint8_t *)bytes, length};
+}

@@ -1,18 +1,10 @@
 // The table `codebox`, with the tools of the host.
 #include "guest.h"
 
-static runtime_string_t utf8(lua_State *L, int argument)
-{
-    size_t length;
-    const char *bytes = luaL_checklstring(L, argument, &length);
-    luaL_argcheck(L, text_is_utf8(bytes, length), argument, "not valid UTF-8");
-    return (runtime_string_t){(uint8_t *)bytes, length};
-}
-
 // codebox.call(tool, json): returns the tool's answer, which is JSON as well.
 static int call(lua_State *L)
 {
-    runtime_string_t tool = utf8(L, 1), input = utf8(L, 2), answer;
+    runtime_string_t tool = text_argument(L, 1), input = text_argument(L, 2), answer;
     codebox_guest_host_call_error_t error;
     luaL_where(L, 1);
     if (codebox_guest_host_call(&tool, &input, &answer, &error)) {

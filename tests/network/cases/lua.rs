@@ -33,7 +33,7 @@ print(c:receive(2), c:receive(0) == '', c:receive('*a'), c:receive('*a') == '', 
 print(pcall(c.receive, c, '*x'))
 print(c:close(), c:close())
 ";
-    let expected = "HTTP/1.1 200 OK\nhe\ttrue\tllo\ttrue\tnil\tclosed\t\nfalse\tbad argument #2 to 'receive' (invalid receive pattern)\n1\t1\n";
+    let expected = "HTTP/1.1 200 OK\nhe\ttrue\tllo\ttrue\tnil\tclosed\t\nfalse\tbad argument #2 to '?' (invalid receive pattern)\n1\t1\n";
     check_prints(test_env, text, &test_env.all(), expected).map(drop)
 }
 

@@ -29,7 +29,7 @@ pub enum WordSeparator {
 
 /// Places at which a word may be broken.
 pub enum WordSplitter {
-    /// None.
+    /// No place.
     NoHyphenation,
 }
 
