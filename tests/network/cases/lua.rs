@@ -4,8 +4,11 @@ use anyhow::{Result, ensure};
 
 use crate::TestEnvironment;
 
+/// Body of a case.
+type TestBody = fn(&TestEnvironment) -> Result<()>;
+
 /// Cases: name and body.
-pub const CASES: &[(&str, fn(&TestEnvironment) -> Result<()>)] = &[
+pub const CASES: &[(&str, TestBody)] = &[
     ("requests_and_patterns", requests_and_patterns),
     ("transfers_large_bodies", transfers_large_bodies),
     ("uses_host_tls", uses_host_tls),

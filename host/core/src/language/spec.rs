@@ -71,8 +71,8 @@ impl LanguageSpec {
     /// # Errors
     /// Returns an error for the first name, extension or image that is malformed, and for an empty command.
     pub fn check(&self) -> Result<(), NameError> {
-        let names = std::iter::once(&self.name).chain(&self.aliases).chain(&self.interpreters);
-        names.map(|name| RuntimeName::new(name.as_str()).map(drop)).collect::<Result<(), _>>()?;
+        let mut names = std::iter::once(&self.name).chain(&self.aliases).chain(&self.interpreters);
+        names.try_for_each(|name| RuntimeName::new(name.as_str()).map(drop))?;
         self.extensions.iter().try_for_each(|extension| check_extension(extension))?;
         if let Some(comment) = &self.comment
             && !(1..=4).contains(&comment.chars().filter(char::is_ascii_punctuation).count())
