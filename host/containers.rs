@@ -9,7 +9,7 @@ use codebox_container::{
     StartPoolDaemon, candidates,
 };
 use codebox_core::path::{ProtectedDir, ProtectionScope};
-use codebox_core::{HostPath, ImageName, Languages};
+use codebox_core::{HostPath, ImageName, Language, Languages};
 use codebox_files::Scratch;
 use codebox_service::config::Settings;
 
@@ -36,9 +36,14 @@ pub(crate) fn backends(
         let patterns = settings.images.allowed.as_ref();
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
     };
+    // An image alone cannot run a language whose description is damaged or names no interpreter.
+    let has_interpreter = |language: &Language| {
+        *language == Language::Command || languages.described(language.clone()).spec().container.is_some()
+    };
+    let named = settings.images.of.clone().into_iter().filter(|(language, _)| has_interpreter(language));
     let shared = ContainerSettings {
         candidates: candidates(&host_environment()),
-        images: ImageTable::of_languages(languages).with(settings.images.of.clone()).allowing(allowed),
+        images: ImageTable::of_languages(languages).with(named).allowing(allowed),
         scratch: Arc::clone(scratch),
         folder: places.containers(),
         start_pool_daemon,

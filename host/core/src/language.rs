@@ -126,10 +126,14 @@ impl Language {
         self.spec().adapter
     }
 
-    /// Returns the package manager of the language.
+    /// Returns the package manager of the language. A language that a user adds has none, because packages are installed
+    /// only for the runtimes that are part of codebox.
     #[must_use]
     pub fn package_manager(&self) -> Option<PackageManager> {
-        self.adapter()?.package_manager()
+        match self {
+            Self::Named(_) => None,
+            known => known.adapter()?.package_manager(),
+        }
     }
 
     /// Returns true if types are removed from a program before it runs.
@@ -217,10 +221,17 @@ mod tests {
         assert_eq!(bare, lua);
         assert_eq!(bare.spec().comment, None);
         assert_eq!(languages.described(bare).spec().comment.as_deref(), Some("--"));
+        let like_python = LanguageSpec { adapter: Some(Adapter::Python), ..spec.clone() };
+        let like_python = Language::Named(NamedLanguage::new(like_python).expect("a valid description"));
+        assert_eq!(
+            (like_python.package_manager(), Language::Python.package_manager()),
+            (None, Some(PackageManager::Pip))
+        );
         for (bad, spec) in [
             ("name", LanguageSpec { name: "Lua".to_owned(), ..spec.clone() }),
             ("extension", LanguageSpec { extensions: vec![".lua".to_owned()], ..spec.clone() }),
             ("comment", LanguageSpec { comment: Some(" ".to_owned()), ..spec.clone() }),
+            ("comment with a word", LanguageSpec { comment: Some("rem #".to_owned()), ..spec.clone() }),
         ] {
             assert!(NamedLanguage::new(spec).is_err(), "{bad}");
         }

@@ -37,11 +37,12 @@ impl RuntimeCatalog {
         Ok(Self { stores, damaged, added, env })
     }
 
-    /// Returns all languages, with those of added runtimes.
+    /// Returns all languages, with those of added runtimes. Of a damaged runtime, only the name is known.
     #[must_use]
     pub fn languages(&self) -> Languages {
         let added = self.stores.iter().filter(|(_, store)| store.spec().component.is_some());
-        Languages::with(added.map(|(language, _)| language.clone()))
+        let damaged = self.damaged.iter().map(|(name, _)| Language::Named(name.clone().into()));
+        Languages::with(added.map(|(language, _)| language.clone()).chain(damaged))
     }
 
     /// Rejects a file extension that is malformed or belongs to another runtime.

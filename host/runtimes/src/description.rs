@@ -26,6 +26,12 @@ pub(crate) fn read(description: &Description) -> Result<NamedLanguage, CatalogEr
         }
         Description::File(file) => parse(file)?,
     };
+    if spec.typed
+        && let Description::File(file) = description
+    {
+        let reason = "typed is only for the languages of codebox: a component removes types itself".to_owned();
+        return Err(CatalogError::BadDescription { file: file.clone(), reason });
+    }
     match spec.name.parse() {
         Ok(Language::Named(_)) | Err(_) => {}
         Ok(language) => return Err(CatalogError::NotToAdd { language }),
@@ -61,4 +67,39 @@ pub(crate) fn read_file(path: &Path, limit: ByteSize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, limit.get() + 1), &mut bytes)?;
     if bytes.len() as u64 > limit.get() { Err(too_large()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_descriptions_that_cannot_be_used() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("runtime.toml");
+        let read_text = |text: &str| {
+            fs::write(&file, text).expect("the directory is writable");
+            read(&Description::File(file.clone())).map_err(|error| error.to_string())
+        };
+        let lua = include_str!("../../../guest-runtimes/lua/runtime.toml");
+        assert_eq!(read_text(lua).expect("a valid description").name().as_str(), "lua");
+        for (text, message) in [
+            ("", "missing field `language`"),
+            ("[[language]]\nname = \"a\"\n[[language]]\nname = \"b\"\n", "expected one [[language]] table, found 2"),
+            ("[[language]]\nname = \"python\"\n", "python"),
+            ("[[language]]\nname = \"a\"\ntyped = true\n", "typed"),
+            ("[[language]]\nname = \"a\"\nadapter = \"perl\"\n", "unknown variant `perl`"),
+            ("[[language]]\nname = \"a\"\nendings = [\"a\"]\n", "unknown field `endings`"),
+            (
+                "[[language]]\nname = \"a\"\n[language.container]\ncommand = [\"a\"]\ninline = [\"-e\"]\n",
+                "use the argument {program} once",
+            ),
+            ("[[language]]\nname = \"a\"\n[language.container]\ncommand = []\ninline = []\n", "name the interpreter"),
+        ] {
+            let error = read_text(text).expect_err(text);
+            assert!(error.contains(message), "{error}");
+        }
+        let absent = Description::File(dir.path().join("absent.toml"));
+        assert!(read(&absent).expect_err("no file").to_string().contains("absent.toml"));
+    }
 }

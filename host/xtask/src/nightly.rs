@@ -1,4 +1,4 @@
-//! Full form of the tests: everything on both container engines, with the long corpora.
+//! Full form of the tests: everything on both container engines.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;

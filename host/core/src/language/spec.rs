@@ -75,7 +75,7 @@ impl LanguageSpec {
         names.try_for_each(|name| RuntimeName::new(name.as_str()).map(drop))?;
         self.extensions.iter().try_for_each(|extension| check_extension(extension))?;
         if let Some(comment) = &self.comment
-            && !(1..=4).contains(&comment.chars().filter(char::is_ascii_punctuation).count())
+            && !((1..=4).contains(&comment.len()) && comment.chars().all(|c| c.is_ascii_punctuation()))
         {
             return Err(NameError::new("start of a comment", comment, "use one to four punctuation characters"));
         }
