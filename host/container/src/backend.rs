@@ -1,31 +1,29 @@
 //! The container backend.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, EnforcementLevel, ImageName, ImageStore,
-    Instance, InstanceSpec, Isolation, LayerState, LeftoverCollector, LimitKind, SandboxLayer, Support, Sweep,
-    Unavailable, WarmPool,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ImageName, ImageStore, Instance,
+    InstanceSpec, Isolation, LeftoverCollector, LimitKind, Support, Sweep, Unavailable, WarmPool,
 };
-use codebox_files::{ProgramFile, Scratch};
+use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
 use crate::discover::{AddressOrigin, Candidate, EngineAddress};
 use crate::doors::PortForwards;
-use crate::engine::{Engine, Flavour};
+use crate::enforcement::limit_enforcement;
+use crate::engine::Engine;
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
-use crate::facts_cache::FactsCache;
+use crate::flavour::Flavour;
 use crate::gc;
-use crate::home_secret::HomeSecret;
 use crate::images::{self, ImageFacts, ImageTable};
 use crate::instance::ContainerInstance;
-use crate::labels::Owner;
+use crate::shared::Shared;
 use crate::warm::{self, AcquireResult, Pool, PoolRequest, Shape, SocketDir, StartPoolDaemon};
 
 /// Settings that the backends of both engines share.
@@ -50,63 +48,11 @@ pub struct Settings {
 
 mod powers;
 
-/// State of a backend that its instances share.
-pub(crate) struct Shared {
-    pub candidates: Vec<Candidate>,
-    pub images: ImageTable,
-    pub scratch: Arc<Scratch>,
-    pub owner: Owner,
-    pub ca_bundle: Option<PathBuf>,
-    pub facts_cache: FactsCache,
-    pub start_pool_daemon: Option<StartPoolDaemon>,
-    analyzer: Analyzer,
-    folder: PathBuf,
-    agent: OnceLock<ProgramFile>,
-    secret: OnceLock<HomeSecret>,
-}
-
-impl Shared {
-    /// Returns the agent's program file, and installs it on the first call.
-    pub(crate) fn agent(&self) -> Result<&ProgramFile, ContainerError> {
-        if let Some(agent) = self.agent.get() {
-            return Ok(agent);
-        }
-        let agent = crate::agent_file::agent_program(&self.folder)?;
-        Ok(self.agent.get_or_init(|| agent))
-    }
-
-    /// Returns the secret of this home, which identifies the home's containers.
-    pub(crate) fn secret(&self) -> Result<&HomeSecret, ContainerError> {
-        if let Some(secret) = self.secret.get() {
-            return Ok(secret);
-        }
-        let secret =
-            HomeSecret::load_or_create(&self.folder).map_err(ContainerError::io("create a secret in", &self.folder))?;
-        Ok(self.secret.get_or_init(|| secret))
-    }
-
-    /// Returns the socket directory of the pool daemons for an engine.
-    fn daemon_sockets(&self, facts: &EngineFacts) -> SocketDir {
-        SocketDir::new(self.folder.join("warm"), facts.flavour, &facts.place)
-    }
-
-    /// Returns the directory for mounts of granted directories. It is beside the private directories and never below
-    /// one, because the contents of private directories are removed.
-    pub(crate) fn mounts_dir(&self) -> PathBuf {
-        self.owners().with_file_name("mounts")
-    }
-
-    /// Returns the parent directory of all owners' private directories.
-    pub(crate) fn owners(&self) -> &Path {
-        let own = self.scratch.path();
-        own.parent().unwrap_or(own)
-    }
-}
-
 /// Backend that runs jobs in containers of one engine.
 pub struct ContainerBackend {
     flavour: Flavour,
     shared: Arc<Shared>,
+    start_pool_daemon: Option<StartPoolDaemon>,
     engine: OnceCell<Engine>,
     /// True once this process has swept leftovers.
     has_swept: AtomicBool,
@@ -119,26 +65,11 @@ impl ContainerBackend {
     #[must_use]
     pub fn create_all(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
         let Settings { candidates, images, scratch, folder, ca_bundle, start_pool_daemon, analyzer } = settings;
-        let owner = Owner::at(scratch.path());
-        let (agent, secret, facts_cache) =
-            (OnceLock::new(), OnceLock::new(), FactsCache::in_dir(folder.join("engines")));
-        let shared = Shared {
-            candidates,
-            images,
-            scratch,
-            owner,
-            ca_bundle,
-            facts_cache,
-            start_pool_daemon,
-            analyzer,
-            folder,
-            agent,
-            secret,
-        };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(candidates, images, scratch, folder, ca_bundle, analyzer));
         let backend = |flavour| Self {
             flavour,
             shared: Arc::clone(&shared),
+            start_pool_daemon: start_pool_daemon.clone(),
             engine: OnceCell::new(),
             has_swept: AtomicBool::new(false),
             pool: OnceLock::new(),
@@ -151,6 +82,11 @@ impl ContainerBackend {
         self.engine
             .get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.facts_cache))
             .await
+    }
+
+    /// Returns the socket directory of the pool daemons for an engine.
+    fn daemon_sockets(&self, facts: &EngineFacts) -> SocketDir {
+        SocketDir::new(self.shared.folder.join("warm"), facts.flavour, &facts.place)
     }
 
     /// Converts an error of this backend into the error type of all backends.
@@ -226,20 +162,20 @@ impl ContainerBackend {
         let (Some(count), Some(shape), true) = (spec.warm, Shape::of(image, spec), plain) else {
             return Ok((None, None));
         };
-        let Some(start) = &self.shared.start_pool_daemon else {
+        let Some(start) = &self.start_pool_daemon else {
             return Ok((self.own(engine, &shape, count), None));
         };
         let requested_at = Instant::now();
         let pool_request = PoolRequest { build: warm::build(), place: engine.facts.place.clone(), count, shape };
-        match warm::acquire(&self.shared.daemon_sockets(&engine.facts), &pool_request).await {
+        match warm::acquire(&self.daemon_sockets(&engine.facts), &pool_request).await {
             AcquireResult::Lent(lease, agent_connection) => {
-                let doors = PortForwards::of(&spec.grants.net);
-                let inside = (doors, self.shared.ca_bundle.as_ref().map(|_| crate::harden::CA_BUNDLE));
                 let lent = ContainerInstance::lent(
                     engine.clone(),
                     image.clone(),
-                    (*lease, agent_connection),
-                    inside,
+                    *lease,
+                    agent_connection,
+                    PortForwards::of(&spec.grants.net),
+                    self.shared.ca_bundle.as_ref().map(|_| crate::harden::CA_BUNDLE),
                     requested_at,
                 );
                 // If the lent container no longer exists, a new one is created.
@@ -266,65 +202,6 @@ impl ContainerBackend {
         tokio::spawn(async move { pool.fill().await });
         warm_instance
     }
-}
-
-/// Returns how well each limit is enforced.
-pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, EnforcementLevel> {
-    let if_so = |so: bool| if so { EnforcementLevel::Enforced } else { EnforcementLevel::Unsupported };
-    LimitKind::ALL
-        .into_iter()
-        .map(|kind| {
-            let limit_enforcement = match kind {
-                LimitKind::Wall
-                | LimitKind::Output
-                | LimitKind::OpenFiles
-                | LimitKind::NetBytes
-                | LimitKind::NetConnections => EnforcementLevel::Enforced,
-                // Checked a hundred times per second, over all processes.
-                LimitKind::Cpu if facts.own_groups => EnforcementLevel::BestEffort,
-                LimitKind::Cpu => EnforcementLevel::Unsupported,
-                LimitKind::Memory if facts.limits_memory && !facts.counts_swap => EnforcementLevel::BestEffort,
-                LimitKind::Memory => if_so(facts.limits_memory),
-                LimitKind::Processes => if_so(facts.limits_processes),
-                // No single file can exceed the limit. The total is checked while the job runs.
-                LimitKind::Disk | LimitKind::Files => EnforcementLevel::BestEffort,
-                LimitKind::Fuel => EnforcementLevel::Unsupported,
-            };
-            (kind, limit_enforcement)
-        })
-        .collect()
-}
-
-/// Network access of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Network {
-    /// No access.
-    None,
-    /// Access to the granted hosts.
-    Granted,
-}
-
-/// Returns the sandbox layers between a job and the machine.
-pub(crate) fn layers(facts: &EngineFacts, network: Network) -> Vec<SandboxLayer> {
-    let layer =
-        |name: &str, state, detail: &str| SandboxLayer { name: name.to_owned(), state, detail: detail.to_owned() };
-    let network = match network {
-        Network::None => "no network",
-        Network::Granted => "network access to granted hosts only, through this process",
-    };
-    let user = if facts.rootless { "the calling user" } else { "a user without privileges on the host" };
-    vec![
-        layer(
-            "namespaces",
-            LayerState::Held,
-            &format!("separate processes, file system, host name and IPC, and {network}"),
-        ),
-        layer("capabilities", LayerState::Held, &format!("none, as {user}, and none can be gained")),
-        match facts.seccomp {
-            true => layer("seccomp", LayerState::Held, "the engine's default seccomp profile"),
-            false => layer("seccomp", LayerState::Unavailable, "not supported by the engine"),
-        },
-    ]
 }
 
 impl Backend for ContainerBackend {

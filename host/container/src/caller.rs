@@ -1,9 +1,19 @@
 //! The job's user in a container, and the owner of the job's files on the host.
 
+use serde::{Deserialize, Serialize};
+
 use crate::facts::EngineFacts;
+use crate::flavour::Flavour::{Docker, Podman};
+
+/// User and group of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+}
 
 /// User and group of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobUser {
     pub uid: u32,
     pub gid: u32,
@@ -11,7 +21,7 @@ pub(crate) struct JobUser {
 }
 
 /// Ownership of host files from the job's point of view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FileOwnership {
     /// The files belong to the caller, and the job runs as the caller.
     TheCallers,
@@ -28,8 +38,8 @@ const FIRST_JOB_UID: u32 = 1_900_000_000;
 impl JobUser {
     /// Returns the user for one job. Each job of a root caller gets its own number, so that no two jobs share the
     /// kernel's per-user counters.
-    pub(crate) fn pick(facts: &EngineFacts, (uid, gid): (u32, u32)) -> Self {
-        use crate::engine::Flavour::{Docker, Podman};
+    pub(crate) fn pick(facts: &EngineFacts, caller: Caller) -> Self {
+        let Caller { uid, gid } = caller;
         match (uid, facts.rootless, facts.flavour) {
             (0, false, _) => {
                 let own = FIRST_JOB_UID + rand::random::<u32>() % (1 << 24);
@@ -46,13 +56,13 @@ impl JobUser {
 
 /// Returns the user and group of this process.
 #[cfg(unix)]
-pub(crate) fn caller() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+pub(crate) fn caller() -> Caller {
+    Caller { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
 /// Returns a fixed user and group. On these systems engines run in virtual machines whose shared folders any user can
 /// access.
 #[cfg(not(unix))]
-pub(crate) fn caller() -> (u32, u32) {
-    (1000, 1000)
+pub(crate) fn caller() -> Caller {
+    Caller { uid: 1000, gid: 1000 }
 }

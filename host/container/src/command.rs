@@ -9,9 +9,13 @@ use crate::queries::Stripper;
 /// Directory of the Node hook that strips types from modules as Node loads them.
 pub(crate) const HOOKS_DIR: &str = "/.codebox/hooks";
 
-/// Files of the hook, which queries the host through the agent.
-pub(crate) const HOOK_FILES: [(&str, &str); 2] =
-    [("preload.cjs", include_str!("preload.cjs")), ("typescript.js", include_str!("typescript.js"))];
+/// Files of the hook, which queries the host through the agent: the ones that Node preloads for a program in TypeScript
+/// and for one that can load modules in TypeScript, and the hook itself.
+pub(crate) const HOOK_FILES: [(&str, &str); 3] = [
+    ("preload.cjs", include_str!("preload.cjs")),
+    ("preload-modules.cjs", include_str!("preload-modules.cjs")),
+    ("typescript.js", include_str!("typescript.js")),
+];
 
 /// Length limit of the kernel for one argument of a command line, in bytes.
 const MAX_ARGUMENT_SIZE: usize = 128 << 10;
@@ -35,7 +39,7 @@ pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<GuestCommand, C
             let why = "containers run programs and commands, not tools".to_owned();
             return Err(ContainerError::Input { subject: format!("tool {name}"), why });
         }
-        _ => interpreter(&job.language)?,
+        _ => interpreter(job)?,
     };
     match &job.source {
         Source::Inline(text) => {
@@ -54,13 +58,25 @@ pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<GuestCommand, C
     Ok(command)
 }
 
-fn interpreter(language: &Language) -> Result<GuestCommand, ContainerError> {
+fn interpreter(job: &Job) -> Result<GuestCommand, ContainerError> {
+    let language = &job.language;
     let Some(interpreter) = &language.spec().container else {
         let why = "it has no interpreter for containers; use --isolation wasm, or pass a command after --".to_owned();
         return Err(ContainerError::Input { subject: format!("language {language}"), why });
     };
-    let asks = if language.is_typed() { QueryPermission::Questions } else { QueryPermission::Nothing };
-    Ok(GuestCommand { argv: interpreter.command.clone(), asks, program: None })
+    let mut argv = interpreter.command.clone();
+    let has_hook = !interpreter.module_hook.is_empty() && can_load_modules(job);
+    if has_hook {
+        argv.extend(interpreter.module_hook.iter().cloned());
+    }
+    let asks = if language.is_typed() || has_hook { QueryPermission::Questions } else { QueryPermission::Nothing };
+    Ok(GuestCommand { argv, asks, program: None })
+}
+
+/// Returns true if a job is given files that its program can load as modules, besides the program itself.
+fn can_load_modules(job: &Job) -> bool {
+    let is_program = |path: &GuestPath| matches!(&job.source, Source::File { name, .. } if name == path);
+    !job.grants.dirs.is_empty() || job.files.iter().any(|file| !is_program(&file.path))
 }
 
 /// Returns a program's text as one argument, or an error if it is too long.
@@ -88,4 +104,37 @@ fn program_name(argv0: &str, file: &GuestPath) -> String {
     let is_direct = argv0 == file.as_str()
         || file.as_str().strip_prefix(work.as_str()).and_then(|rest| rest.strip_prefix('/')) == Some(argv0);
     if is_direct { argv0.to_owned() } else { file.as_str().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{InputFile, Limits};
+
+    use super::*;
+
+    async fn command(job: &Job) -> GuestCommand {
+        of(job, &Stripper::new(None, &Limits::default())).await.expect("a command")
+    }
+
+    #[tokio::test]
+    async fn only_scripts_with_modules_load_the_hook() {
+        let mut job = Job::new(Source::Inline("1".to_owned()), Language::JavaScript);
+        let plain = command(&job).await;
+        assert_eq!(
+            (plain.argv, plain.asks),
+            (["node", "-e", "1"].map(str::to_owned).to_vec(), QueryPermission::Nothing)
+        );
+        let file = |name: &str| InputFile { path: GuestPath::new(name).expect("a path"), content: Vec::new() };
+        job.files.push(file("/work/a.ts"));
+        let with_modules = command(&job).await;
+        let argv = ["node", "--require", "/.codebox/hooks/preload-modules.cjs", "-e", "1"];
+        assert_eq!(
+            (with_modules.argv, with_modules.asks),
+            (argv.map(str::to_owned).to_vec(), QueryPermission::Questions)
+        );
+        let script = file("/run/codebox/a.js");
+        job.source = Source::File { argv0: "a.js".to_owned(), name: script.path.clone(), text: Vec::new() };
+        job.files = vec![script];
+        assert_eq!(command(&job).await.asks, QueryPermission::Nothing);
+    }
 }

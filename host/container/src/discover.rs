@@ -1,13 +1,14 @@
 //! Addresses at which an engine may listen, in the order in which the engines' own tools search.
 
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::engine::Flavour;
+use crate::flavour::Flavour;
 
 /// Environment variables and directories that determine the addresses. They are passed as values, so that this module
 /// does not read the environment.
@@ -151,9 +152,20 @@ fn well_known_sockets(environment: &HostEnvironment) -> Vec<(PathBuf, &'static s
 const MAX_CONFIG_SIZE: u64 = 1 << 20;
 
 fn read_json(path: &Path) -> Option<Value> {
-    let meta = fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MAX_CONFIG_SIZE)?;
-    let text = fs::read(path).ok()?;
-    (text.len() as u64 <= MAX_CONFIG_SIZE.max(meta.len())).then(|| serde_json::from_slice(&text).ok())?
+    let file = open(path).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))?;
+    let mut text = Vec::new();
+    // One byte above the maximum shows that the file is too large.
+    file.take(MAX_CONFIG_SIZE + 1).read_to_end(&mut text).ok()?;
+    (text.len() as u64 <= MAX_CONFIG_SIZE).then(|| serde_json::from_slice(&text).ok())?
+}
+
+/// Opens a file for reading, without waiting if it is a FIFO.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path)
 }
 
 /// Returns the address of Docker's current context, or `None` for the default context.
@@ -189,6 +201,8 @@ fn podman_connection(environment: &HostEnvironment) -> Option<Candidate> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn named(environment: &HostEnvironment) -> Vec<(String, EngineAddress)> {
@@ -225,6 +239,16 @@ mod tests {
         fs::remove_dir_all(&home).expect("it is ours");
         assert_eq!(found[0], ("the docker context work".into(), EngineAddress::Unix("/a/b.sock".into())));
         assert_eq!(found[1], ("the podman connection m".into(), EngineAddress::Unix("/c/d.sock".into())));
+    }
+
+    #[test]
+    fn reads_only_regular_files_of_limited_size() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("config.json");
+        fs::write(&file, "{}").expect("a file");
+        assert!(read_json(&file).is_some() && read_json(dir.path()).is_none());
+        fs::write(&file, format!("{{}}{}", " ".repeat(1 << 20))).expect("a file");
+        assert_eq!(read_json(&file), None);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Connection to an engine, and the facts about it.
 
-use std::fmt;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
-use codebox_core::{BackendId, format_error_chain};
+use codebox_core::format_error_chain;
 
 use crate::discover::{AddressOrigin, Candidate, EngineAddress};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::facts_cache::FactsCache;
+use crate::flavour::Flavour;
 
 /// Timeout of an engine call without lengthy work.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,50 +19,6 @@ const INFO_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Timeout of an engine call that creates or starts something.
 pub(crate) const CREATE_TIMEOUT: Duration = Duration::from_secs(45);
-
-/// The kind of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub enum Flavour {
-    /// Podman.
-    Podman,
-    /// Docker, or an engine that behaves like it.
-    Docker,
-}
-
-impl Flavour {
-    /// Both kinds, in the order of preference.
-    pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
-
-    /// Returns the name in options and reports.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Podman => "podman",
-            Self::Docker => "docker",
-        }
-    }
-
-    /// Returns the id of the backend.
-    #[must_use]
-    pub const fn id(self) -> BackendId {
-        BackendId::new(self.as_str())
-    }
-}
-
-impl fmt::Display for Flavour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::str::FromStr for Flavour {
-    type Err = codebox_core::NameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|flavour| flavour.as_str() == text);
-        known.ok_or_else(|| codebox_core::NameError::new("engine", text, "use podman or docker"))
-    }
-}
 
 /// Connection to an engine that has answered.
 #[derive(Clone)]

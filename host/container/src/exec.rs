@@ -51,8 +51,10 @@ pub(crate) async fn run(
     agent_connection: &mut AgentConnection,
     request: Run,
     limits: &Limits,
-    (streams, stripper): (Streams, &Stripper),
-    (watch, job_connections): (Option<&mut Watch>, Option<&mut JobConnections>),
+    streams: Streams,
+    stripper: &Stripper,
+    watch: Option<&mut Watch>,
+    job_connections: Option<&mut JobConnections>,
 ) -> Result<ExecResult, ContainerError> {
     let Streams { stdin, sinks, cancel } = streams;
     let mut job = RunningJob {

@@ -5,7 +5,7 @@ use bollard::models::{SystemInfo, SystemVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::discover::Candidate;
-use crate::engine::Flavour;
+use crate::flavour::Flavour;
 
 /// The properties of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn languages_without_an_image_wait_for_one() {
         let command = vec!["lua".to_owned()];
-        let container = Some(Interpreter { image: None, command, inline: vec!["{program}".to_owned()] });
+        let container =
+            Some(Interpreter { image: None, command, module_hook: Vec::new(), inline: vec!["{program}".to_owned()] });
         let spec = LanguageSpec { name: "lua".to_owned(), container, ..LanguageSpec::default() };
         let lua = Language::Named(NamedLanguage::new(spec).expect("a valid description"));
         let table = ImageTable::of_languages(&Languages::with([lua.clone()]));

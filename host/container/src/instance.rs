@@ -8,7 +8,8 @@ use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
-    Isolation, Job, Language, Limits, Missing, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
+    Isolation, Job, LimitKind, Limits, Missing, NetRules, NetUse, Outcome, PackageManager, Provenance, RunReport,
+    Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{
@@ -19,11 +20,11 @@ use codebox_streams::Stdin;
 use tokio::time::timeout;
 
 use crate::agent_connection::AgentConnection;
-use crate::backend::{Network, layers, limit_enforcement};
 use crate::caller::JobUser;
 use crate::classify::{HostStop, outcome};
 use crate::command;
 use crate::doors::{JobConnections, PortForwards};
+use crate::enforcement::{limit_enforcement, sandbox_layers};
 use crate::engine::{CALL_TIMEOUT, Engine};
 use crate::error::ContainerError;
 use crate::exec::{ExecResult, Streams, run};
@@ -124,8 +125,16 @@ impl ContainerInstance {
         let mut watch = Watch::over(self.private_dirs()?, &job.limits);
         let mut job_connections = self.job_connections(job);
         let since = file_time();
-        let background = (watch.as_mut(), job_connections.as_mut());
-        let done = run(&mut self.agent_connection, request, &job.limits, (streams, &stripper), background).await;
+        let done = run(
+            &mut self.agent_connection,
+            request,
+            &job.limits,
+            streams,
+            &stripper,
+            watch.as_mut(),
+            job_connections.as_mut(),
+        );
+        let done = done.await;
         let network = match job_connections {
             Some(job_connections) => {
                 let by_itself = matches!(&done, Ok(ExecResult { stop: None, ended: Ok(Some(_)), .. }));
@@ -146,7 +155,7 @@ impl ContainerInstance {
                     // The counters include all other processes in the shared cgroup.
                     ended.evidence = CgroupStats::default();
                 }
-                self.report(job, (ended.as_ref(), stop), (began, full)).await.map(|report| (report, ended))
+                self.report(job, ended.as_ref(), stop, began, full).await.map(|report| (report, ended))
             }
             Err(error) => Err(error),
         };
@@ -189,8 +198,10 @@ impl ContainerInstance {
     async fn report(
         &mut self,
         job: &Job,
-        (ended, stop): (Option<&JobExit>, Option<HostStop>),
-        (began, full): (Instant, Option<codebox_core::LimitKind>),
+        ended: Option<&JobExit>,
+        stop: Option<HostStop>,
+        began: Instant,
+        full: Option<LimitKind>,
     ) -> Result<RunReport, ContainerError> {
         let job_outcome = match ended {
             Some(ended) => outcome(ended, stop, full),
@@ -210,7 +221,7 @@ impl ContainerInstance {
         report.enforcement = Enforcement {
             limits: limit_enforcement(&self.engine.facts),
             uncovered: self.granted.uncovered(),
-            layers: layers(&self.engine.facts, if self.doors.is_none() { Network::None } else { Network::Granted }),
+            layers: sandbox_layers(&self.engine.facts, &self.doors),
         };
         Ok(report)
     }
@@ -234,7 +245,7 @@ impl ContainerInstance {
             return Ok(Outcome::Signalled(9));
         };
         match (state.oom_killed, state.exit_code) {
-            (Some(true), _) => Ok(Outcome::LimitHit(codebox_core::LimitKind::Memory)),
+            (Some(true), _) => Ok(Outcome::LimitHit(LimitKind::Memory)),
             // The container was killed from outside: by a user of the engine, or by the kernel without the engine's
             // notice.
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
@@ -328,7 +339,7 @@ fn environment(
     // The job's own variables take precedence over the defaults.
     let own = job.env.iter().map(|(name, value)| (name.clone(), value.clone()));
     let mut all: BTreeMap<String, String> = home.into_iter().chain(doors).chain(own).collect();
-    if job.language == Language::Python && !packages.is_empty() {
+    if job.language.package_manager() == Some(PackageManager::Pip) && !packages.is_empty() {
         let path = all.entry("PYTHONPATH".to_owned()).or_default();
         for place in packages {
             // An empty part would mean the working directory.

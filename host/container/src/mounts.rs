@@ -9,8 +9,8 @@ use codebox_core::{Access, DirGrant, GuestPath, LimitKind};
 use codebox_files::ProgramFile;
 
 use crate::caller::{FileOwnership, JobUser};
-use crate::engine::Flavour;
 use crate::error::ContainerError;
+use crate::flavour::Flavour;
 #[cfg(target_os = "linux")]
 use crate::owners::{IdMapNamespace, IdMappedMount};
 
@@ -87,7 +87,8 @@ impl Granted {
     pub(crate) fn new(
         dirs: &[DirGrant],
         user: &JobUser,
-        (mounts_dir, name): (&Path, &str),
+        mounts_dir: &Path,
+        name: &str,
         agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
         let settled = resolve_overlaps(dirs)
@@ -98,7 +99,7 @@ impl Granted {
         }
         #[cfg(target_os = "linux")]
         if user.owners == FileOwnership::Mapped {
-            return granted.id_mapped(settled, user, (mounts_dir, name), agent);
+            return granted.id_mapped(settled, user, mounts_dir, name, agent);
         }
         let _ = (user, mounts_dir, name, agent, FileOwnership::Mapped);
         granted.binds.extend(settled.into_iter().map(|grant| Bind {
@@ -114,7 +115,8 @@ impl Granted {
         mut self,
         settled: Vec<DirGrant>,
         user: &JobUser,
-        (mounts_dir, name): (&Path, &str),
+        mounts_dir: &Path,
+        name: &str,
         agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
         codebox_files::private_dir(mounts_dir).map_err(ContainerError::io("create", mounts_dir))?;

@@ -1,5 +1,6 @@
 'use strict'
+// For a program in TypeScript, whose file may have no extension.
 const { readFileSync } = require('node:fs')
 const { compileFunction } = require('node:vm')
 
-compileFunction(readFileSync(`${__dirname}/typescript.js`, 'utf8'), ['require'], { filename: 'node:codebox/typescript' })(require)
+compileFunction(readFileSync(`${__dirname}/typescript.js`, 'utf8'), ['require', 'hasTypedEntry'], { filename: 'node:codebox/typescript' })(require, true)

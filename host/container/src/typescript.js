@@ -1,7 +1,8 @@
 'use strict'
 // Strips the types from modules as Node loads them. `agent ask` sends a query to the host and prints the answer: a line
 // of JSON with `map` or `error`, then the program. This file is compiled under a name like those of Node's own modules,
-// so that stack traces of a program do not show its path.
+// so that stack traces of a program do not show its path. Its parameter `hasTypedEntry` is true if the program itself is
+// in TypeScript.
 const { execFileSync } = require('node:child_process')
 const fs = require('node:fs')
 const Module = require('node:module')
@@ -10,9 +11,12 @@ const { fileURLToPath, pathToFileURL } = require('node:url')
 const { compileFunction } = require('node:vm')
 
 const TYPED = /\.([mc]?ts|tsx)$/
-let entry = true
+// True until the program's own file has been loaded, if it is in TypeScript.
+let entry = hasTypedEntry
 
 function strip(file) {
+  // From the first such module on, so that a program without any has Node's own stack traces.
+  process.setSourceMapsEnabled(true)
   const text = fs.readFileSync(file, 'utf8')
   const answer = execFileSync('/.codebox/agent', ['ask'], {
     input: JSON.stringify({ file, text }), env: {}, maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'inherit'],

@@ -5,11 +5,11 @@
 //! number of containers of that shape to keep ready from then on. A shape that is not requested for a while is dropped.
 //!
 //! A long-lived process keeps the containers itself, in a [pool](pool::Pool). For processes that run one job and exit,
-//! a [pool daemon](keeper) holds the pool: a process of the same user that lends a container by forwarding the
+//! a [pool daemon](pool_daemon) holds the pool: a process of the same user that lends a container by forwarding the
 //! connection to its agent. When a daemon dies, its containers end with it, as those of any owner do.
 
+mod client;
 mod cloexec;
-mod lease;
 mod pool;
 mod pool_daemon;
 mod shape;
@@ -18,15 +18,15 @@ mod wire;
 
 use std::sync::Arc;
 
-use crate::engine::Flavour;
+use crate::flavour::Flavour;
 
+pub(crate) use client::{AcquireResult, acquire};
 pub(crate) use cloexec::set_cloexec_on_all;
-pub(crate) use lease::{AcquireResult, acquire};
 pub(crate) use pool::Pool;
 pub(crate) use pool_daemon::{run_pool_daemon, stop_daemons};
 pub(crate) use shape::Shape;
 pub(crate) use socket_dir::SocketDir;
-pub(crate) use wire::{Lease, PoolRequest};
+pub(crate) use wire::PoolRequest;
 
 /// Returns an identifier of this build of codebox: the version, size and modification time of the program file, which
 /// an update replaces. A container belongs to the build that created it, and no other build may use it.

@@ -1,12 +1,11 @@
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
 use thiserror::Error;
 
+use crate::backend_id::BackendId;
 use crate::grants::Grants;
 use crate::image::ImageName;
 use crate::isolation::Isolation;
@@ -26,7 +25,7 @@ pub use error::{BackendError, BoxedError, PartialOutput};
 pub use features::{
     Diagnosis, Finding, ImageStore, Leftover, LeftoverCollector, Leftovers, LocalImage, Sweep, WarmPool,
 };
-pub use io::{ExecIo, OutputSink, WriteSink};
+pub use io::{ExecIo, OutputSink};
 
 /// Boxed future that keeps the traits of this crate object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -91,36 +90,6 @@ pub trait Instance: Send {
 
     /// Ends the instance and removes everything that was created for it.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>>;
-}
-
-/// Name of a backend, such as `wasm` or `podman`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BackendId(Cow<'static, str>);
-
-impl BackendId {
-    /// Creates an id from a name that is known at compile time.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self(Cow::Borrowed(name))
-    }
-
-    /// Creates an id from a name that was read at run time, such as one from another process's report.
-    #[must_use]
-    pub const fn read(name: String) -> Self {
-        Self(Cow::Owned(name))
-    }
-
-    /// Returns the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for BackendId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// Availability of an optional backend feature.

@@ -2,12 +2,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::name::NameError;
-use crate::path::{GuestPath, HostPath};
+use crate::path::DirGrant;
 
 mod dir;
 mod net;
 
-pub use dir::{Access, DirGrant, DirGrantSpec, GrantParseError};
+pub use dir::{DirGrantSpec, GrantParseError};
 pub use net::{AddressKind, NetGrant, NetRules, Refusal, RefusalReason};
 pub(crate) use net::{authority, shorten_host};
 
@@ -39,12 +39,6 @@ impl Grants {
     pub fn is_none(&self) -> bool {
         let Self { dirs, net, env, tools } = self;
         dirs.is_empty() && net.is_empty() && env.is_empty() && tools.is_empty()
-    }
-
-    /// Returns the host directory that is granted at exactly `guest`.
-    #[must_use]
-    pub fn dir_at(&self, guest: &GuestPath) -> Option<&HostPath> {
-        self.dirs.iter().find(|dir| dir.guest == *guest).map(|dir| &dir.host)
     }
 }
 

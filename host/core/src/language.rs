@@ -95,7 +95,7 @@ impl Language {
     #[must_use]
     pub fn built_in() -> Vec<Self> {
         let name = |spec: &Arc<LanguageSpec>| spec.name.parse().ok();
-        spec::BUILT_IN.iter().filter_map(name).collect()
+        spec::built_in().filter_map(name).collect()
     }
 
     /// Returns the name used on the command line and in reports.
@@ -116,7 +116,7 @@ impl Language {
         static NONE: LazyLock<LanguageSpec> = LazyLock::new(LanguageSpec::default);
         match self {
             Self::Named(named) => &named.spec,
-            known => spec::BUILT_IN.iter().find(|spec| spec.name == known.as_str()).map_or(&NONE, |spec| spec),
+            known => spec::built_in().find(|spec| spec.name == known.as_str()).map_or(&NONE, |spec| spec),
         }
     }
 
@@ -142,14 +142,14 @@ impl Language {
         self.spec().typed
     }
 
-    /// Returns the language whose runtime, images and configuration this one uses: JavaScript for TypeScript, and
-    /// otherwise the language itself.
+    /// Returns the language whose runtime, images and configuration this one uses: the language that its built-in
+    /// runtime itself runs, such as JavaScript for TypeScript, and otherwise the language itself.
     #[must_use]
     pub fn runtime_language(&self) -> &Self {
-        match self {
-            Self::TypeScript => &Self::JavaScript,
-            other => other,
-        }
+        static BUILT_IN: LazyLock<Vec<Language>> = LazyLock::new(Language::built_in);
+        let name = self.as_str();
+        let own = spec::runtime_language(name).filter(|own| own.name != name);
+        own.and_then(|own| BUILT_IN.iter().find(|language| language.as_str() == own.name)).unwrap_or(self)
     }
 }
 
@@ -164,7 +164,7 @@ impl FromStr for Language {
 
     /// Returns the language of a name or an alias. A name that codebox does not know is that of an added runtime.
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let known = spec::BUILT_IN.iter().find(|spec| spec.has_name(text));
+        let known = spec::built_in().find(|spec| spec.has_name(text));
         Ok(match known.map_or(text, |spec| spec.name.as_str()) {
             "python" => Self::Python,
             "javascript" => Self::JavaScript,
@@ -203,6 +203,11 @@ mod tests {
         assert_eq!(languages.of_interpreter("python3.11"), Some(Language::Python));
         assert_eq!(languages.of_interpreter("lua"), None);
         assert_eq!(Language::Command.spec(), &LanguageSpec::default());
+        assert_eq!(Language::TypeScript.runtime_language(), &Language::JavaScript);
+        let lua: Language = "lua".parse().expect("a name");
+        for own in [Language::Python, Language::JavaScript, Language::Command, lua] {
+            assert_eq!(own.runtime_language(), &own);
+        }
     }
 
     #[test]

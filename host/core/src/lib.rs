@@ -11,9 +11,11 @@
 #![warn(missing_docs)]
 
 mod backend;
+mod backend_id;
 mod capped;
 mod error_chain;
 mod grants;
+mod guest_error;
 mod handover;
 mod image;
 mod isolation;
@@ -29,17 +31,17 @@ mod runner_error;
 pub mod wire;
 
 pub use backend::{
-    Backend, BackendError, BackendId, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities,
-    Diagnosis, ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers,
-    LocalImage, MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Support, Sweep, Unavailable, WarmPool,
-    WriteSink,
+    Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
+    ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage,
+    MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Support, Sweep, Unavailable, WarmPool,
 };
+pub use backend_id::BackendId;
 pub use capped::{CappedSink, Completeness};
 pub use error_chain::format_error_chain;
 pub use grants::{
-    Access, AddressKind, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal,
-    RefusalReason, ToolName,
+    AddressKind, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal, RefusalReason, ToolName,
 };
+pub use guest_error::GuestError;
 pub use handover::Handover;
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
@@ -53,11 +55,10 @@ pub use limits::{
 };
 pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
-pub use path::{GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
+pub use path::{Access, DirGrant, GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use progress::{Progress, Silent};
 pub use report::{
-    CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, GuestError, JsonBytes,
-    MimeBundle, Missing, NeedsEscalation, NetAttempt, NetUse, NetVerdict, OutFile, Provenance, ResultRole, RunReport,
-    SkippedFile, Usage,
+    CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, JsonBytes, MimeBundle, Missing,
+    NeedsEscalation, NetAttempt, NetUse, NetVerdict, OutFile, Provenance, ResultRole, RunReport, SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;

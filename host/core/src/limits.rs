@@ -135,24 +135,6 @@ impl Limits {
         }
     }
 
-    /// Returns true if the limit of this kind is the same in both.
-    #[must_use]
-    pub fn has_equal_limit(&self, other: &Self, kind: LimitKind) -> bool {
-        match kind {
-            LimitKind::Wall => self.wall == other.wall,
-            LimitKind::Cpu => self.cpu == other.cpu,
-            LimitKind::Memory => self.memory == other.memory,
-            LimitKind::Output => self.output == other.output,
-            LimitKind::Disk => self.disk == other.disk,
-            LimitKind::Files => self.files == other.files,
-            LimitKind::OpenFiles => self.open_files == other.open_files,
-            LimitKind::Processes => self.processes == other.processes,
-            LimitKind::Fuel => self.fuel == other.fuel,
-            LimitKind::NetBytes => self.net_bytes == other.net_bytes,
-            LimitKind::NetConnections => self.net_connections == other.net_connections,
-        }
-    }
-
     /// Returns true if a ceiling of this kind is set.
     #[must_use]
     pub const fn is_limited(&self, kind: LimitKind) -> bool {

@@ -6,6 +6,7 @@
 //! case.
 
 mod compose;
+mod dir_grant;
 mod guest;
 mod host;
 mod json;
@@ -16,6 +17,7 @@ mod redact;
 mod vm;
 mod windows;
 
+pub use dir_grant::{Access, DirGrant};
 pub use guest::GuestPath;
 pub use host::{HostPath, Style};
 pub use json::{Direction, MapJsonError, MaxDepth};

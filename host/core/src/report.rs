@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::guest_error::GuestError;
 use crate::limits::{Enforcement, Limits};
 use crate::outcome::{Outcome, ResultKind, exit_status};
 
@@ -119,32 +120,6 @@ pub enum ResultRole {
     Display,
     /// Value of the program's last expression.
     Value,
-}
-
-/// Exception or error that ended a guest.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GuestError {
-    /// Type, such as `ZeroDivisionError`.
-    pub name: String,
-    /// Message, such as `division by zero`.
-    pub value: String,
-    /// Lines of the traceback.
-    pub traceback: Vec<String>,
-    /// Line of the user's program that raised the error.
-    pub line: Option<u32>,
-}
-
-impl GuestError {
-    /// [Name](Self::name) of the error for a command that does not exist.
-    pub const NOT_FOUND: &str = "CommandNotFound";
-    /// [Name](Self::name) of the error for a command that the system cannot start.
-    pub const NOT_STARTED: &str = "CommandNotStarted";
-
-    /// Returns true if the error means that a command could not be started, so that no program ran.
-    #[must_use]
-    pub fn is_start_failure(&self) -> bool {
-        [Self::NOT_FOUND, Self::NOT_STARTED].contains(&self.name.as_str())
-    }
 }
 
 /// Request of the guest that was refused.

@@ -34,8 +34,7 @@ pub use guest_places::NODE_MODULES;
 pub use host_environment::{HostEnvironment, Process};
 use image::Image;
 pub use output_file::open_output_file;
-pub use place::SCRIPT_DIR;
-pub use policy::{LinkPolicy, Policy};
+pub use policy::{Escalation, LinkPolicy, Policy};
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use script::MAX_PROGRAM;
 
@@ -208,10 +207,10 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         engine,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
-        let subject = ("pass argument", format!("{bad:?}"));
         return Err(Denied::new(
             ResultKind::InvalidRequest,
-            subject,
+            "pass argument",
+            format!("{bad:?}"),
             "it contains a NUL",
             "pass it in a file or on standard input",
         ));
@@ -277,7 +276,7 @@ fn load(
         Program::Source(source) => {
             let language = language.ok_or_else(|| language::unknown(source.file_name()))?;
             if let Some(text) = source.text() {
-                script::check_size(text.len() as u64, ("run", source.file_name()))?;
+                script::check_size(text.len() as u64, source.file_name())?;
             }
             if let Source::Command(words) = source {
                 let source = Source::Command(image::command(words)?);
@@ -289,7 +288,7 @@ fn load(
         Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),
     };
     let text = source.text().unwrap_or_default();
-    script::check_size(text.len() as u64, ("run", text_of))?;
+    script::check_size(text.len() as u64, text_of)?;
     let language = match (language, &source) {
         (Some(language), _) => language,
         (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
@@ -299,7 +298,7 @@ fn load(
 }
 
 /// Maps granted directories to guest paths. `/work` and `/tmp` are private to the guest unless they are granted.
-pub(crate) fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
+fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
     let rejected = |detail: String| {
         let shown = dirs.first().map_or("", |dir| dir.host.as_str());
         dirs::rejected(shown, detail, "grant each directory once, at a separate guest path")

@@ -8,8 +8,10 @@ use crate::doctor::Check;
 use crate::image_choice::ImageFacts;
 
 mod error;
+mod no_runtimes;
 
 pub use error::CatalogError;
+pub use no_runtimes::NoRuntimes;
 
 /// Source of a runtime's package.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,15 +1,15 @@
 //! Choice of the isolation and backend for a program: WebAssembly if it meets the program's needs, and otherwise a
 //! container.
 //!
-//! The decision is pure. [`TierRequirements`] combines the program's needs, the caller's terms and the policy before any backend
-//! is probed. [`next`] then selects the backend to probe or to use, from the results of the probes so far. An engine's
-//! socket is therefore opened only if the result can depend on it.
+//! The decision is pure. [`TierRequirements`] combines the program's needs, the caller's terms and the policy before any
+//! backend is probed. [`next`] then selects the backend to probe or to use, from the results of the probes so far. An
+//! engine's socket is therefore opened only if the result can depend on it.
 //!
 //! ```text
-//! Wanted::of(demand, needs, terms) ── next ──┬── Probe(backend) ── probe it ──┐
-//!                                    ▲       ├── Run(choice)                  │
-//!                                    │       └── Nothing(why)                 │
-//!                                    └────────────────────────────────────────┘
+//! requirements ──► next ──┬──► Probe(backend) ── probe it ──┐
+//!                   ▲     ├──► Run(choice)                  │
+//!                   │     └──► NoBackend(reasons)           │
+//!                   └───────────────────────────────────────┘
 //! ```
 //!
 //! - WebAssembly comes first if it meets the program's needs.
@@ -20,38 +20,21 @@
 //! - A program's own comment is only a request: for fewer isolations, or for a preferred one among the accepted ones.
 
 use codebox_analysis::Analyzer;
-use codebox_core::{Backend, BackendId, Capabilities, Isolation, Unavailable};
+use codebox_core::{Backend, BackendId, Isolation, Unavailable};
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, Escalation};
 use crate::needs::{InvalidIsolationRequest, IsolationRequest, Needs, Neighbours, needs_of};
-use crate::router::{Choice, Demand, NoRoute, Rejected, weigh};
+use crate::router::{Candidate, Choice, Demand, NoRoute, Rejected, weigh};
 
 mod escalation;
 mod lacks;
 mod requirements;
 
 pub use escalation::{EscalationDecision, decide_escalation, escalation_hint, mark_escalated};
-pub use lacks::{has, lacks};
-pub use requirements::{Escalation, Terms, TierRequirements};
-
-/// A backend that may run the program, and the result of its probe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The backend.
-    pub backend: BackendId,
-    /// Isolation that the backend provides, which is known before it is probed.
-    pub isolation: Isolation,
-    /// Result of the probe; `None` until the backend is probed.
-    pub found: Option<Result<Capabilities, Unavailable>>,
-}
-
-impl Candidate {
-    /// Creates a candidate that has not been probed.
-    #[must_use]
-    pub fn of(backend: &dyn Backend) -> Self {
-        Self { backend: backend.id(), isolation: backend.isolation(), found: None }
-    }
-}
+use lacks::has;
+pub use lacks::lacks;
+use requirements::Terms;
+pub use requirements::TierRequirements;
 
 /// Next step of the choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +136,7 @@ pub struct ProgramAnalysis {
 pub fn analyze_program(admitted: &Admitted, analyzer: &Analyzer) -> Result<ProgramAnalysis, InvalidIsolationRequest> {
     let job = admitted.job();
     let isolation_request = IsolationRequest::of_job(job)?;
-    let (needs, unknown) = needs_of(job, &Neighbours::of(admitted), analyzer);
+    let (needs, unknown) = needs_of(job, &Neighbours::of(job, admitted.path_map()), analyzer);
     let mut analysis = ProgramAnalysis { needs, isolation_request, unknown };
     // Resolving the job's packages has already decided which of them WebAssembly has, so their import names do not
     // count.

@@ -11,8 +11,7 @@ use codebox_core::{IsolationSet, Languages, LimitOverrides, Limits, MAX_WARM_INS
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::admission::{LinkPolicy, Policy};
-use crate::choice::Escalation;
+use crate::admission::{Escalation, LinkPolicy, Policy};
 
 mod images;
 mod limits;

@@ -9,8 +9,7 @@ use crate::needs::Needs;
 
 /// Returns the image that every other image of the language is built on: the interpreter with common standard library
 /// modules.
-#[must_use]
-pub fn default_image(language: &Language) -> &str {
+fn default_image(language: &Language) -> &str {
     match language.runtime_language() {
         // A command line starts from no memory image.
         Language::Command => "",
@@ -87,8 +86,7 @@ const DATA_STACK: [(&str, &[&str]); 15] = [
 ///
 /// Only modules count that another image has and the language's default image has not. If no image has any of them, the
 /// default image is chosen.
-#[must_use]
-pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
+pub(crate) fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
     let default_name = default_image(language);
     let default = available.iter().find(|image| image.name == default_name);
     let common: BTreeSet<&str> = default.into_iter().flat_map(modules).collect();
@@ -119,7 +117,7 @@ pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]
 ///
 /// # Errors
 /// Returns an error if no image has this name.
-pub fn named_image(asked: &str, available: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
+pub(crate) fn named_image(asked: &str, available: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
     if available.iter().any(|image| image.name == asked) {
         return Ok(ImageChoice { name: asked.to_owned(), reason: "requested by name".to_owned() });
     }

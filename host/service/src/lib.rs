@@ -22,28 +22,25 @@ pub mod limit_text;
 pub mod needs;
 pub mod packages;
 pub mod plan;
-pub mod router;
+mod router;
 #[cfg(test)]
 mod testing;
 
 pub use absent::add_absent;
 pub use admission::{
-    Admitted, Denied, EnvRequest, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds, Policy, Preference, Process,
-    Program, Request, SCRIPT_DIR, admit, open_output_file,
+    Admitted, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds,
+    Policy, Preference, Process, Program, Request, admit, open_output_file,
 };
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{
-    Candidate, Escalation, EscalationDecision, Next, ProgramAnalysis, Terms, TierRequirements, analyze_program, choose,
-    decide_escalation, escalation_hint, mark_escalated, next,
+    EscalationDecision, Next, ProgramAnalysis, TierRequirements, analyze_program, choose, decide_escalation,
+    escalation_hint, mark_escalated, next,
 };
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
-pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
+pub use image_choice::{ImageChoice, ImageFacts, NoImage};
 pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
-pub use needs::{
-    Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, Neighbours, SyntaxError, Weight, is_analyzed,
-    needs_of,
-};
+pub use needs::{Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed};
 pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
 pub use plan::{Plan, PlanError, image_for, plan};
-pub use router::{Bound, Choice, Demand, NoRoute, Rejected};
+pub use router::{Candidate, Choice, NoRoute, Rejected};

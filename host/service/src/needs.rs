@@ -13,15 +13,14 @@ mod neighbours;
 
 pub use codebox_analysis::{Capability, Need, Needs, SyntaxError, Weight};
 pub use isolation_request::{InvalidIsolationRequest, IsolationRequest};
-pub use neighbours::Neighbours;
+pub(crate) use neighbours::Neighbours;
 
 /// Returns the needs of a job's program: imports and required features. If the text cannot be parsed within the job's
 /// limits, returns no needs and the reason.
 ///
 /// A Python module that exists among the `neighbours` is not a library module, whatever its name. Non-UTF-8 text is
 /// decoded lossily, which keeps ASCII module names, and nearly all module names are ASCII.
-#[must_use]
-pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Needs, Option<String>) {
+pub(crate) fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Needs, Option<String>) {
     let Some(bytes) = job.source.text() else { return Default::default() };
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let budget = Budget::within(job.limits.memory.at().map(|size| size.get()), job.limits.cpu.at());

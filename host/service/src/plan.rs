@@ -74,7 +74,7 @@ pub fn plan(
         // A WebAssembly program imports only from its image and the runtime's library.
         Isolation::Wasm => Vec::new(),
         Isolation::Container | Isolation::Vm => {
-            let neighbours = Neighbours::of(admitted);
+            let neighbours = Neighbours::of(admitted.job(), admitted.path_map());
             analysis.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
         }
     };

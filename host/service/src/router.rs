@@ -6,12 +6,12 @@
 use std::fmt;
 
 use codebox_core::{
-    BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support, Unavailable,
+    Backend, BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support,
+    Unavailable,
 };
 use thiserror::Error;
 
 use crate::admission::Admitted;
-use crate::choice::Candidate;
 use crate::needs::Need;
 
 /// Reason that a job runs only in containers, independent of its needs.
@@ -69,6 +69,25 @@ impl From<&Admitted> for Demand {
                 _ => admitted.native().map(|package| Bound::Package(package.to_owned())),
             },
         }
+    }
+}
+
+/// A backend that may run the program, and the result of its probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The backend.
+    pub backend: BackendId,
+    /// Isolation that the backend provides, which is known before it is probed.
+    pub isolation: Isolation,
+    /// Result of the probe; `None` until the backend is probed.
+    pub found: Option<Result<Capabilities, Unavailable>>,
+}
+
+impl Candidate {
+    /// Creates a candidate that has not been probed.
+    #[must_use]
+    pub fn of(backend: &dyn Backend) -> Self {
+        Self { backend: backend.id(), isolation: backend.isolation(), found: None }
     }
 }
 

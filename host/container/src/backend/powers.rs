@@ -7,10 +7,11 @@ use codebox_core::{
     Leftovers, LocalImage, Progress, Sweep, WarmPool, format_error_chain,
 };
 
-use super::{ContainerBackend, Shared};
-use crate::engine::Flavour;
+use super::ContainerBackend;
 use crate::error::ContainerError;
 use crate::facts::{EngineFacts, Weakness};
+use crate::flavour::Flavour;
+use crate::shared::Shared;
 use crate::warm::{self, Pool, PoolRequest};
 use crate::{gc, images};
 
@@ -51,7 +52,7 @@ impl ContainerBackend {
             let why = format!("the engine is at {}", engine.facts.place);
             return Err(ContainerError::Input { subject: pool_request.place, why });
         }
-        let folder = self.shared.daemon_sockets(&engine.facts);
+        let folder = self.daemon_sockets(&engine.facts);
         warm::run_pool_daemon(Pool::new(Arc::clone(&self.shared), engine.clone()), &folder, &pool_request).await
     }
 

@@ -137,7 +137,7 @@ impl JobConnections {
         };
         let (egress, idle_timeout) = (self.egress.clone(), self.idle_timeout);
         let task = self.tasks.spawn(async move {
-            forward_connection(&agent_end, (target, egress), (from_guest, hung_up), idle_timeout).await;
+            forward_connection(&agent_end, target, egress, from_guest, hung_up, idle_timeout).await;
             number
         });
         self.open.insert(
@@ -252,8 +252,10 @@ impl AgentEnd {
 /// Serves one connection, until both sides have ended or one of them is closed.
 async fn forward_connection(
     agent_end: &AgentEnd,
-    (target, egress): (Target, Egress),
-    (mut from_guest, hung_up): (DuplexStream, oneshot::Receiver<()>),
+    target: Target,
+    egress: Egress,
+    mut from_guest: DuplexStream,
+    hung_up: oneshot::Receiver<()>,
     idle_timeout: Duration,
 ) {
     let (near, far) = duplex(RELAY_BUFFER_SIZE);

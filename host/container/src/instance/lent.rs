@@ -12,8 +12,8 @@ use crate::doors::PortForwards;
 use crate::engine::Engine;
 use crate::error::ContainerError;
 use crate::images::ImageFacts;
+use crate::lease::Lease;
 use crate::mounts::Granted;
-use crate::warm::Lease;
 
 impl ContainerInstance {
     /// Returns true if the container still waits for a job. An agent that waits sends no events.
@@ -45,8 +45,10 @@ impl ContainerInstance {
     pub(crate) fn lent(
         engine: Engine,
         image: ImageFacts,
-        (lease, agent_connection): (Lease, AgentConnection),
-        (doors, ca_bundle): (PortForwards, Option<&'static str>),
+        lease: Lease,
+        agent_connection: AgentConnection,
+        doors: PortForwards,
+        ca_bundle: Option<&'static str>,
         requested_at: Instant,
     ) -> Result<Self, ContainerError> {
         let Lease { container, user, scratch: place, granted } = lease;

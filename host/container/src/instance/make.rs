@@ -14,7 +14,6 @@ use super::places::{hook_bind, private_binds};
 use super::removal::ContainerGuard;
 use super::{ContainerInstance, files};
 use crate::agent_connection::AgentConnection;
-use crate::backend::Shared;
 use crate::caller::JobUser;
 use crate::doors::PortForwards;
 use crate::engine::{CREATE_TIMEOUT, Engine};
@@ -23,6 +22,7 @@ use crate::harden::{self, ContainerInputs, max_lifetime, own_binds};
 use crate::images::ImageFacts;
 use crate::labels::container_name;
 use crate::mounts::{Bind, Granted};
+use crate::shared::Shared;
 
 impl ContainerInstance {
     /// Creates and starts a container exactly as `spec` describes, and waits for its agent.
@@ -43,7 +43,7 @@ impl ContainerInstance {
         let name = container_name(&shared.owner.name);
         // Mounts have the owner in their names too, so that a sweep can find them.
         let prefix = name.strip_prefix("codebox-").unwrap_or(&name);
-        let granted = Granted::new(dirs, &user, (&mounts_dir, prefix), agent)?;
+        let granted = Granted::new(dirs, &user, &mounts_dir, prefix, agent)?;
         let mut binds = own_binds(agent.path(), shared.ca_bundle.as_deref());
         binds.extend(private_binds(&mut scratch, &granted, &user)?);
         binds.push(hook_bind(&mut scratch)?);

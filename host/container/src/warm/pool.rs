@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use codebox_core::{Instance as _, MAX_WARM_INSTANCES, Sweep};
 
 use super::Shape;
-use crate::backend::Shared;
 use crate::engine::Engine;
 use crate::error::ContainerError;
 use crate::gc;
 use crate::instance::ContainerInstance;
+use crate::shared::Shared;
 
 /// Most shapes that are kept ready. A new one replaces the shape whose last request is the oldest.
 const MAX_SHAPES: usize = 4;

@@ -10,6 +10,7 @@ use codebox_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::caller::{Caller, caller};
 use crate::error::ContainerError;
 use crate::images::ImageFacts;
 
@@ -27,7 +28,7 @@ pub(crate) struct Shape {
     /// The granted hosts, whose names are known in the container.
     net: Vec<String>,
     /// The caller, who determines the job's user.
-    caller: (u32, u32),
+    caller: Caller,
 }
 
 /// A granted directory, identified by device and inode and not only by path.
@@ -70,7 +71,7 @@ impl Shape {
             processes: processes.at(),
             dirs: dirs.iter().map(GrantedDir::of).collect::<Option<_>>()?,
             net: spec.grants.net.iter().map(ToString::to_string).collect(),
-            caller: crate::caller::caller(),
+            caller: caller(),
         })
     }
 
@@ -85,7 +86,7 @@ impl Shape {
     ///
     /// Returns an error if a directory has been replaced, or if the shape belongs to another user or group.
     pub(crate) fn spec(&self) -> Result<InstanceSpec, ContainerError> {
-        if self.caller != crate::caller::caller() {
+        if self.caller != caller() {
             return Err(input_error(
                 "a container for another user or group",
                 &"this process has another user or group",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::engine::Flavour;
+use crate::flavour::Flavour;
 
 /// Directory with the sockets of the daemons, which only the user can enter.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl SocketDir {
 
 /// Checks that the peer is a process of the same user.
 pub(crate) fn check_same_user(socket: &UnixStream) -> io::Result<()> {
-    if socket.peer_cred()?.uid() == crate::caller::caller().0 {
+    if socket.peer_cred()?.uid() == crate::caller::caller().uid {
         return Ok(());
     }
     Err(io::Error::other("the peer process belongs to another user"))

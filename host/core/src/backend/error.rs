@@ -2,7 +2,8 @@ use std::io;
 
 use thiserror::Error;
 
-use super::{BackendId, Unavailable};
+use super::Unavailable;
+use crate::backend_id::BackendId;
 use crate::limits::LimitKind;
 use crate::outcome::ResultKind;
 use crate::report::CapturedOutput;

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::io::{Read, Result, Write};
+use std::io::{Read, Result};
 
 use super::CancelToken;
 
@@ -47,15 +47,4 @@ impl fmt::Debug for ExecIo {
 pub trait OutputSink: Send {
     /// Writes all of `bytes`.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
-}
-
-/// Sink that passes output to a writer and flushes it after every chunk.
-#[derive(Debug)]
-pub struct WriteSink<W>(pub W);
-
-impl<W: Write + Send> OutputSink for WriteSink<W> {
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.write_all(bytes)?;
-        self.0.flush()
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::GuestError;
+use crate::guest_error::GuestError;
 
 mod lua;
 mod node;
@@ -28,6 +28,9 @@ pub enum PackageManager {
     /// Packages of the npm registry.
     Npm,
 }
+
+/// Start of the description of a missing module, as in [`Missing::module`](crate::Missing::module).
+const MODULE_PREFIX: &str = "the module ";
 
 /// Length limit for the name of a missing module, in bytes.
 const MAX_MODULE_NAME_SIZE: usize = 256;
@@ -71,6 +74,18 @@ impl Adapter {
         name.filter(|name| !name.is_empty() && name.len() <= MAX_MODULE_NAME_SIZE)
     }
 
+    /// Returns true if every interpreter of the language on an operating system has this part of its library, which
+    /// the runtime in WebAssembly reported as missing: `the module ssl`, or `Python's os.mkfifo`.
+    #[must_use]
+    pub fn has_natively(self, feature: &str) -> bool {
+        match self {
+            Self::Python => has_library_part(feature, python::LIBRARY_PREFIX, &python::NATIVE_MODULES),
+            Self::Node => has_library_part(feature, node::LIBRARY_PREFIX, &node::NATIVE_MODULES),
+            // The library of Lua has no native modules.
+            Self::Lua => false,
+        }
+    }
+
     /// Returns the encoding that a program declares and that is not UTF-8; `None` if a program must be UTF-8.
     #[must_use]
     pub fn declared_encoding(self, text: &[u8]) -> Option<String> {
@@ -89,6 +104,14 @@ impl Adapter {
             }
             Self::Node | Self::Lua => "save it as UTF-8",
         }
+    }
+}
+
+/// Returns true if a missing feature is one of these modules, or begins with the language's prefix of functions.
+fn has_library_part(feature: &str, function_prefix: &str, modules: &[&str]) -> bool {
+    match feature.strip_prefix(MODULE_PREFIX) {
+        Some(module) => modules.contains(&module),
+        None => feature.starts_with(function_prefix),
     }
 }
 

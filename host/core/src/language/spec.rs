@@ -44,6 +44,10 @@ pub struct Interpreter {
     pub image: Option<String>,
     /// Program and its arguments, before the program's file or text.
     pub command: Vec<String>,
+    /// Arguments after the command that load a hook, which removes the types from modules as the program loads them. They
+    /// are used only for programs that are given directories or input files, from which they can load such modules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub module_hook: Vec<String>,
     /// Arguments that run program text, in place of the program's file. One of them is `{program}`, which stands for the
     /// text.
     pub inline: Vec<String>,
@@ -122,11 +126,24 @@ pub fn check_extension(extension: &str) -> Result<(), NameError> {
     Err(NameError::new("file extension", extension, rule))
 }
 
-/// Descriptions of the languages whose runtimes are part of codebox, from their `runtime.toml`.
-pub(super) static BUILT_IN: LazyLock<Vec<Arc<LanguageSpec>>> = LazyLock::new(|| {
+/// Descriptions of the languages of each runtime that is part of codebox, from its `runtime.toml`. The first language of
+/// a runtime is the one that the runtime itself runs.
+static RUNTIMES: LazyLock<Vec<Vec<Arc<LanguageSpec>>>> = LazyLock::new(|| {
     let described = include_str!(concat!(env!("OUT_DIR"), "/languages.json"));
-    serde_json::from_str::<Vec<LanguageSpec>>(described).unwrap_or_default().into_iter().map(Arc::new).collect()
+    let runtimes: Vec<Vec<LanguageSpec>> = serde_json::from_str(described).unwrap_or_default();
+    runtimes.into_iter().map(|languages| languages.into_iter().map(Arc::new).collect()).collect()
 });
+
+/// Returns the descriptions of the languages whose runtimes are part of codebox.
+pub(super) fn built_in() -> impl Iterator<Item = &'static Arc<LanguageSpec>> {
+    RUNTIMES.iter().flatten()
+}
+
+/// Returns the description of the language that the built-in runtime of the language `name` itself runs.
+pub(super) fn runtime_language(name: &str) -> Option<&'static LanguageSpec> {
+    let languages = RUNTIMES.iter().find(|languages| languages.iter().any(|spec| spec.name == name))?;
+    languages.first().map(Arc::as_ref)
+}
 
 /// Languages with the descriptions of runtimes that the user added.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,9 +1,9 @@
 use thiserror::Error;
 
+use super::dir_grant::{Access, DirGrant};
 use super::guest::GuestPath;
 use super::host::HostPath;
 use super::kind::MappedPath;
-use crate::grants::{Access, DirGrant};
 
 /// Outside directory that appears as an inside directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

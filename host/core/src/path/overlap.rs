@@ -1,9 +1,9 @@
 use thiserror::Error;
 
+use super::dir_grant::{Access, DirGrant};
 use super::guest::GuestPath;
 use super::host::{HostPath, Style};
 use super::kind::MappedPath;
-use crate::grants::{Access, DirGrant};
 
 /// Error for a directory that may not be granted at all.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

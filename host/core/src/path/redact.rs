@@ -94,9 +94,8 @@ fn continues_word(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{GuestPath, HostPath};
+    use super::super::{Access, GuestPath, HostPath};
     use super::*;
-    use crate::grants::Access;
 
     fn map(mounts: &[(HostPath, &str)]) -> PathMap<HostPath, GuestPath> {
         PathMap::new(mounts.iter().map(|(from, to)| Mount {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::backend::BackendId;
+use crate::backend_id::BackendId;
 use crate::isolation::Isolation;
 
 /// Resource use of a run; an unknown value is `None`, never 0.

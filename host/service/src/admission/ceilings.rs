@@ -18,7 +18,8 @@ pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, 
     };
     Err(Denied::new(
         ResultKind::Denied,
-        ("raise", format!("the {kind} limit")),
+        "raise",
+        format!("the {kind} limit"),
         format!("it would exceed this machine's ceiling, {ceiling}"),
         format!("set a lower {kind} limit, or raise the ceiling in the configuration"),
     ))
@@ -31,7 +32,8 @@ pub(super) fn isolations(asked: Preference, policy: &Policy) -> Result<Isolation
         let allowed = policy.isolations;
         Denied::new(
             ResultKind::Denied,
-            ("use isolation", asked.to_string()),
+            "use isolation",
+            asked.to_string(),
             format!("the configuration allows only {allowed}"),
             format!("use --isolation {allowed}, or change the configuration"),
         )

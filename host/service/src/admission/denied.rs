@@ -26,7 +26,8 @@ impl Denied {
 
     pub(super) fn new(
         kind: ResultKind,
-        (action, subject): (&'static str, impl Into<String>),
+        action: &'static str,
+        subject: impl Into<String>,
         detail: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {

@@ -27,7 +27,7 @@ pub(super) fn admit(
         rejected(&specs[0].host, detail, "make /proc readable for this user")
     })?;
     let admit = |spec: DirGrantSpec| {
-        let host = place(&spec, (&protected, policy.links), &mount_points, host_environment)?;
+        let host = place(&spec, &protected, policy.links, &mount_points, host_environment)?;
         Ok(spec.at(host))
     };
     specs.into_iter().map(admit).collect()
@@ -45,7 +45,8 @@ pub(super) fn with_canonical(protected: &[ProtectedDir]) -> Vec<ProtectedDir> {
 /// Returns the link-free path of a granted directory.
 fn place(
     spec: &DirGrantSpec,
-    (protected, links): (&[ProtectedDir], LinkPolicy),
+    protected: &[ProtectedDir],
+    links: LinkPolicy,
     mount_points: &[PathBuf],
     host_environment: &dyn HostEnvironment,
 ) -> Result<HostPath, Denied> {
@@ -122,5 +123,5 @@ fn unusable(shown: &str, error: &io::Error) -> Denied {
 }
 
 pub(super) fn rejected(shown: &str, detail: impl Into<String>, fix: impl Into<String>) -> Denied {
-    Denied::new(ResultKind::PathRejected, ("grant", shown), detail, fix)
+    Denied::new(ResultKind::PathRejected, "grant", shown, detail, fix)
 }

@@ -54,7 +54,7 @@ fn host_value(name: &EnvName, host_environment: &dyn HostEnvironment) -> Result<
 
 fn refused(name: &EnvName, detail: &str, fix: impl Into<String>) -> Denied {
     let action = "pass environment variable";
-    Denied::new(ResultKind::InvalidRequest, (action, name.as_str()), detail, fix)
+    Denied::new(ResultKind::InvalidRequest, action, name.as_str(), detail, fix)
 }
 
 #[cfg(test)]

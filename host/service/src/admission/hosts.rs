@@ -12,7 +12,8 @@ pub(super) fn admit(asked: Vec<NetGrant>, policy: &Policy) -> Result<Vec<NetGran
     {
         return Err(Denied::new(
             ResultKind::Denied,
-            ("grant", beyond.to_string()),
+            "grant",
+            beyond.to_string(),
             "the configuration does not allow it",
             format!("add \"{beyond}\" to network.allow, or leave the grant out"),
         ));

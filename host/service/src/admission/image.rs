@@ -30,7 +30,8 @@ pub(super) fn admit(
     if *language == Language::Command && !isolations.contains(Isolation::Container) {
         return Err(Denied::new(
             ResultKind::Denied,
-            ("run", "a command line"),
+            "run",
+            "a command line",
             format!("it requires a container, but only isolation {isolations} is allowed"),
             "use --isolation container or auto",
         ));
@@ -49,7 +50,8 @@ pub(super) fn admit(
     match (checked, &policy.allowed_images) {
         (Some(name), Some(allowed)) if !allowed.iter().any(|pattern| pattern.allows(name)) => Err(Denied::new(
             ResultKind::Denied,
-            ("use image", name.as_str()),
+            "use image",
+            name.as_str(),
             "the configuration does not allow it",
             "use an allowed image, or add this one to images.allowed",
         )),
@@ -64,20 +66,15 @@ pub(super) fn is_a_containers(name: &str) -> bool {
 
 fn parsed(name: &str) -> Result<ImageName, Denied> {
     name.parse().map_err(|error: codebox_core::NameError| {
-        Denied::new(
-            ResultKind::InvalidRequest,
-            ("use image", format!("{name:?}")),
-            "not a valid image name",
-            error.rule,
-        )
+        Denied::new(ResultKind::InvalidRequest, "use image", format!("{name:?}"), "not a valid image name", error.rule)
     })
 }
 
 /// Checks that a command line names a program.
 pub(super) fn command(words: Vec<String>) -> Result<Vec<String>, Denied> {
     if words.first().is_none_or(String::is_empty) {
-        let subject = ("run", "a command line");
-        return Err(Denied::new(ResultKind::InvalidRequest, subject, "it has no program", "pass a command after --"));
+        let (detail, fix) = ("it has no program", "pass a command after --");
+        return Err(Denied::new(ResultKind::InvalidRequest, "run", "a command line", detail, fix));
     }
     Ok(words)
 }

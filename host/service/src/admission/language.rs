@@ -46,7 +46,8 @@ pub(super) fn unknown(subject: &str) -> Denied {
     let detail = "cannot determine its language";
     Denied::new(
         ResultKind::InvalidRequest,
-        ("run", subject),
+        "run",
+        subject,
         detail,
         "pass it, as in --lang python, or add a runtime for it with codebox runtime add",
     )

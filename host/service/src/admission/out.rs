@@ -68,5 +68,5 @@ fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
 }
 
 fn rejected(shown: &str, detail: impl Into<String>, fix: &str) -> Denied {
-    Denied::new(ResultKind::PathRejected, ("copy files to", shown), detail, fix)
+    Denied::new(ResultKind::PathRejected, "copy files to", shown, detail, fix)
 }

@@ -33,7 +33,7 @@ pub fn open_output_file(path: &Path, host_environment: &dyn HostEnvironment) -> 
 }
 
 fn rejected(shown: &str, detail: String) -> Denied {
-    Denied::new(ResultKind::PathRejected, ("write", shown), detail, "name a regular file that can be written")
+    Denied::new(ResultKind::PathRejected, "write", shown, detail, "name a regular file that can be written")
 }
 
 #[cfg(all(test, unix))]

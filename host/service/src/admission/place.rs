@@ -12,7 +12,7 @@ use super::script::Script;
 ///
 /// The script is not placed in the working directory: a program that lists `/work` finds only its own files, like a
 /// native program that is started in an empty directory.
-pub const SCRIPT_DIR: &str = "/run/codebox";
+pub(super) const SCRIPT_DIR: &str = "/run/codebox";
 
 /// Returns the script as a job's source, and the file to place in the guest if no grant contains the script.
 ///
@@ -34,6 +34,6 @@ fn free_place(typed: &str) -> Result<GuestPath, Denied> {
     let base = Path::new(typed).file_name().and_then(|name| name.to_str()).unwrap_or("script");
     GuestPath::new(SCRIPT_DIR).and_then(|dir| dir.child(base)).map_err(|error| {
         let detail = format!("its name cannot be used: {}", error.rule);
-        Denied::new(ResultKind::InvalidRequest, ("run", typed), detail, "rename it")
+        Denied::new(ResultKind::InvalidRequest, "run", typed, detail, "rename it")
     })
 }

@@ -1,8 +1,6 @@
 use codebox_core::path::ProtectedDir;
 use codebox_core::{ImagePattern, IsolationSet, Languages, Limits, NetGrant};
 
-use crate::choice::Escalation;
-
 /// Ceilings and permissions of the operator, and the defaults of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -30,6 +28,16 @@ pub struct Policy {
     pub protected: Vec<ProtectedDir>,
     /// Treatment of symbolic links below the working directory in the path of a directory.
     pub links: LinkPolicy,
+}
+
+/// Permission to run a program in a container because of its needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Escalation {
+    /// A program that needs a container may run in one.
+    #[default]
+    Allowed,
+    /// A program stays in WebAssembly even if it needs a container.
+    Forbidden,
 }
 
 /// Treatment of symbolic links in the path of a granted directory or of the output directory.

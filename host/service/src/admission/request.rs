@@ -117,8 +117,8 @@ impl TryFrom<Job> for Request {
         let variable = |(name, value): (String, String)| match EnvName::new(&name) {
             Ok(name) => Ok(EnvRequest::Set(name, value)),
             Err(error) => {
-                let subject = ("pass environment variable", name);
-                Err(Denied::new(ResultKind::InvalidRequest, subject, error.to_string(), "choose another name"))
+                let action = "pass environment variable";
+                Err(Denied::new(ResultKind::InvalidRequest, action, name, error.to_string(), "choose another name"))
             }
         };
         let dir = |DirGrant { host, guest, access }: DirGrant| DirGrantSpec {

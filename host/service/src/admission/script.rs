@@ -39,19 +39,20 @@ pub(super) fn read(
     let Some(language) = language.or_else(|| language::of(path, &text, languages, host_environment)) else {
         return Err(language::unknown(&shown));
     };
-    check_size(text.len() as u64, ("run", &shown))?;
+    check_size(text.len() as u64, &shown)?;
     check_encoding(&text, &language, &shown)?;
     Ok(Script { typed, canonical: place.canonicalize().ok(), text, language })
 }
 
 /// Refuses a program that is larger than [`MAX_PROGRAM`].
-pub(super) fn check_size(length: u64, (action, subject): (&'static str, &str)) -> Result<(), Denied> {
+pub(super) fn check_size(length: u64, subject: &str) -> Result<(), Denied> {
     if length <= MAX_PROGRAM.get() {
         return Ok(());
     }
     Err(Denied::new(
         ResultKind::InvalidRequest,
-        (action, subject),
+        "run",
+        subject,
         format!("it is larger than {MAX_PROGRAM}"),
         "grant a directory with --dir and read the data from there",
     ))
@@ -101,5 +102,5 @@ fn directory(shown: &str) -> Denied {
 }
 
 fn refused(shown: &str, detail: &str, fix: &str) -> Denied {
-    Denied::new(ResultKind::InvalidRequest, ("run", shown), detail, fix)
+    Denied::new(ResultKind::InvalidRequest, "run", shown, detail, fix)
 }

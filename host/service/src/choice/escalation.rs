@@ -5,10 +5,11 @@
 //! the limits of the policy.
 
 use codebox_core::{
-    BackendId, Effects, EscalatedFrom, Isolation, Job, NeedsEscalation, Outcome, Provenance, RunReport, Source,
+    BackendId, Effects, EscalatedFrom, Isolation, Job, Language, NeedsEscalation, Outcome, Provenance, RunReport,
+    Source,
 };
 
-use super::Escalation;
+use crate::admission::Escalation;
 use crate::needs::IsolationRequest;
 
 /// Decision about a run that has ended.
@@ -34,8 +35,8 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
         Outcome::Exited(_) | Outcome::Trapped(_) => !report.is_success(),
         Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled => false,
     };
-    let lacked: Vec<&str> =
-        report.missing.iter().map(|missing| missing.what.as_str()).filter(|what| serves(what)).collect();
+    let missing = report.missing.iter().map(|missing| missing.what.as_str());
+    let lacked: Vec<&str> = missing.filter(|what| has_in_container(&job.language, what)).collect();
     if !died || lacked.is_empty() || report.provenance.isolation != Isolation::Wasm {
         return EscalationDecision::Keep;
     }
@@ -83,33 +84,10 @@ pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str
     provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
 }
 
-/// Returns true if a container has the missing feature. The library of a container image is not known; of modules, only
-/// those count that every interpreter on an operating system has.
-fn serves(what: &str) -> bool {
-    const MODULES: [&str; 21] = [
-        "ssl",
-        "_ssl",
-        "fcntl",
-        "termios",
-        "resource",
-        "pwd",
-        "grp",
-        "curses",
-        "_curses",
-        "readline",
-        "sqlite3",
-        "dbm",
-        "dbm.gnu",
-        "mmap",
-        "syslog",
-        "multiprocessing",
-        "_multiprocessing",
-        "_posixshmem",
-        "node:sqlite",
-        "node:test",
-        "node:inspector",
-    ];
-    const POWERS: [&str; 8] = [
+/// Returns true if a container has the missing feature. The library of a container image is not known; of the language's
+/// library, only those parts count that every interpreter on an operating system has.
+fn has_in_container(language: &Language, feature: &str) -> bool {
+    const CAPABILITIES: [&str; 8] = [
         "threads",
         "processes",
         "network sockets",
@@ -119,10 +97,7 @@ fn serves(what: &str) -> bool {
         "font rendering",
         "native libraries",
     ];
-    match what.strip_prefix("the module ") {
-        Some(module) => MODULES.contains(&module),
-        None => what.starts_with("Node's ") || what.starts_with("Python's ") || POWERS.contains(&what),
-    }
+    CAPABILITIES.contains(&feature) || language.adapter().is_some_and(|adapter| adapter.has_natively(feature))
 }
 
 #[cfg(test)]
@@ -148,12 +123,18 @@ mod tests {
             decide_escalation(&report(failed.clone(), &["threads"])),
             EscalationDecision::Escalate("threads".to_owned())
         );
-        for served in ["the module ssl", "Node's crypto.createCipheriv", "Python's os.mkfifo"] {
+        for served in ["the module ssl", "Python's os.mkfifo"] {
             assert_eq!(
                 decide_escalation(&report(failed.clone(), &[served])),
                 EscalationDecision::Escalate(served.to_owned())
             );
         }
+        let script = Job::new(Source::Inline(String::new()), Language::JavaScript);
+        let served = "Node's crypto.createCipheriv";
+        assert_eq!(
+            super::decide_escalation(&report(failed.clone(), &[served]), &script, Escalation::Allowed),
+            EscalationDecision::Escalate(served.to_owned())
+        );
         for (outcome, missing) in [
             (Outcome::Exited(0), &["threads"][..]),
             (failed.clone(), &[]),

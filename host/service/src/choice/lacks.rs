@@ -6,8 +6,7 @@ use crate::needs::Need;
 use crate::router::Demand;
 
 /// Returns true if guests with this isolation have an operating system: threads, processes, sockets, native modules.
-#[must_use]
-pub const fn has(isolation: Isolation) -> bool {
+pub(super) const fn has(isolation: Isolation) -> bool {
     match isolation {
         Isolation::Wasm => false,
         Isolation::Container | Isolation::Vm => true,

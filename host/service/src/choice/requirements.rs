@@ -2,23 +2,14 @@
 
 use codebox_core::{Isolation, IsolationSet, ResultKind};
 
-use super::{Candidate, has};
+use super::lacks::has;
+use crate::admission::Escalation;
 use crate::needs::{IsolationRequest, Need, Needs};
-use crate::router::{Bound, Demand, Rejected};
-
-/// Permission to run a program in a container because of its needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Escalation {
-    /// A program that needs a container may run in one.
-    #[default]
-    Allowed,
-    /// A program stays in WebAssembly even if it needs a container.
-    Forbidden,
-}
+use crate::router::{Bound, Candidate, Demand, Rejected};
 
 /// Terms of the caller and the policy, with the request of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub(super) struct Terms {
     /// Isolations that the caller and the policy accept.
     pub acceptable: IsolationSet,
     /// Permission to escalate to a container.
@@ -58,8 +49,7 @@ pub struct TierRequirements {
 
 impl TierRequirements {
     /// Combines a program's needs with the terms of the caller and the policy.
-    #[must_use]
-    pub fn of(demand: Demand, needs: &Needs, terms: &Terms) -> Self {
+    pub(super) fn of(demand: Demand, needs: &Needs, terms: &Terms) -> Self {
         let Terms { acceptable, escalation, isolation_request } = *terms;
         // A WebAssembly guest with granted hosts can connect to them.
         let has_hosts = demand.has_hosts;

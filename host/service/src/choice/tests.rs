@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use codebox_core::{
-    BackendError, BoxFuture, EnforcementLevel, Instance, InstanceSpec, IsolationSet, Language, LimitKind, ResultKind,
-    Support,
+    BackendError, BoxFuture, Capabilities, EnforcementLevel, Instance, InstanceSpec, IsolationSet, Language, LimitKind,
+    ResultKind, Support,
 };
 
 use super::*;

@@ -4,38 +4,22 @@ use std::path::PathBuf;
 
 use codebox_core::{DirGrant, GuestPath, HostPath, Job, PathMap, Source};
 
-use crate::admission::{Admitted, map_of};
-
 /// Directories of this machine that a program in a guest imports from before the library.
 ///
 /// They are searched only for a name that the library lacks, and only for the existence of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Neighbours(Vec<PathBuf>);
+pub(crate) struct Neighbours(Vec<PathBuf>);
 
 impl Neighbours {
     /// Returns an empty set of directories.
-    #[must_use]
-    pub fn none() -> Self {
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
         Self::default()
     }
 
-    /// Returns the directory of an admitted program, if it is granted, and the granted directories, which a program may
-    /// add to its path.
-    #[must_use]
-    pub fn of(admitted: &Admitted) -> Self {
-        Self::among(admitted.job(), admitted.path_map())
-    }
-
-    /// Returns the directories of a complete job; empty if its grants contradict each other.
-    #[must_use]
-    pub fn of_job(job: &Job) -> Self {
-        if job.grants.dirs.is_empty() {
-            return Self::none();
-        }
-        map_of(&job.grants.dirs).map_or_else(|_| Self::none(), |map| Self::among(job, &map))
-    }
-
-    fn among(job: &Job, map: &PathMap<HostPath, GuestPath>) -> Self {
+    /// Returns the directory of a job's program, if it is granted, and the granted directories, which a program may add
+    /// to its path. `map` maps the granted directories to guest paths.
+    pub(crate) fn of(job: &Job, map: &PathMap<HostPath, GuestPath>) -> Self {
         let beside = beside(job, map);
         let granted = job.grants.dirs.iter().map(|DirGrant { host, .. }| host.to_path_buf());
         Self(beside.into_iter().chain(granted).collect())

@@ -40,7 +40,7 @@ fn ignores_local_modules() {
     };
     let admitted = crate::admit(request, &crate::Policy::default(), &crate::Process).expect("it is allowed");
     let found = |neighbours: &Neighbours| words(needs_of(admitted.job(), neighbours, analyzer).0);
-    assert_eq!(found(&Neighbours::of(&admitted)), ["import numba", "loop.run_in_executor"]);
+    assert_eq!(found(&Neighbours::of(admitted.job(), admitted.path_map())), ["import numba", "loop.run_in_executor"]);
     let all = ["import torch", "import numba", "subprocess.run", "loop.run_in_executor"];
     assert_eq!(found(&Neighbours::none()), all);
 }

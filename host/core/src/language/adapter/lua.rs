@@ -1,7 +1,7 @@
 //! Errors of the reference implementation of Lua.
 
 use super::last_lines;
-use crate::GuestError;
+use crate::guest_error::GuestError;
 
 /// Reads the last line that begins with the interpreter's name, as in `lua: a.lua:3: no`, and the stack below it.
 pub(super) fn parse_error(stderr: &str) -> Option<GuestError> {

@@ -1,7 +1,13 @@
 //! Errors of Node.
 
 use super::{last_lines, quoted};
-use crate::GuestError;
+use crate::guest_error::GuestError;
+
+/// Start of the description of a missing function of the library.
+pub(super) const LIBRARY_PREFIX: &str = "Node's ";
+
+/// Modules of the library that Node has and the runtime in WebAssembly lacks.
+pub(super) const NATIVE_MODULES: [&str; 3] = ["node:sqlite", "node:test", "node:inspector"];
 
 /// Reads the first error: its first line is above the stack, or it is a line of its own.
 pub(super) fn parse_error(text: &str) -> Option<GuestError> {

@@ -1,7 +1,32 @@
 //! Errors and source encodings of Python.
 
 use super::{last_lines, quoted};
-use crate::GuestError;
+use crate::guest_error::GuestError;
+
+/// Start of the description of a missing function of the library.
+pub(super) const LIBRARY_PREFIX: &str = "Python's ";
+
+/// Modules of the library that every interpreter on an operating system has and the one in WebAssembly lacks.
+pub(super) const NATIVE_MODULES: [&str; 18] = [
+    "ssl",
+    "_ssl",
+    "fcntl",
+    "termios",
+    "resource",
+    "pwd",
+    "grp",
+    "curses",
+    "_curses",
+    "readline",
+    "sqlite3",
+    "dbm",
+    "dbm.gnu",
+    "mmap",
+    "syslog",
+    "multiprocessing",
+    "_multiprocessing",
+    "_posixshmem",
+];
 
 /// Reads the last traceback, or the syntax error in the program itself, which has no traceback before it.
 pub(super) fn parse_error(text: &str) -> Option<GuestError> {

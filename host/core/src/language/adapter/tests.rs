@@ -23,6 +23,19 @@ fn reads_missing_module() {
     assert_eq!(node("Error: Cannot find module './b'"), None);
 }
 
+#[test]
+fn knows_native_parts_of_each_library() {
+    for feature in ["the module ssl", "the module dbm.gnu", "Python's os.mkfifo"] {
+        assert!(Adapter::Python.has_natively(feature) && !Adapter::Node.has_natively(feature), "{feature}");
+    }
+    for feature in ["the module node:sqlite", "Node's crypto.createCipheriv"] {
+        assert!(Adapter::Node.has_natively(feature) && !Adapter::Python.has_natively(feature), "{feature}");
+    }
+    for adapter in [Adapter::Python, Adapter::Node, Adapter::Lua] {
+        assert!(!adapter.has_natively("the module nosuchmodule") && !adapter.has_natively("threads"));
+    }
+}
+
 fn parsed(adapter: Adapter, text: &str) -> Option<(String, String, Option<u32>)> {
     adapter.parse_error(text).map(|error| (error.name, error.value, error.line))
 }

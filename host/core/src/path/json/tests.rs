@@ -1,9 +1,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{GuestPath, HostPath, Mount};
+use super::super::{Access, GuestPath, HostPath, Mount};
 use super::*;
-use crate::grants::Access;
 
 fn map() -> PathMap<HostPath, GuestPath> {
     let mount = |from, to| Mount {

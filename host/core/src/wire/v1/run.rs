@@ -9,7 +9,7 @@ use super::network::NetUse;
 use super::outcome::{Outcome, ResultName, words};
 use super::output::{Stream, Truncation};
 use super::provenance::{Provenance, Usage, millis};
-use crate::report;
+use crate::{guest_error, report};
 
 /// Report of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -213,9 +213,9 @@ impl From<&report::MimeBundle> for MimeBundle {
     }
 }
 
-impl From<&report::GuestError> for GuestError {
-    fn from(error: &report::GuestError) -> Self {
-        let report::GuestError { name, value, traceback, line } = error.clone();
+impl From<&guest_error::GuestError> for GuestError {
+    fn from(error: &guest_error::GuestError) -> Self {
+        let guest_error::GuestError { name, value, traceback, line } = error.clone();
         Self { name, value, traceback, line }
     }
 }

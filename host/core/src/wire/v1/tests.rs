@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::backend::BackendId;
+use crate::backend_id::BackendId;
 use crate::isolation::Isolation;
 use crate::limits::{EnforcementLevel, LayerState, LimitKind, Limits, SandboxLayer};
 use crate::outcome::{Outcome as CoreOutcome, TrapKind};
@@ -29,7 +29,7 @@ fn full_report() -> core::RunReport {
     run.stderr = core::CapturedOutput { head: vec![0xff, b'a'], tail: vec![b'z'], dropped: 7 };
     run.results
         .push(core::MimeBundle { data: [("text/plain".to_owned(), json!("1"))].into(), ..core::MimeBundle::default() });
-    run.error = Some(core::GuestError { name: "E".to_owned(), line: Some(2), ..Default::default() });
+    run.error = Some(crate::guest_error::GuestError { name: "E".to_owned(), line: Some(2), ..Default::default() });
     run.files.created.push(core::OutFile {
         guest: GuestPath::new("/work/a b").expect("a guest path"),
         host: HostPath::unix("/ws/a b").ok(),

@@ -7,8 +7,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::time::timeout;
 
 use super::wire::{MAX_LINE_SIZE, PoolReply};
-use super::{Lease, PoolRequest, SocketDir};
+use super::{PoolRequest, SocketDir};
 use crate::agent_connection::AgentConnection;
+use crate::lease::Lease;
 
 /// Timeout for a daemon's answer, about the time in which a new container is created.
 const DAEMON_TIMEOUT: Duration = Duration::from_millis(500);
