@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod capability;
 mod needs;
 #[doc(hidden)]
 pub mod packages;
@@ -35,8 +36,9 @@ mod strip;
 #[cfg(feature = "client")]
 mod client;
 
+pub use capability::Capability;
 #[cfg(feature = "client")]
 pub use client::{AnalysisError, Analyzer, Budget, ResourceUsage, StripResponse};
 pub use needs::{MAX_PYTHON_LEN, MAX_SCRIPT_LEN, Needs, SyntaxError, may_have_needs, script_may_have_needs};
-pub use power::{Capability, Need, Weight};
+pub use power::{Need, Weight};
 pub use strip::{StripFault, StripRequest, encode_fault, encode_program, split_answer};

@@ -1,6 +1,6 @@
 //! Python modules that WebAssembly lacks, and the packages that provide them.
 
-use crate::power::Capability;
+use crate::capability::Capability;
 
 /// Returns the capability that an import needs, or `None` if the runtime has the module or the module is unknown.
 #[must_use]

@@ -7,23 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use codebox_core::{BoxFuture, LimitKind, NetVerdict, RefusalReason};
+use codebox_core::{BoxFuture, LimitKind, RefusalReason};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::timeout;
 
-use crate::egress::timeout_error;
-use crate::error::EgressError;
 use crate::ledger::{Direction, Entry};
-use crate::roots::TlsRoots;
 use crate::stream::Stream;
-use crate::tls::{TlsConnection, TlsOffer};
 
 /// A connection to a granted host. Its bytes are counted, and it is cut when a network limit is reached.
 pub struct Connection {
     stream: Stream,
     address: IpAddr,
-    entry: Entry,
-    time_limit: Duration,
+    pub(crate) entry: Entry,
+    /// The time limit for a TLS handshake over the connection.
+    pub(crate) time_limit: Duration,
     /// Completes when any connection reaches a limit, which wakes the tasks that wait for this one.
     limit_reached: BoxFuture<'static, LimitKind>,
     /// If true, dropping the connection resets it, so that the host sees an abort instead of an orderly end.
@@ -72,24 +68,6 @@ impl Connection {
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.stream.poll_writable(cx);
         Self::or_limit_reached(&mut self.limit_reached, polled, cx).map(drop)
-    }
-
-    /// Establishes TLS with `server_name` over the connection, with the parameters of `offer`.
-    ///
-    /// # Errors
-    /// An error if the name is invalid, or if the handshake fails or times out.
-    pub async fn start_tls(
-        self,
-        server_name: &str,
-        roots: &TlsRoots,
-        offer: &TlsOffer<'_>,
-    ) -> Result<TlsConnection, EgressError> {
-        let (entry, time_limit) = (self.entry.clone(), self.time_limit);
-        let handshake = timeout(time_limit, TlsConnection::handshake(self, server_name, roots, offer));
-        handshake.await.unwrap_or_else(|_late| Err(timeout_error(time_limit))).map_err(|source| {
-            entry.verdict(NetVerdict::Failed(format!("TLS: {source}")), None);
-            EgressError::Tls { host: server_name.to_owned(), source }
-        })
     }
 
     /// Returns the polled result, or an error if the result is pending and a limit was reached.

@@ -12,6 +12,8 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use crate::error::timeout_error;
+
 /// The largest number of addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
@@ -43,7 +45,7 @@ pub enum DialError {
 
 /// A service that connects on behalf of a caller that cannot.
 pub trait Dial: Send + Sync {
-    /// Resolves `host`, checks its addresses and connects to one of them, as [`dial_direct`] does.
+    /// Resolves `host` if its name is granted, and connects to the first address that is granted and answers.
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<DialedStream, DialError>>;
 }
 
@@ -72,7 +74,7 @@ impl fmt::Debug for Dialer {
 ///
 /// # Errors
 /// An error if the name or all its addresses are refused, if it has no addresses, or if none of them answers.
-pub async fn dial_direct(rules: &NetRules, host: &str, port: u16) -> Result<DialedStream, DialError> {
+pub(crate) async fn dial_direct(rules: &NetRules, host: &str, port: u16) -> Result<DialedStream, DialError> {
     rules.name(host, port)?;
     let found = match host.parse::<IpAddr>() {
         Ok(address) => vec![address],
@@ -102,7 +104,7 @@ pub async fn dial_direct(rules: &NetRules, host: &str, port: u16) -> Result<Dial
                 return Ok(DialedStream { stream, address });
             }
             Ok(Err(error)) => failed = Some(error),
-            Err(_late) => failed = Some(crate::egress::timeout_error(ADDRESS_TIMEOUT)),
+            Err(_late) => failed = Some(timeout_error(ADDRESS_TIMEOUT)),
         }
     }
     Err(match (failed, refused) {

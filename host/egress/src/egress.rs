@@ -7,14 +7,14 @@ use tokio::time::timeout;
 
 use crate::connection::Connection;
 use crate::dial::{DialError, DialedStream, Dialer, dial_direct};
-use crate::error::EgressError;
+use crate::error::{EgressError, timeout_error};
 use crate::ledger::{Entry, Ledger};
 use crate::roots::TlsRoots;
 use crate::stream::Stream;
 use crate::tls::{TlsConnection, TlsOffer};
 
 /// The time limit for resolving and connecting together.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The network limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,8 +151,4 @@ impl Egress {
     pub async fn limit_reached(&self) -> LimitKind {
         self.0.ledger.limit_reached().await
     }
-}
-
-pub(crate) fn timeout_error(time: Duration) -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("timed out after {} s", time.as_secs_f32()))
 }

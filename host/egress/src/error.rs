@@ -1,4 +1,5 @@
 use std::io;
+use std::time::Duration;
 
 use codebox_core::Refusal;
 use thiserror::Error;
@@ -44,4 +45,9 @@ impl EgressError {
     pub fn is_unknown_name(&self) -> bool {
         matches!(self, Self::Failed { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
+}
+
+/// Returns the error for an operation that did not finish in `time`.
+pub(crate) fn timeout_error(time: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {} s", time.as_secs_f32()))
 }

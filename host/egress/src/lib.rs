@@ -28,8 +28,8 @@ mod stream;
 mod tls;
 
 pub use connection::Connection;
-pub use dial::{Dial, DialError, DialedStream, Dialer, dial_direct};
-pub use egress::{CONNECT_TIMEOUT, Egress, EgressLimits};
+pub use dial::{Dial, DialError, DialedStream, Dialer};
+pub use egress::{Egress, EgressLimits};
 pub use error::EgressError;
 pub use machine::{TlsMachine, TlsOutput};
 pub use relay::relay;

@@ -3,7 +3,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use codebox_core::NetVerdict;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -12,6 +14,7 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::connection::Connection;
+use crate::error::{EgressError, timeout_error};
 use crate::roots::TlsRoots;
 
 /// A connection with TLS that is terminated on the host.
@@ -97,13 +100,28 @@ pub(crate) fn client_config(
     Ok((server, Arc::new(config)))
 }
 
-impl TlsConnection {
-    pub(crate) async fn handshake(
-        transport: Connection,
-        name: &str,
+impl Connection {
+    /// Establishes TLS with `server_name` over the connection, with the parameters of `offer`.
+    ///
+    /// # Errors
+    /// An error if the name is invalid, or if the handshake fails or times out.
+    pub async fn start_tls(
+        self,
+        server_name: &str,
         roots: &TlsRoots,
         offer: &TlsOffer<'_>,
-    ) -> io::Result<Self> {
+    ) -> Result<TlsConnection, EgressError> {
+        let (entry, time_limit) = (self.entry.clone(), self.time_limit);
+        let handshake = timeout(time_limit, TlsConnection::handshake(self, server_name, roots, offer));
+        handshake.await.unwrap_or_else(|_late| Err(timeout_error(time_limit))).map_err(|source| {
+            entry.verdict(NetVerdict::Failed(format!("TLS: {source}")), None);
+            EgressError::Tls { host: server_name.to_owned(), source }
+        })
+    }
+}
+
+impl TlsConnection {
+    async fn handshake(transport: Connection, name: &str, roots: &TlsRoots, offer: &TlsOffer<'_>) -> io::Result<Self> {
         let (server, config) = client_config(name, roots, offer)?;
         let stream = TlsConnector::from(config).connect(server, transport).await?;
         Ok(Self(Box::new(stream)))

@@ -9,9 +9,9 @@ use codebox_core::path::MappedPath;
 use codebox_core::{FileChanges, FileKind, GuestPath, OutFile};
 
 use crate::budget::Budget;
-use crate::collect::{JobWorkDir, Owner};
 use crate::open::{components_below, open_dir, open_file, open_file_below};
 use crate::sys::{change_time, set_id_bits, special_kind};
+use crate::work_dir::{JobWorkDir, Owner};
 
 mod deleted;
 mod digest;

@@ -1,38 +1,12 @@
 //! Collection of a job's changes, with copies to an output directory.
 
-use std::time::SystemTime;
-
-use cap_std::fs::Dir;
-use codebox_core::{FileChanges, GuestPath, HostPath, SkippedFile};
+use codebox_core::{FileChanges, HostPath, SkippedFile};
 
 use crate::budget::Budget;
 use crate::changes::changes;
-use crate::inputs::InputManifest;
 use crate::open::open_dir_without_symlinks;
 use crate::outputs::copy_outputs;
-
-/// A working directory after a job has run.
-pub struct JobWorkDir<'a> {
-    /// The directory.
-    pub dir: &'a Dir,
-    /// The guest path of the directory.
-    pub at: &'a GuestPath,
-    /// The owner of the directory.
-    pub owner: Owner,
-    /// The start of the job, as returned by [`file_time`](crate::file_time).
-    pub since: SystemTime,
-    /// The input files of the job.
-    pub before: &'a InputManifest,
-}
-
-/// The owner of a job's working directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// The job. The directory was created for it and contains only its inputs and outputs.
-    Job,
-    /// The user, who granted the directory. Its files may have other names elsewhere.
-    User,
-}
+use crate::work_dir::JobWorkDir;
 
 /// Lists the changes of a job below a directory and copies them to the host directory `out`, if given.
 ///
@@ -43,7 +17,7 @@ pub fn collect(work_dir: &JobWorkDir<'_>, out: Option<&HostPath>, mut budget: Bu
     let mut found = changes(work_dir, &mut budget.clone());
     let Some(to) = out else { return found };
     match open_dir_without_symlinks(&to.to_path_buf()) {
-        Ok(out) => copy_outputs(&mut found, work_dir, (&out, to), &mut budget),
+        Ok(out) => copy_outputs(&mut found, work_dir, &out, to, &mut budget),
         Err(e) => found
             .skipped
             .push(SkippedFile { name: to.as_str().as_bytes().to_vec(), reason: format!("cannot be opened: {e}") }),

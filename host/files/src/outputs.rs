@@ -8,11 +8,11 @@ use codebox_core::{FileChanges, FileKind, HostPath, OutFile, SkippedFile};
 use sha2::{Digest, Sha256};
 
 use crate::budget::Budget;
-use crate::collect::JobWorkDir;
 use crate::git::{completes_repository, is_git_name};
 use crate::hex::hex;
 use crate::open::{components_below, make_dirs, open_file_below};
 use crate::sys::{allocated_bytes, change_time, is_executable, set_executable};
+use crate::work_dir::JobWorkDir;
 
 /// The length in bytes above which a sparse file is rejected.
 const MAX_SPARSE_LEN: u64 = 1 << 30;
@@ -29,7 +29,8 @@ const MAX_SPARSE_RATIO: u64 = 64;
 pub(crate) fn copy_outputs(
     changes: &mut FileChanges,
     work_dir: &JobWorkDir<'_>,
-    (out, to): (&Dir, &HostPath),
+    out: &Dir,
+    to: &HostPath,
     budget: &mut Budget,
 ) {
     let FileChanges { created, modified, skipped, .. } = changes;

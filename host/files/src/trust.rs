@@ -1,10 +1,7 @@
 //! Trust in files and directories by their owner and mode.
 
-use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use crate::sys;
 
 /// Reason why another user could change a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,12 +46,4 @@ impl UntrustedReason {
     pub(crate) fn at(self, path: &Path) -> io::Error {
         io::Error::new(io::ErrorKind::PermissionDenied, UntrustedPathError { path: path.to_owned(), reason: self })
     }
-}
-
-/// Checks that a file or directory belongs to this user or to root and that no other user may write to it.
-///
-/// # Errors
-/// The reason if another user could change it.
-pub fn check_own_or_root(meta: &Metadata) -> Result<(), UntrustedReason> {
-    sys::check_own_or_root(meta)
 }

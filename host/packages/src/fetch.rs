@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 
 use crate::error::FetchError;
-use crate::pin::Pin;
+use crate::pin::{Pin, Sha256};
 use crate::settings::IndexSettings;
 pub(crate) use client::{Registry, build_plain_client as plain_client, registry_with_cache};
 use codebox_core::Progress;
@@ -48,7 +48,7 @@ pub fn fetch_wheel<'a>(
 ) -> LocalBoxFuture<'a, Result<(), FetchError>> {
     let fetched = async move {
         let registry = client::registry(settings)?;
-        fetch_with_client(&registry, (pin, FileKind::Wheels), settings, into, progress).await
+        fetch_with_client(&registry, pin, FileKind::Wheels, settings, into, progress).await
     };
     fetched.boxed_local()
 }
@@ -56,12 +56,13 @@ pub fn fetch_wheel<'a>(
 /// Downloads a file as [`fetch_wheel`] does, with an existing client.
 pub(crate) async fn fetch_with_client(
     registry: &Registry,
-    (pin, kind): (&Pin, FileKind),
+    pin: &Pin,
+    kind: FileKind,
     settings: &IndexSettings,
     into: &Path,
     progress: &dyn Progress,
 ) -> Result<(), FetchError> {
-    let candidates = search::candidates((pin, kind), settings, registry).await?;
+    let candidates = search::candidates(pin, kind, settings, registry).await?;
     let mut last = None;
     for candidate in &candidates {
         match transfer(candidate, pin, settings, registry, into, progress).await {
@@ -79,7 +80,7 @@ fn package(pin: &Pin) -> String {
 }
 
 impl Candidate {
-    fn wrong_hash(&self, pin: &Pin, found: crate::Sha256) -> FetchError {
+    fn wrong_hash(&self, pin: &Pin, found: Sha256) -> FetchError {
         FetchError::WrongHash { file: self.file_name(), index: self.index.clone(), expected: pin.sha256, found }
     }
 }

@@ -28,6 +28,8 @@ mod error;
 #[cfg(feature = "index")]
 mod fetch;
 #[cfg(feature = "index")]
+mod index;
+#[cfg(feature = "index")]
 mod lock;
 #[cfg(feature = "index")]
 mod metadata;
@@ -49,7 +51,11 @@ mod resolve;
 mod settings;
 #[cfg(feature = "index")]
 mod source;
+#[cfg(feature = "index")]
+mod target;
 mod unpack;
+#[cfg(feature = "index")]
+mod wheel;
 
 pub use error::UnpackError;
 #[cfg(feature = "index")]
@@ -61,13 +67,11 @@ pub use lock::{Lock, LockError};
 #[cfg(feature = "index")]
 pub use npm::{
     Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmName, NpmPackage, NpmSettings, NpmSpec,
-    NpmStore, NpmTree, NpmTreeError, ParseIntegrityError, ParseNpmSpecError, StoredNpmPackage, builtin_module,
-    npm_environment, unpack_tarball,
+    NpmStore, NpmTree, NpmTreeError, ParseIntegrityError, ParseNpmSpecError, StoredNpmPackage, npm_environment,
+    unpack_tarball,
 };
 #[cfg(feature = "index")]
-pub use package_store::{
-    BuildImage, Environment, ImageChoice, PackageStore, PruneReport, StoreError, StoredWheel, UnpackedSdist, WorkDir,
-};
+pub use package_store::PruneReport;
 #[cfg(feature = "index")]
 pub use pin::{ParseSha256Error, Pin, Sha256};
 #[cfg(feature = "index")]
@@ -76,18 +80,12 @@ pub use provider::{CompileWork, Compiler, JobPackages, PackageDirs};
 pub use requirement::{Requirement, RequirementError};
 #[cfg(feature = "index")]
 pub use requirements_file::{
-    LineError, ListedRequirements, MAX_REQUIREMENTS, ScriptMetadata, parse_requirements_file, parse_script_metadata,
-    version_satisfies,
-};
-#[cfg(feature = "index")]
-pub use resolve::{
-    BuiltIn, Decision, ImageInterpreter, Index, ResolveError, Resolved, SdistPolicy, Target, Wheel, native_packages,
-    read_built_in_packages,
+    LineError, ListedRequirements, ScriptMetadata, parse_requirements_file, parse_script_metadata, version_satisfies,
 };
 #[cfg(feature = "index")]
 pub use settings::{ConfigFiles, IndexSettings};
 #[cfg(feature = "index")]
-pub use source::{BuildSystem, BuildSystemError, Sdist};
+pub use target::{BuiltIn, read_built_in_packages};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};
 
 /// Returns the METADATA of the wheel in a file; for fuzzing.

@@ -11,7 +11,9 @@ use uv_pep440::Version;
 use crate::pin::Sha256;
 use crate::requirement::Requirement;
 use crate::requirements_file::MAX_REQUIREMENTS;
-use crate::resolve::{Resolved, Target, Wheel};
+use crate::resolve::Resolved;
+use crate::target::Target;
+use crate::wheel::Wheel;
 
 /// Format identifier in the file.
 const FORMAT: &str = "codebox-1";
@@ -84,12 +86,12 @@ impl Lock {
     }
 
     /// Adds the resolution for a target.
-    pub fn add(&mut self, target: &Target, resolved: Resolved) {
+    pub(crate) fn add(&mut self, target: &Target, resolved: Resolved) {
         self.target.insert(target.name(), LockedTarget { resolved, native: Vec::new() });
     }
 
     /// Adds a target that cannot be served, with the native packages that prevent it.
-    pub fn add_native(&mut self, target: &Target, native: Vec<String>) {
+    pub(crate) fn add_native(&mut self, target: &Target, native: Vec<String>) {
         self.target.insert(target.name(), LockedTarget { resolved: Resolved::default(), native });
     }
 
@@ -184,7 +186,7 @@ impl Lock {
     ///
     /// # Errors
     /// When the lock has no entry for the target.
-    pub fn of(&self, target: &Target) -> Result<Result<Resolved, Vec<String>>, LockError> {
+    pub(crate) fn of(&self, target: &Target) -> Result<Result<Resolved, Vec<String>>, LockError> {
         match self.target.get(&target.name()) {
             Some(LockedTarget { native, .. }) if !native.is_empty() => Ok(Err(native.clone())),
             Some(LockedTarget { resolved, .. }) => {

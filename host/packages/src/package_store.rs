@@ -34,12 +34,13 @@ use tempfile::Builder;
 
 use crate::dir_lock;
 use crate::error::{FetchError, UnpackError};
-use crate::resolve::{Index, Wheel};
+use crate::index::Index;
 use crate::unpack::{UnpackLimits, unpack_wheel_within};
-pub use built::{BuildImage, ImageChoice};
+use crate::wheel::Wheel;
+pub(crate) use built::{BuildImage, ImageChoice};
 use codebox_core::Progress;
-pub use inventory::{PruneReport, StoredWheel};
-pub use source::UnpackedSdist;
+pub use inventory::PruneReport;
+pub(crate) use source::UnpackedSdist;
 
 /// Limits of one wheel: larger than any wheel of use to a job, smaller than a disk.
 const WHEEL_LIMITS: UnpackLimits = UnpackLimits { bytes: 4 << 30, members: 60_000 };
@@ -62,14 +63,13 @@ const PROGRAMS: &str = "programs";
 
 /// Store of packages on disk.
 #[derive(Debug, Clone)]
-pub struct PackageStore {
+pub(crate) struct PackageStore {
     root: PathBuf,
 }
 
 /// Error preparing packages.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
+pub(crate) enum StoreError {
     /// A wheel cannot be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
@@ -119,11 +119,11 @@ impl StoreError {
 
 /// An environment that is ready. It cannot be pruned while this value lives.
 #[derive(Debug)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// The directory with its modules.
-    pub modules: PathBuf,
+    pub(crate) modules: PathBuf,
     /// The directory with the programs of its wheels, if they have any. The programs cannot be run from there.
-    pub programs: Option<PathBuf>,
+    pub(crate) programs: Option<PathBuf>,
     /// Lock that protects the environment from pruning.
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
@@ -131,7 +131,7 @@ pub struct Environment {
 
 /// A working directory, removed when the value is dropped.
 #[derive(Debug)]
-pub struct WorkDir {
+pub(crate) struct WorkDir {
     /// Lock that distinguishes the directory from the remains of a killed process. Declared first so that it is dropped
     /// first: some systems cannot remove an open file.
     #[expect(dead_code, reason = "the open file is the lock")]
@@ -142,7 +142,7 @@ pub struct WorkDir {
 impl WorkDir {
     /// Returns the path of the directory.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 }
@@ -169,25 +169,25 @@ struct CachedAnswer<T> {
 impl PackageStore {
     /// Creates a store rooted at this directory, without accessing the disk.
     #[must_use]
-    pub fn at(root: PathBuf) -> Self {
+    pub(crate) fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
     /// Returns the directory of uv's own cache.
     #[must_use]
-    pub fn index_cache(&self) -> PathBuf {
+    pub(crate) fn index_cache(&self) -> PathBuf {
         self.root.join("index")
     }
 
     /// Computes a key from the serialized form of a value.
     #[must_use]
-    pub fn key(of: &impl Serialize) -> String {
+    pub(crate) fn key(of: &impl Serialize) -> String {
         let digest = Sha256::digest(serde_json::to_vec(of).unwrap_or_default());
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Returns the answer cached under a key, and true if it is still valid without a new query.
-    pub fn cached_answer<T: DeserializeOwned>(&self, key: &str) -> Option<(T, bool)> {
+    pub(crate) fn cached_answer<T: DeserializeOwned>(&self, key: &str) -> Option<(T, bool)> {
         let text = fs::read(self.cached_answer_file(key)).ok()?;
         let CachedAnswer { at, answer } = serde_json::from_slice(&text).ok()?;
         let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(at));
@@ -195,12 +195,12 @@ impl PackageStore {
     }
 
     /// Caches an answer. A write error is ignored: its only effect is another query the next time.
-    pub fn cache_answer<T: Serialize>(&self, key: &str, answer: &T) {
+    pub(crate) fn cache_answer<T: Serialize>(&self, key: &str, answer: &T) {
         self.cache_answer_with_age(key, answer, Duration::ZERO);
     }
 
     /// Extends the validity of an expired answer by a few minutes, because no index could be reached.
-    pub fn extend_cached_answer<T: Serialize>(&self, key: &str, answer: &T) {
+    pub(crate) fn extend_cached_answer<T: Serialize>(&self, key: &str, answer: &T) {
         self.cache_answer_with_age(key, answer, ANSWER_TTL.saturating_sub(STALE_ANSWER_TTL));
     }
 
@@ -229,13 +229,13 @@ impl PackageStore {
 
     /// Returns the directory of a wheel's modules, which exists once the wheel is in the store.
     #[must_use]
-    pub fn modules_dir(&self, wheel: &Wheel) -> PathBuf {
+    pub(crate) fn modules_dir(&self, wheel: &Wheel) -> PathBuf {
         self.wheel_dir(&wheel.sha256).join(MODULES)
     }
 
     /// Returns the wheels that are not in the store yet.
     #[must_use]
-    pub fn missing<'w>(&self, wheels: &'w [Wheel]) -> Vec<&'w Wheel> {
+    pub(crate) fn missing<'w>(&self, wheels: &'w [Wheel]) -> Vec<&'w Wheel> {
         wheels.iter().filter(|wheel| !self.modules_dir(wheel).is_dir()).collect()
     }
 
@@ -243,7 +243,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// The first wheel that cannot be fetched or is refused; wheels stored before that stay.
-    pub async fn download(
+    pub(crate) async fn download(
         &self,
         wheels: &[Wheel],
         index: &Index<'_>,
@@ -280,7 +280,7 @@ impl PackageStore {
 
     /// Returns the wheels that have no bytecode for a runtime yet.
     #[must_use]
-    pub fn uncompiled<'w>(&self, wheels: &'w [Wheel], runtime: &str) -> Vec<&'w Wheel> {
+    pub(crate) fn uncompiled<'w>(&self, wheels: &'w [Wheel], runtime: &str) -> Vec<&'w Wheel> {
         wheels.iter().filter(|wheel| !self.compiled_dir(wheel, runtime).is_dir()).collect()
     }
 
@@ -292,7 +292,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When the directory cannot be created.
-    pub fn create_work_dir(&self) -> Result<WorkDir, StoreError> {
+    pub(crate) fn create_work_dir(&self) -> Result<WorkDir, StoreError> {
         let parent_dir = self.root.join("compiled");
         tree::create_private_dir(&parent_dir).map_err(StoreError::io("create", &parent_dir))?;
         let made = || {
@@ -309,7 +309,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When the bytecode cannot be stored.
-    pub fn store_compiled(&self, wheel: &Wheel, runtime: &str, from: &Path) -> Result<(), StoreError> {
+    pub(crate) fn store_compiled(&self, wheel: &Wheel, runtime: &str, from: &Path) -> Result<(), StoreError> {
         let entry_dir = self.compiled_dir(wheel, runtime);
         let parent = entry_dir.parent().unwrap_or(&self.root);
         tree::create_private_dir(parent).map_err(StoreError::io("create", parent))?;
@@ -329,7 +329,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When the environment cannot be created.
-    pub fn environment(
+    pub(crate) fn environment(
         &self,
         wheels: &[Wheel],
         target: &str,
@@ -388,7 +388,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When the lock file cannot be opened or locked.
-    pub fn acquire_shared_lock(&self) -> Result<File, StoreError> {
+    pub(crate) fn acquire_shared_lock(&self) -> Result<File, StoreError> {
         tree::create_private_dir(&self.root).map_err(StoreError::io("create", &self.root))?;
         dir_lock::acquire_shared_lock(&self.root).map_err(StoreError::io("lock", &self.root))
     }

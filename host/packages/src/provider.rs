@@ -12,14 +12,19 @@ use codebox_service::catalog::{Catalog, RuntimeLibrary};
 use codebox_service::config::Settings;
 use codebox_service::{Admitted, EnvLookup, Escalation, PackageLayers, PackageNeeds, StoredPackage};
 
-use crate::{
-    BuildImage, ConfigFiles, Decision, Environment, FetchError, Index, IndexSettings, Lock, NpmStore, PackageStore,
-    Resolved, StoreError, Target, Wheel,
-};
+use crate::index::Index;
+use crate::lock::Lock;
+use crate::npm::NpmStore;
+use crate::package_store::{BuildImage, Environment, PackageStore, StoreError};
+use crate::resolve::{Decision, Resolved};
+use crate::settings::{ConfigFiles, IndexSettings};
+use crate::target::{BuiltIn, Target};
+use crate::wheel::Wheel;
 
 mod build;
 mod bundled;
 mod compile;
+mod errors;
 mod image;
 mod interface;
 mod npm;
@@ -29,6 +34,7 @@ mod resolution;
 use build::SdistBuilder;
 use bundled::BundledImport;
 pub use compile::{CompileWork, Compiler};
+use errors::{mismatch_error, not_installed};
 use npm::{LockPolicy, NpmPackages};
 use request::PackageRequest;
 
@@ -114,7 +120,7 @@ impl JobPackages {
         }
         let library = self.python(progress)?;
         let version = library.version.clone();
-        let mut builder = SdistBuilder::for_any_image(self, (admitted, &request), engines.clone(), progress)?;
+        let mut builder = SdistBuilder::for_any_image(self, admitted, &request, engines.clone(), progress)?;
         let decision = match request.unsatisfied_python(&version) {
             Some(python) => Decision::Native(vec![python]),
             _ if request.requirements.is_empty() => return Ok(needs),
@@ -170,7 +176,7 @@ impl JobPackages {
         let request = PackageRequest::of(admitted)?.filter(|request| !request.requirements.is_empty());
         let Some(request) = request else { return Ok(PackageLayers::default()) };
         let library = self.python(progress)?;
-        let mut builder = SdistBuilder::for_any_image(self, (admitted, &request), Vec::new(), progress)?;
+        let mut builder = SdistBuilder::for_any_image(self, admitted, &request, Vec::new(), progress)?;
         let _guard = self.package_store.acquire_shared_lock().map_err(not_installed)?;
         let resolved = match self.decide_tier(&request, &library, &mut builder, progress).await? {
             Decision::Pure(resolved) => resolved,
@@ -221,17 +227,15 @@ impl JobPackages {
         let request = request.unwrap_or_default();
         request.check_python(&build_image.target)?;
         let mut notes = Vec::new();
-        let with = bundled::missing_requirements(
-            bundled,
-            (&request, &self.settings.packages),
-            &build_image.target,
-            &mut notes,
-        );
+        let with =
+            bundled::missing_requirements(bundled, &request, &self.settings.packages, &build_image.target, &mut notes);
         if !with.is_empty() {
             match self
                 .install_for_container(
                     &request.with(with.clone()),
-                    (admitted, engine, named),
+                    admitted,
+                    engine,
+                    named,
                     build_image.clone(),
                     progress,
                 )
@@ -248,8 +252,7 @@ impl JobPackages {
         if request.requirements.is_empty() {
             return Ok(PackageLayers { notes, ..PackageLayers::default() });
         }
-        let mut provided =
-            self.install_for_container(&request, (admitted, engine, named), build_image, progress).await?;
+        let mut provided = self.install_for_container(&request, admitted, engine, named, build_image, progress).await?;
         provided.notes.splice(..0, notes);
         Ok(provided)
     }
@@ -258,16 +261,15 @@ impl JobPackages {
     async fn install_for_container(
         &self,
         request: &PackageRequest,
-        (admitted, engine, named): (&Admitted, &dyn Backend, Option<&ImageName>),
+        admitted: &Admitted,
+        engine: &dyn Backend,
+        named: Option<&ImageName>,
         build_image: BuildImage,
         progress: &dyn Progress,
     ) -> Result<PackageLayers, RunnerError> {
         let target = build_image.target.clone();
-        let mut builder = SdistBuilder::for_any_image(self, (admitted, request), Vec::new(), progress)?.at(
-            engine,
-            build_image,
-            named,
-        );
+        let mut builder =
+            SdistBuilder::for_any_image(self, admitted, request, Vec::new(), progress)?.at(engine, build_image, named);
         let _guard = self.package_store.acquire_shared_lock().map_err(not_installed)?;
         let resolved = self.container_resolution(request, &target, &mut builder, progress).await?;
         let mut notes = package_notes(&resolved);
@@ -305,7 +307,7 @@ impl JobPackages {
     }
 
     fn npm(&self, admitted: &Admitted, locked: LockPolicy) -> Result<NpmPackages<'_>, RunnerError> {
-        NpmPackages::of(admitted, (&self.settings, &self.dirs), &self.env, locked)
+        NpmPackages::of(admitted, &self.settings, &self.dirs, &self.env, locked)
     }
 
     fn npm_layers(
@@ -353,7 +355,7 @@ impl JobPackages {
         let mut lock = Lock::new(&request.requirements);
         let wasm = target(&library, Vec::new());
         let lock = {
-            let mut builder = SdistBuilder::for_any_image(self, (admitted, &request), engines.to_vec(), progress)?;
+            let mut builder = SdistBuilder::for_any_image(self, admitted, &request, engines.to_vec(), progress)?;
             let found = match request.unsatisfied_python(wasm.python()) {
                 Some(python) => Decision::Native(vec![python]),
                 None => self.decide_tier_uncached(&request, &library, &mut builder).await?,
@@ -513,31 +515,6 @@ fn package_notes(resolved: &Resolved) -> Vec<String> {
 }
 
 /// Returns the target of packages for the WebAssembly runtime.
-fn target(library: &RuntimeLibrary, built_in: Vec<crate::BuiltIn>) -> Target {
+fn target(library: &RuntimeLibrary, built_in: Vec<BuiltIn>) -> Target {
     Target::Wasm { python: library.version.clone(), built_in }
 }
-
-fn not_installed(error: StoreError) -> RunnerError {
-    RunnerError::of(ResultKind::InstallFailed, &error)
-}
-
-/// Converts an error about wheels. If a wheel differs from the chosen one, the fix names the lock that chose it, if
-/// any.
-fn mismatch_error(error: StoreError, lock: Option<&Path>) -> RunnerError {
-    let is_mismatch = is_mismatch(&error);
-    let failure = not_installed(error);
-    match lock {
-        _ if !is_mismatch => failure,
-        Some(lock) => failure.with_fix(format!("recreate {} with codebox lock", lock.display())),
-        None => failure.with_fix(MISMATCH_FIX),
-    }
-}
-
-/// Returns true if an error means that a wheel differs from the expected one.
-fn is_mismatch(error: &StoreError) -> bool {
-    use FetchError::{WrongHash, WrongSize};
-    matches!(error, StoreError::Wheel { .. } | StoreError::Fetch(WrongHash { .. } | WrongSize { .. }))
-}
-
-/// The fix for a wheel that differs from the expected one.
-const MISMATCH_FIX: &str = "request another version, or use another index";

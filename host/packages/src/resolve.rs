@@ -3,138 +3,75 @@
 mod build_context;
 mod decide;
 mod listing;
+mod pinning;
 mod provider;
+mod read_limits;
 mod resolve_error;
 mod similar_names;
 mod sources;
-mod target;
 mod wheels;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use uv_cache::Cache;
 use uv_client::FlatIndexClient;
 use uv_configuration::{BuildOptions, NoBinary, NoBuild};
 use uv_distribution::DistributionDatabase;
 use uv_distribution_types::{
-    BuiltDist, Dist, FileLocation, IndexCapabilities, IndexFormat, IndexUrl, Name as _, RequiresPython, Resolution,
-    ResolvedDist, SourceDist,
+    BuiltDist, Dist, IndexCapabilities, Name as _, RequiresPython, Resolution, ResolvedDist, SourceDist,
 };
-use uv_normalize::PackageName;
-use uv_pep440::Version;
 use uv_pypi_types::Conflicts;
-use uv_redacted::DisplaySafeUrl;
 use uv_resolver::{
     AllowedYanks, DefaultResolverProvider, FlatIndex, InMemoryIndex, Manifest, OptionsBuilder, PythonRequirement,
     Resolver, ResolverEnvironment, ResolverProvider as _, VersionsResponse,
 };
 use uv_types::HashStrategy;
 
-use crate::address_policy::check_file_url;
-use crate::error::FetchError;
-use crate::fetch::{Candidate, FileKind, MAX_WHEEL_SIZE, Registry, fetch_with_client, registry_with_cache, transfer};
-use crate::pin::{Pin, Sha256};
+use crate::fetch::Registry;
+use crate::index::Index;
 use crate::requirement::Requirement;
-use crate::settings::{IndexSettings, redacted_url};
 use crate::source::Sdist;
+use crate::target::Target;
+use crate::wheel::Wheel;
 use build_context::NoBuildContext;
-use codebox_core::Progress;
-pub use decide::Decision;
+pub(crate) use decide::Decision;
+use pinning::pin_file;
 use provider::{BuiltInPackages, Provider};
-pub use resolve_error::ResolveError;
-pub use sources::SdistPolicy;
+use read_limits::ReadLimits;
+pub(crate) use resolve_error::ResolveError;
+pub(crate) use sources::SdistPolicy;
 use sources::{MetadataErrors, MetadataProvider};
-pub use target::{BuiltIn, ImageInterpreter, Target, read_built_in_packages};
-use wheels::ReadLimits;
-pub(crate) use wheels::WHEEL_DIR_PREFIX;
-
-/// One exact wheel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wheel {
-    /// The package's name.
-    pub name: String,
-    /// The package's version.
-    pub version: String,
-    /// The wheel's file name.
-    pub file: String,
-    /// The URL of the file, without credentials. Empty if the user's indexes are to be searched for it.
-    pub url: String,
-    /// The sha256 of the file.
-    pub sha256: String,
-    /// The size in bytes, if the index lists it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-}
-
-impl Wheel {
-    /// Returns true if the wheel is for any platform.
-    #[must_use]
-    pub fn is_pure(&self) -> bool {
-        self.file.ends_with("-none-any.whl")
-    }
-}
 
 /// Resolution of requirements for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     /// The wheels, sorted by name.
     #[serde(default)]
-    pub wheels: Vec<Wheel>,
+    pub(crate) wheels: Vec<Wheel>,
     /// Names and versions of required packages that the runtime has built in.
     #[serde(default)]
-    pub built_in: Vec<(String, String)>,
+    pub(crate) built_in: Vec<(String, String)>,
     /// The source distributions to build, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sources: Vec<Sdist>,
+    pub(crate) sources: Vec<Sdist>,
 }
 
 impl Resolved {
     /// Returns all files that are downloaded from an index.
-    pub fn files(&self) -> impl Iterator<Item = &Wheel> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Wheel> {
         self.wheels.iter().chain(self.sources.iter().map(|Sdist(file)| file))
     }
 }
 
-/// Client for the user's indexes.
-pub struct Index<'s> {
-    settings: &'s IndexSettings,
-    registry: Registry,
-}
-
-/// Number of read timeouts after which a resolution is aborted; a download gets twice as many.
-const READ_TIMEOUTS_PER_RESOLUTION: u32 = 10;
-
 /// Maximum number of names that are looked up once one of them is unknown.
 const MAX_UNKNOWN_LOOKUPS: usize = 20;
 
-/// Minimum download rate in bytes per second. The time limit of a download is extended by its size at this rate.
-const MIN_DOWNLOAD_RATE: u64 = 256 << 10;
-
-impl<'s> Index<'s> {
-    /// Opens a client. Responses of indexes are cached below `cache`, for other processes as well.
-    ///
-    /// # Errors
-    /// When the cache or the client cannot be created.
-    pub fn open<'a>(settings: &'s IndexSettings, cache: &'a Path) -> LocalBoxFuture<'a, Result<Self, FetchError>>
-    where
-        's: 'a,
-    {
-        let opened = async move {
-            let cache = Cache::from_path(cache).init().await.map_err(|error| FetchError::Client(error.into()))?;
-            Ok(Self { settings, registry: registry_with_cache(settings, cache)? })
-        };
-        opened.boxed_local()
-    }
-
+impl Index<'_> {
     /// Resolves requirements to wheels for a target, and to source distributions if `sources` allows them; a wheel is
     /// preferred to a source distribution of the same version. The versions of a package come only from the first index
     /// that has it.
@@ -143,7 +80,7 @@ impl<'s> Index<'s> {
     /// When there is no solution, a package is not in any index, or an index does not answer in time.
     /// [`ResolveError::BuildRequired`] names a source distribution that must be built to determine its requirements: build
     /// it, and resolve again.
-    pub async fn resolve(
+    pub(crate) async fn resolve(
         &self,
         requirements: &[Requirement],
         target: &Target,
@@ -210,7 +147,8 @@ impl<'s> Index<'s> {
                 metadata_provider: MetadataProvider::new(
                     self,
                     sources,
-                    (Arc::clone(&metadata_errors), ReadLimits::new(capabilities.clone())),
+                    Arc::clone(&metadata_errors),
+                    ReadLimits::new(capabilities.clone()),
                 ),
             };
             let git = uv_git::GitResolver::default();
@@ -256,81 +194,6 @@ impl<'s> Index<'s> {
         };
         resolved.boxed_local()
     }
-
-    /// Returns the time limit of a resolution.
-    fn time_limit(&self) -> Duration {
-        self.settings.read_timeout.saturating_mul(READ_TIMEOUTS_PER_RESOLUTION)
-    }
-
-    /// Downloads a wheel to the file `into`, if its content is the expected one.
-    ///
-    /// # Errors
-    /// As for [`fetch_wheel`](crate::fetch_wheel), and when the time limit is exceeded.
-    pub async fn download(&self, wheel: &Wheel, into: &Path, progress: &dyn Progress) -> Result<(), FetchError> {
-        self.download_file(wheel, FileKind::Wheels, into, progress).await
-    }
-
-    /// Downloads a source distribution to the file `into`, if its content is the expected one.
-    pub(crate) async fn download_source(
-        &self,
-        Sdist(file): &Sdist,
-        into: &Path,
-        progress: &dyn Progress,
-    ) -> Result<(), FetchError> {
-        self.download_file(file, FileKind::Sdists, into, progress).await
-    }
-
-    fn download_file<'a>(
-        &'a self,
-        wheel: &'a Wheel,
-        kind: FileKind,
-        into: &'a Path,
-        progress: &'a dyn Progress,
-    ) -> LocalBoxFuture<'a, Result<(), FetchError>> {
-        let downloaded = async move {
-            let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
-            let Wheel { name, version, file, url, size, .. } = wheel;
-            let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
-            let time_limit =
-                self.settings.read_timeout.saturating_mul(2 * READ_TIMEOUTS_PER_RESOLUTION).max(Duration::from_secs(1));
-            let time_limit =
-                time_limit + Duration::from_secs(size.unwrap_or(0).min(MAX_WHEEL_SIZE) / MIN_DOWNLOAD_RATE);
-            let deadline_error = |index: String| {
-                let source = format!("timed out downloading {file} after {} s", time_limit.as_secs()).into();
-                FetchError::InvalidResponse { index, package: name.clone(), source }
-            };
-            if url.is_empty() {
-                let found = fetch_with_client(&self.registry, (&pin, kind), self.settings, into, progress);
-                return timeout(time_limit, found)
-                    .await
-                    .unwrap_or_else(|_| Err(deadline_error("in the settings".to_owned())));
-            }
-            let candidate = Candidate {
-                index: url_host(url),
-                file: uv_distribution_types::File {
-                    dist_info_metadata: false,
-                    filename: file.as_str().into(),
-                    hashes: Vec::new().into(),
-                    requires_python: None,
-                    size: *size,
-                    upload_time_utc_ms: None,
-                    url: FileLocation::new(url.as_str().into(), &"".into()),
-                    yanked: None,
-                    zstd: None,
-                },
-            };
-            let moved = transfer(&candidate, &pin, self.settings, &self.registry, into, progress);
-            timeout(time_limit, moved).await.unwrap_or_else(|_| Err(deadline_error(url_host(url))))
-        };
-        downloaded.boxed_local()
-    }
-
-    /// Returns the URLs of the indexes, without credentials and without flat indexes.
-    #[must_use]
-    pub fn addresses(&self) -> Vec<String> {
-        let simple = |index: &&uv_distribution_types::Index| index.format == IndexFormat::Simple;
-        self.settings.search_order().filter(simple).map(redacted_url).collect()
-    }
 }
 
 /// Returns the names of the unconditional requirements that are not built in.
@@ -354,8 +217,8 @@ fn convert_resolution(resolution: &Resolution) -> Result<Resolved, ResolveError>
                 Dist::Built(BuiltDist::Registry(built)) => {
                     let wheel = built.best_wheel();
                     let filename = &wheel.filename;
-                    let named = (&filename.name, &filename.version);
-                    resolved.wheels.push(pin_file(named, &wheel.file, &wheel.index)?);
+                    let pinned = pin_file(&filename.name, &filename.version, &wheel.file, &wheel.index)?;
+                    resolved.wheels.push(pinned);
                 }
                 Dist::Source(SourceDist::Registry(found)) => resolved.sources.push(sources::sdist(found)?),
                 other => return Err(ResolveError::MissingHash { file: other.to_string() }),
@@ -368,64 +231,9 @@ fn convert_resolution(resolution: &Resolution) -> Result<Resolved, ResolveError>
     Ok(resolved)
 }
 
-/// Converts a file of an index to a pinned file. Fails if the file has no hash.
-fn pin_file(
-    (name, version): (&PackageName, &Version),
-    file: &uv_distribution_types::File,
-    index: &IndexUrl,
-) -> Result<Wheel, ResolveError> {
-    let mut url = file_url(file, index)?;
-    url.set_fragment(None);
-    let announced = file.hashes.iter().find(|digest| digest.algorithm.to_string() == "sha256");
-    let sha256 = match announced {
-        Some(digest) => digest.digest.to_string(),
-        // A local folder lists no hashes, so the hash is computed.
-        None if url.scheme() == "file" => {
-            url.to_file_path().ok().and_then(|path| local_hash(&path)).ok_or_else(|| missing_hash(file))?
-        }
-        None => return Err(missing_hash(file)),
-    };
-    sha256.parse::<Sha256>().map_err(|_| missing_hash(file))?;
-    Ok(Wheel {
-        name: name.to_string(),
-        version: version.to_string(),
-        file: file.filename.to_string(),
-        url: url.without_credentials().to_string(),
-        sha256,
-        size: file.size,
-    })
-}
-
-/// Returns the URL of an index's file.
-fn file_url(file: &uv_distribution_types::File, index: &IndexUrl) -> Result<DisplaySafeUrl, ResolveError> {
-    let url = file.url.to_url().map_err(|_| missing_hash(file))?;
-    check_file_url(index, &url)
-        .map_err(|forbidden_address| ResolveError::ForbiddenAddress(forbidden_address.into()))?;
-    Ok(url)
-}
-
-fn missing_hash(file: &uv_distribution_types::File) -> ResolveError {
-    ResolveError::MissingHash { file: file.filename.to_string() }
-}
-
-fn local_hash(path: &Path) -> Option<String> {
-    use sha2::Digest as _;
-    let mut hash = sha2::Sha256::new();
-    let mut file = crate::disk::open(path).ok()?;
-    std::io::copy(&mut file, &mut hash).ok()?;
-    Some(Sha256::from_bytes(hash.finalize().into()).to_string())
-}
-
-/// Returns the host of a URL, for error messages.
-fn url_host(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if host.is_empty() { url.to_owned() } else { host.to_owned() }
-}
-
 /// Returns the names of the packages that are for one platform only, the required ones first.
 #[must_use]
-pub fn native_packages<'r>(resolved: &'r Resolved, requirements: &[Requirement]) -> Vec<&'r str> {
+pub(crate) fn native_packages<'r>(resolved: &'r Resolved, requirements: &[Requirement]) -> Vec<&'r str> {
     let requested: BTreeSet<&str> = requirements.iter().map(Requirement::name).collect();
     let mut names: Vec<&str> =
         resolved.wheels.iter().filter(|wheel| !wheel.is_pure()).map(|wheel| wheel.name.as_str()).collect();

@@ -16,17 +16,17 @@ use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
 use crate::complexity::{self, ComplexityLimit};
 use crate::metadata;
 use crate::requirement::Requirement;
-use crate::resolve::Wheel;
+use crate::wheel::Wheel;
 
 /// One exact source distribution. Like a wheel, it is identified by its package, version, file, URL, sha256 and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Sdist(pub Wheel);
+pub(crate) struct Sdist(pub(crate) Wheel);
 
 impl Sdist {
     /// Returns true if a file name matches this package and version, in any spelling of both.
     #[must_use]
-    pub fn matches_file_name(&self, file: &str) -> bool {
+    pub(crate) fn matches_file_name(&self, file: &str) -> bool {
         let Self(Wheel { name, version, .. }) = self;
         let (Ok(name), Ok(version)) = (PackageName::from_str(name), Version::from_str(version)) else { return false };
         let Ok(extension) = SourceDistExtension::from_path(file) else { return false };
@@ -49,17 +49,17 @@ const DEFAULT_BACKEND: &str = "setuptools.build_meta:__legacy__";
 /// Error in the build system of a source distribution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pyproject.toml: {0}")]
-pub struct BuildSystemError(String);
+pub(crate) struct BuildSystemError(String);
 
 /// Build system of a source distribution (PEP 517 and 518).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildSystem {
+pub(crate) struct BuildSystem {
     /// The build requirements.
-    pub requires: Vec<Requirement>,
+    pub(crate) requires: Vec<Requirement>,
     /// The module that provides the build functions, with an optional object in the module after a colon.
-    pub backend: String,
+    pub(crate) backend: String,
     /// The directories of the source distribution that are searched for the backend first.
-    pub paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
 }
 
 /// The part of `pyproject.toml` that describes the build system.
@@ -85,7 +85,7 @@ impl BuildSystem {
     /// # Errors
     /// When pyproject.toml is too large or is not valid TOML, a requirement is refused, or the name of the backend or
     /// one of its paths is invalid.
-    pub fn of(tree: &Path) -> Result<Self, BuildSystemError> {
+    pub(crate) fn of(tree: &Path) -> Result<Self, BuildSystemError> {
         let Some(text) = read_text(&tree.join("pyproject.toml"))? else { return Ok(Self::default_system()) };
         let parsed: PyProject = toml::from_str(&text)
             .map_err(|error| BuildSystemError(error.message().lines().next().unwrap_or_default().to_owned()))?;
@@ -108,7 +108,7 @@ impl BuildSystem {
     ///
     /// # Errors
     /// When a requirement is refused, or there are too many.
-    pub fn requirements(texts: &[String]) -> Result<Vec<Requirement>, BuildSystemError> {
+    pub(crate) fn requirements(texts: &[String]) -> Result<Vec<Requirement>, BuildSystemError> {
         if texts.len() > MAX_BUILD_REQUIREMENTS {
             return Err(BuildSystemError(format!("{} build requirements are too many", texts.len())));
         }

@@ -1,7 +1,6 @@
 //! Runtimes and images: downloaded by the packages crate, prepared by the wasm crate.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use codebox_core::{ByteSize, Language, Languages, Progress, RuntimeName, check_extension};
@@ -16,6 +15,7 @@ use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, Sto
 use crate::added::{Added, Stores};
 use crate::description::{self, read_file};
 use crate::download;
+use crate::errors::{bad_package, wasm_error};
 
 /// The built-in and added runtimes, each with its store.
 pub struct RuntimeCatalog {
@@ -59,7 +59,8 @@ impl RuntimeCatalog {
 
     fn ensured(
         &self,
-        (language, store): (&Language, &Store),
+        language: &Language,
+        store: &Store,
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError> {
         let name = &store.spec().name;
@@ -71,7 +72,7 @@ impl RuntimeCatalog {
             None => Ok(()),
         };
         store.ensure(progress, fetch).map_err(|e| e.into_catalog(name))?;
-        Ok(Self::entry((language, store)))
+        Ok(Self::entry(language, store))
     }
 
     /// Returns all runtimes that can be used, each with its language.
@@ -114,7 +115,7 @@ impl RuntimeCatalog {
         }
     }
 
-    fn entry((language, store): (&Language, &Store)) -> RuntimeEntry {
+    fn entry(language: &Language, store: &Store) -> RuntimeEntry {
         let spec = store.spec();
         let dir = store.runtime_dir();
         let state = match store.state() {
@@ -203,7 +204,7 @@ impl Catalog for RuntimeCatalog {
 
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
         let entry = |(language, store): &(Language, Store)| {
-            let mut entry = Self::entry((language, store));
+            let mut entry = Self::entry(language, store);
             // Only a listing needs the size, because computing it takes a walk over every file.
             entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&store.prepared_dir()));
             entry
@@ -221,11 +222,13 @@ impl Catalog for RuntimeCatalog {
     }
 
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
-        self.ensured(self.store(runtime)?, progress)
+        let (language, store) = self.store(runtime)?;
+        self.ensured(language, store, progress)
     }
 
     fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
-        self.ensured(self.store_of(language)?, progress)
+        let (language, store) = self.store_of(language)?;
+        self.ensured(language, store, progress)
     }
 
     fn add(
@@ -248,7 +251,7 @@ impl Catalog for RuntimeCatalog {
         let store = self.added.store(spec);
         let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
         if known && store.state() == RuntimeState::Ready {
-            return Ok(Self::entry((language, &store)));
+            return Ok(Self::entry(language, &store));
         }
         let put = |into: &Path| {
             let put = fs::create_dir_all(into).and_then(|()| fs::write(into.join(&store.spec().module), &wasm));
@@ -262,7 +265,7 @@ impl Catalog for RuntimeCatalog {
             return Err(failed.into_added(file));
         }
         self.added.registry.add(store.spec()).map_err(|e| wasm_error(name.as_str(), e))?;
-        Ok(Self::entry((language, &store)))
+        Ok(Self::entry(language, &store))
     }
 
     fn install(
@@ -292,7 +295,7 @@ impl Catalog for RuntimeCatalog {
             None => Ok(()),
         };
         store.reinstall(progress, fetch).map_err(|e| e.into_catalog(runtime))?;
-        Ok(Self::entry((language, store)))
+        Ok(Self::entry(language, store))
     }
 
     fn verify(&self, runtime: &str) -> Result<Vec<Check>, CatalogError> {
@@ -418,25 +421,6 @@ impl Failed {
 
 /// The largest component that can be added, in bytes.
 const MAX_COMPONENT: ByteSize = ByteSize::mib(512);
-
-fn wasm_error(what: &str, error: WasmError) -> CatalogError {
-    match error {
-        WasmError::Io { path, source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-            CatalogError::Full { path, source }
-        }
-        WasmError::Io { doing, path, source } => {
-            CatalogError::Io { action: format!("{doing} {}", path.display()), source }
-        }
-        WasmError::Damaged { .. } => CatalogError::Damaged { what: what.to_owned(), detail: error.to_string() },
-        WasmError::Module { .. } => bad_package(what, error),
-        WasmError::Patch { .. } => CatalogError::Patch { runtime: what.to_owned(), detail: error.to_string() },
-        other => CatalogError::Engine { action: format!("prepare {what}"), source: Box::new(other) },
-    }
-}
-
-pub(crate) fn bad_package(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> CatalogError {
-    CatalogError::BadPackage { what: what.to_owned(), detail: error.to_string(), source: Some(Box::new(error)) }
-}
 
 fn size_of_tree(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -31,7 +31,7 @@ pub(crate) fn download(
 ) -> Result<(), CatalogError> {
     use codebox_packages::{ConfigFiles, FetchError, IndexSettings, Pin};
 
-    let sha256 = package.sha256.parse().map_err(|e| crate::catalog::bad_package(what, e))?;
+    let sha256 = package.sha256.parse().map_err(|e| crate::errors::bad_package(what, e))?;
     let (name, version) = (package.name.clone(), package.version.clone());
     let pin = Pin { name, version, sha256, size: Some(package.size) };
     let settings = IndexSettings::from_user(&**env, &ConfigFiles::User)

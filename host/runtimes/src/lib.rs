@@ -9,5 +9,6 @@ mod built_in;
 mod catalog;
 mod description;
 mod download;
+mod errors;
 
 pub use catalog::RuntimeCatalog;

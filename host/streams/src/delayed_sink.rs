@@ -15,7 +15,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A sink that passes output on after a short delay.
 #[derive(Clone)]
-pub struct DelayedSink(Arc<Shared>);
+pub(crate) struct DelayedSink(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
@@ -35,7 +35,7 @@ struct State {
 impl DelayedSink {
     /// Creates a sink that delays the output to `inner`.
     #[must_use]
-    pub fn new(inner: Box<dyn OutputSink>) -> Self {
+    pub(crate) fn new(inner: Box<dyn OutputSink>) -> Self {
         let state = State {
             inner: Some(inner),
             buffer: Vec::new(),
@@ -48,14 +48,14 @@ impl DelayedSink {
     }
 
     /// Stops passing output on until [`discard`](Self::discard) or [`finish`](Self::finish) is called.
-    pub fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         if let Some(mut state) = self.0.try_lock_for_timeout() {
             state.frozen = true;
         }
     }
 
     /// Drops the held and all later output, and returns the inner sink; `None` if a stalled reader blocks it.
-    pub fn discard(&self) -> Option<Box<dyn OutputSink>> {
+    pub(crate) fn discard(&self) -> Option<Box<dyn OutputSink>> {
         let inner = self.0.try_lock_for_timeout().and_then(|mut state| {
             state.buffer.clear();
             state.closed = true;
@@ -69,7 +69,7 @@ impl DelayedSink {
     ///
     /// Runs on a thread of its own, for as long as the reader takes. If the sink was never written to, it runs on the
     /// calling thread.
-    pub fn finish(&self, done: impl FnOnce() + Send + 'static) {
+    pub(crate) fn finish(&self, done: impl FnOnce() + Send + 'static) {
         let shared = Arc::clone(&self.0);
         let never_written = match shared.state.try_lock() {
             Ok(state) => !state.has_forwarder,

@@ -13,10 +13,8 @@ mod replaceable;
 mod replay_filter;
 mod stdin;
 
-pub use delayed_sink::DelayedSink;
 pub use delivery::{DRAIN_TIMEOUT, Delivery, Sinks};
 pub use output::{Output, WriteError};
-pub use recording::InputRecording;
-pub use replaceable::{INPUT_NOT_REMEMBERED, OUTPUT_STALLED, ReplaceableRun, resume_streams};
-pub use replay_filter::{DivergenceFlag, ReplayFilter};
+pub use replaceable::{INPUT_NOT_REMEMBERED, ReplaceableRun, resume_streams};
+pub use replay_filter::DivergenceFlag;
 pub use stdin::Stdin;

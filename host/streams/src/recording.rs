@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MAX_RECORDED_BYTES: usize = 1 << 20;
 
 /// Recording of an input, for a second reader.
-pub struct InputRecording(Arc<Shared>);
+pub(crate) struct InputRecording(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Box<dyn Read + Send>>,
@@ -28,7 +28,7 @@ enum RecordedInput {
 impl InputRecording {
     /// Returns the reader for `inner`, and the recording of its input.
     #[must_use]
-    pub fn new(inner: Box<dyn Read + Send>) -> (Box<dyn Read + Send>, Self) {
+    pub(crate) fn new(inner: Box<dyn Read + Send>) -> (Box<dyn Read + Send>, Self) {
         let read = Mutex::new(RecordedInput::Bounded(Vec::new()));
         let shared = Arc::new(Shared { inner: Mutex::new(inner), read });
         (Box::new(RecordingReader { shared: Arc::clone(&shared), at: 0 }), Self(shared))
@@ -36,7 +36,7 @@ impl InputRecording {
 
     /// Returns the input that was read so far; `None` if it was too much to remember.
     #[must_use]
-    pub fn read(&self) -> Option<Vec<u8>> {
+    pub(crate) fn read(&self) -> Option<Vec<u8>> {
         match &*self.0.recorded() {
             RecordedInput::Bounded(read) | RecordedInput::Unbounded(read) => Some(read.clone()),
             RecordedInput::Overflowed => None,
@@ -47,7 +47,7 @@ impl InputRecording {
     ///
     /// If the first reader is inside a read, the new reader waits for that read and returns its bytes as well.
     #[must_use]
-    pub fn replay(&self) -> Option<Box<dyn Read + Send>> {
+    pub(crate) fn replay(&self) -> Option<Box<dyn Read + Send>> {
         let mut recorded = self.0.recorded();
         match std::mem::replace(&mut *recorded, RecordedInput::Overflowed) {
             RecordedInput::Bounded(read) | RecordedInput::Unbounded(read) => *recorded = RecordedInput::Unbounded(read),

@@ -22,7 +22,7 @@ pub const INPUT_NOT_REMEMBERED: &str = "it has read more input than can be repla
 
 /// Reason that a run cannot be replaced: its held standard error cannot be discarded because a stalled reader blocks
 /// it.
-pub const OUTPUT_STALLED: &str = "its output is no longer read";
+pub(crate) const OUTPUT_STALLED: &str = "its output is no longer read";
 
 impl ReplaceableRun {
     /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.

@@ -10,7 +10,7 @@ use codebox_core::OutputSink;
 ///
 /// Output that differs is passed on from the start of its line, and on a line of its own: a line that is half of one
 /// run and half of the other would be a line that neither run printed.
-pub struct ReplayFilter {
+pub(crate) struct ReplayFilter {
     inner: Box<dyn OutputSink>,
     before: Vec<u8>,
     at: usize,
@@ -32,13 +32,13 @@ impl DivergenceFlag {
 impl ReplayFilter {
     /// Creates a sink that passes on the output that follows `before`.
     #[must_use]
-    pub fn new(inner: Box<dyn OutputSink>, before: Vec<u8>) -> Self {
+    pub(crate) fn new(inner: Box<dyn OutputSink>, before: Vec<u8>) -> Self {
         Self { inner, before, at: 0, divergence: DivergenceFlag::default() }
     }
 
     /// Returns the flag that is set as soon as the output differs from `before`.
     #[must_use]
-    pub fn divergence(&self) -> DivergenceFlag {
+    pub(crate) fn divergence(&self) -> DivergenceFlag {
         self.divergence.clone()
     }
 

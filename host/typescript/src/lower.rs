@@ -22,6 +22,7 @@ mod exports;
 mod namespaces;
 mod rewrite;
 mod table;
+mod value;
 
 /// A text without namespaces, enums and aliases of their members.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(crate) fn lowered_text(text: &str, program: &Program<'_>, scoping: &Scoping)
     if !KEYWORDS.iter().any(|word| text.contains(word)) {
         return None;
     }
-    let table = Table::new(program, scoping);
+    let table = Table::collect(program, scoping);
     if table.is_empty() {
         return None;
     }

@@ -100,7 +100,7 @@ impl GuestInstance {
     }
 
     /// Runs the program text at an address and returns its status.
-    pub(crate) async fn turn(&mut self, (at, len): (u32, u32)) -> wasmtime::Result<i32> {
+    pub(crate) async fn turn(&mut self, at: u32, len: u32) -> wasmtime::Result<i32> {
         let turn: TypedFunc<(i32, i32), i32> = self.instance.get_typed_func(&mut self.store, "turn")?;
         turn.call_async(&mut self.store, (at as i32, len as i32)).await
     }

@@ -21,11 +21,11 @@ pub use region::ResetChecks;
 pub use run::{Connector, Connectors, WasmBackend};
 pub use store::{
     BuiltInModule, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
-    RuntimeState, Store, StoreDirs, sha256_of, sha256_of_file,
+    RuntimeState, Store, StoreDirs, sha256_of_file,
 };
 
 /// Returns true if this system can reset a guest's memory without mapping it again.
-pub fn supports_in_place_reset() -> bool {
+fn supports_in_place_reset() -> bool {
     #[cfg(target_os = "linux")]
     return sys::Pagemap::get().is_some();
     #[cfg(not(target_os = "linux"))]

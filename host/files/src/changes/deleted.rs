@@ -6,8 +6,8 @@ use cap_std::fs::Dir;
 use codebox_core::path::MappedPath;
 use codebox_core::{FileKind, GuestPath, OutFile};
 
-use crate::collect::JobWorkDir;
 use crate::open::{components_below, open_dir};
+use crate::work_dir::JobWorkDir;
 
 /// Returns the deleted input files. Other deletions cannot be detected.
 pub(super) fn deleted(work_dir: &JobWorkDir<'_>) -> Vec<OutFile> {

@@ -1,13 +1,16 @@
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use codebox_core::{CancelToken, FileChanges, GuestPath, HostPath};
 
 use super::*;
-use crate::inputs::write_input_file;
+use crate::inputs::{InputManifest, write_input_file};
 use crate::sys::file_time;
+use crate::work_dir::Owner;
 
 #[cfg(unix)]
 mod hostile;

@@ -27,7 +27,10 @@ pub(crate) fn check_own(meta: &Metadata) -> Result<(), UntrustedReason> {
 }
 
 /// Checks that a file or directory belongs to this user or to root and that no other user may write to it.
-pub(crate) fn check_own_or_root(meta: &Metadata) -> Result<(), UntrustedReason> {
+///
+/// # Errors
+/// The reason if another user could change it.
+pub fn check_own_or_root(meta: &Metadata) -> Result<(), UntrustedReason> {
     if meta.uid() == 0 { check_mode(meta) } else { check_own(meta) }
 }
 

@@ -34,9 +34,8 @@ pub(crate) fn check_own(_meta: &std::fs::Metadata) -> Result<(), crate::trust::U
     Ok(())
 }
 
-/// Checks nothing, as for [`check_own`].
-#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn check_own_or_root(_meta: &std::fs::Metadata) -> Result<(), crate::trust::UntrustedReason> {
+/// Checks nothing, because directories inherit their permissions from the user's profile.
+pub fn check_own_or_root(_meta: &std::fs::Metadata) -> Result<(), crate::trust::UntrustedReason> {
     Ok(())
 }
 

@@ -44,7 +44,8 @@ impl Candidate {
 
 /// Returns the files to try, in order. The first source that lists the pinned sha256 ends the search.
 pub(super) async fn candidates(
-    (pin, kind): (&Pin, FileKind),
+    pin: &Pin,
+    kind: FileKind,
     settings: &IndexSettings,
     registry: &Registry,
 ) -> Result<Vec<Candidate>, FetchError> {
@@ -53,7 +54,7 @@ pub(super) async fn candidates(
     let mut failures = Vec::new();
     let mut other = None;
     for index in settings.search_order() {
-        let files = match files((&name, kind), index, settings, registry).await {
+        let files = match files(&name, kind, index, settings, registry).await {
             Ok(files) => files,
             Err(source_failure) => {
                 failures.push((redacted_url(index), source_failure));
@@ -85,7 +86,8 @@ pub(super) async fn candidates(
 
 /// Lists all files of one kind that a source has of the package.
 async fn files(
-    (name, kind): (&PackageName, FileKind),
+    name: &PackageName,
+    kind: FileKind,
     index: &Index,
     settings: &IndexSettings,
     registry: &Registry,
@@ -98,7 +100,7 @@ async fn files(
         let client = FlatIndexClient::new(registry.client.cached_client(), settings.connectivity, &registry.cache);
         let found = client.fetch_all(std::iter::once(index.url())).await;
         let (entries, _) = found.map_err(SourceFailure::from_flat)?.into_parts();
-        return Ok(entries.into_iter().filter_map(|entry| matching_file(entry, (name, kind))).collect());
+        return Ok(entries.into_iter().filter_map(|entry| matching_file(entry, name, kind)).collect());
     }
     let capabilities = IndexCapabilities::default();
     let semaphore = Semaphore::new(1);
@@ -115,14 +117,14 @@ async fn files(
                 }
             }
             MetadataFormat::Flat(entries) => {
-                files.extend(entries.into_iter().filter_map(|entry| matching_file(entry, (name, kind))));
+                files.extend(entries.into_iter().filter_map(|entry| matching_file(entry, name, kind)));
             }
         }
     }
     Ok(files)
 }
 
-fn matching_file(entry: FlatIndexEntry, (name, kind): (&PackageName, FileKind)) -> Option<(DistFilename, File)> {
+fn matching_file(entry: FlatIndexEntry, name: &PackageName, kind: FileKind) -> Option<(DistFilename, File)> {
     let (named, file, _) = entry.into_parts();
     (is_of_kind(&named, kind) && named.name() == name).then_some((named, file))
 }

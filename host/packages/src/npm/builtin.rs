@@ -12,7 +12,7 @@ const PREFIX_ONLY_MODULES: &str = "sea sqlite test";
 ///
 /// Returns `None` for `fs@latest`: with a version, the name refers to the package.
 #[must_use]
-pub fn builtin_module(text: &str) -> Option<&str> {
+pub(crate) fn builtin_module(text: &str) -> Option<&str> {
     let (module, more) = match text.strip_prefix("node:") {
         Some(module) => (module, PREFIX_ONLY_MODULES),
         None => (text, ""),

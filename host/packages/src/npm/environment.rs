@@ -89,7 +89,7 @@ pub fn npm_environment<'a>(
         let dir = store.environment(&tree.digest());
         let environment = match read(&dir) {
             Some(record) => record,
-            None => assemble((&tree, locked.is_some()), &dir, settings, store, progress).await?,
+            None => assemble(&tree, locked.is_some(), &dir, settings, store, progress).await?,
         };
         let native =
             environment.native.into_iter().map(|(package, native)| NativePackage { package, native }).collect();
@@ -142,7 +142,8 @@ async fn cached_or_new_resolution(
 
 /// Downloads every missing package and assembles the environment.
 async fn assemble(
-    (tree, locked): (&NpmTree, bool),
+    tree: &NpmTree,
+    locked: bool,
     dir: &Path,
     settings: &NpmSettings<'_>,
     store: &NpmStore,
@@ -156,7 +157,7 @@ async fn assemble(
         let client = Client::new(settings)?;
         missing.sort_by_key(|package| (&package.name, &package.version));
         progress.started(&progress_line(&missing), None);
-        let fetched = stream::iter(missing).map(|package| fetch((package, locked), settings, &client, store, progress));
+        let fetched = stream::iter(missing).map(|package| fetch(package, locked, settings, &client, store, progress));
         fetched.buffer_unordered(MAX_CONCURRENT_DOWNLOADS).try_collect::<()>().await?;
         progress.finished();
     }
@@ -207,7 +208,8 @@ fn progress_line(missing: &[&NpmPackage]) -> String {
 }
 
 async fn fetch(
-    (package, locked): (&NpmPackage, bool),
+    package: &NpmPackage,
+    locked: bool,
     settings: &NpmSettings<'_>,
     client: &Client<'_>,
     store: &NpmStore,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::integrity::{Integrity, ParseIntegrityError};
-use super::spec::ParseNpmSpecError;
+use super::spec_error::ParseNpmSpecError;
 use super::tree::NpmTreeError;
 use crate::error::{Cause, SettingsError, UnpackError};
 

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::integrity::Integrity;
 use super::name::NpmName;
-use super::spec::{Dependency, VersionSpec};
+use super::spec::{Dependency, VersionSpec, range_includes};
 use super::tree::NpmPackage;
 
 /// Index of the root node, which is above all packages.
@@ -206,7 +206,7 @@ impl Layout {
 fn is_match(release: &Release, wanted: &Dependency) -> bool {
     release.name == wanted.name
         && match &wanted.wanted {
-            VersionSpec::Range(range) => *range == Range::any() || super::pick::range_includes(range, &release.version),
+            VersionSpec::Range(range) => *range == Range::any() || range_includes(range, &release.version),
             // Tags are resolved to versions before packages are placed.
             VersionSpec::Tag(_) => false,
         }

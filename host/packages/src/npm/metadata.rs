@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::client::{Client, RegistryQuery, RegistryResponse};
 use super::error::NpmError;
 use super::name::NpmName;
-use super::pick::similar_names;
 use super::settings::{NpmSettings, redacted_url};
+use super::similar_names::similar_names;
 use super::store::NpmStore;
 
 /// Media type of the abbreviated metadata, which suffices for an installation.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::ParseNpmSpecError;
+use super::spec_error::ParseNpmSpecError;
 
 /// Maximum length of a name in the registry, in bytes.
 const MAX_LENGTH: usize = 214;

@@ -2,10 +2,9 @@
 
 use node_semver::{Range, Version};
 use serde_json::Value;
-use strsim::osa_distance;
 
 use super::metadata::Packument;
-use super::spec::VersionSpec;
+use super::spec::{VersionSpec, range_includes};
 use super::target::Target;
 
 /// Returns the version that npm would choose: `latest` if it is in the range, otherwise the highest version in the
@@ -36,38 +35,12 @@ fn find_version<'p>(packument: &'p Packument, version: &str) -> Option<(&'p str,
     packument.versions.get_key_value(version).map(|(text, manifest)| (text.as_str(), manifest))
 }
 
-/// Returns true if a range includes a version.
-pub(super) fn range_includes(range: &Range, version: &str) -> bool {
-    Version::parse(version).is_ok_and(|version| range.satisfies(&version))
-}
-
 fn is_deprecated(manifest: &Value) -> bool {
     match &manifest["deprecated"] {
         Value::Null | Value::Bool(false) => false,
         Value::String(reason) => !reason.is_empty(),
         _ => true,
     }
-}
-
-/// Names of popular packages, suggested for misspelt names.
-const POPULAR_PACKAGES: &str = "ajv async axios bluebird chalk cheerio chokidar classnames colors commander cors cross-env csv-parse \
-    date-fns dayjs debug dotenv ejs eslint esbuild execa express fastify fast-glob fs-extra glob got graphql handlebars \
-    highlight.js immer immutable inquirer jest joi js-yaml jsonwebtoken jsdom lodash lodash-es luxon lru-cache marked mathjs \
-    mime minimatch minimist mkdirp mocha moment ms nanoid node-fetch nodemailer openai ora p-limit papaparse pino prettier \
-    prop-types qs ramda react react-dom request rimraf rxjs semver sharp socket.io sqlite3 string-width strip-ansi superagent \
-    tslib typescript underscore uuid validator vite vue webpack winston ws xml2js yaml yargs zod";
-
-/// Returns up to three popular names within an edit distance of two.
-pub(super) fn similar_names(name: &str) -> Vec<String> {
-    let plain = |name: &str| name.to_lowercase().replace(['-', '_', '.'], "");
-    let mut found: Vec<(usize, &str)> = POPULAR_PACKAGES
-        .split_whitespace()
-        .filter(|popular| *popular != name)
-        .map(|popular| (osa_distance(&plain(name), &plain(popular)), popular))
-        .filter(|(distance, popular)| *distance <= 2.min(popular.len() / 3))
-        .collect();
-    found.sort_unstable();
-    found.into_iter().take(3).map(|(_, popular)| popular.to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -108,13 +81,5 @@ mod tests {
         ] {
             assert_eq!(pick_version(wanted).as_deref(), version, "{wanted}");
         }
-    }
-
-    #[test]
-    fn suggests_popular_names_for_typos() {
-        assert_eq!(similar_names("lodahs"), ["lodash", "lodash-es"]);
-        assert_eq!(similar_names("comander"), ["commander"]);
-        assert_eq!(similar_names("node_fetch"), ["node-fetch"]);
-        assert!(similar_names("a-name-that-nobody-has").is_empty());
     }
 }

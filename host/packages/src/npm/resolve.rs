@@ -149,7 +149,7 @@ impl Resolution<'_> {
                 return Ok(None);
             }
             if self.layout.is_taken(start, &edge.place) {
-                return self.handle_conflict(node, edge, (start, taken));
+                return self.handle_conflict(node, edge, start, taken);
             }
         }
         if self.layout.len() >= MAX_PACKAGES {
@@ -165,12 +165,7 @@ impl Resolution<'_> {
 
     /// Handles a dependency whose name is taken by another version and that cannot be put elsewhere. At the top level
     /// that is an error; deeper in the tree npm tolerates it, and so does this resolution.
-    fn handle_conflict(
-        &self,
-        node: usize,
-        edge: &Edge,
-        (start, taken): (usize, usize),
-    ) -> Result<Option<usize>, NpmError> {
+    fn handle_conflict(&self, node: usize, edge: &Edge, start: usize, taken: usize) -> Result<Option<usize>, NpmError> {
         if start != ROOT || self.layout.depth(node) > 1 {
             return Ok(None);
         }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use node_semver::Range;
+use node_semver::{Range, Version};
 
 use super::name::NpmName;
+use super::spec_error::ParseNpmSpecError;
 
 /// A package that a user requests: `name`, `@scope/name`, `name@RANGE` or `name@TAG`.
 ///
@@ -33,24 +34,6 @@ impl NpmSpec {
     pub(super) fn to_version_spec(&self) -> VersionSpec {
         // Parsing succeeded once, when the spec was created.
         VersionSpec::read(&self.wanted).unwrap_or(VersionSpec::Tag("latest".to_owned()))
-    }
-}
-
-/// Error for a text that is not a package spec.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} {text:?} is not allowed: write NAME, @SCOPE/NAME or NAME@VERSION, with a range such as ^1.2 or a tag")]
-pub struct ParseNpmSpecError {
-    what: &'static str,
-    text: String,
-}
-
-impl ParseNpmSpecError {
-    pub(super) fn name(text: &str) -> Self {
-        Self { what: "package name", text: text.to_owned() }
-    }
-
-    fn wanted(text: &str) -> Self {
-        Self { what: "package version", text: text.to_owned() }
     }
 }
 
@@ -116,6 +99,11 @@ pub(super) fn range(text: &str) -> Option<Range> {
         return None;
     }
     Range::parse(normalize_range(&text.replace('\t', " "))?).ok()
+}
+
+/// Returns true if a range includes a version.
+pub(super) fn range_includes(range: &Range, version: &str) -> bool {
+    Version::parse(version).is_ok_and(|version| range.satisfies(&version))
 }
 
 /// Rewrites a range to a form that the crate interprets as npm does. The crate panics on others, such as `~*`, `=x` and
@@ -314,7 +302,7 @@ mod tests {
     #[test]
     fn interprets_wildcards_like_npm() {
         let range_includes = |range: &str, version: &str| match VersionSpec::read(range) {
-            Some(VersionSpec::Range(range)) => super::super::pick::range_includes(&range, version),
+            Some(VersionSpec::Range(range)) => super::range_includes(&range, version),
             other => panic!("{range}: {other:?}"),
         };
         for range in [

@@ -10,8 +10,7 @@ use url::Url;
 
 use super::integrity::Integrity;
 use super::name::NpmName;
-use super::pick::range_includes;
-use super::spec::{NpmSpec, VersionSpec};
+use super::spec::{NpmSpec, VersionSpec, range_includes};
 
 /// Packages and their places below `node_modules`, in the form of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -14,24 +14,25 @@ use uv_pep440::Version;
 
 use super::{PackageStore, StoreError, install, tree};
 use crate::disk::names;
-use crate::resolve::{Target, Wheel};
 use crate::source::{Sdist, metadata_mismatch};
+use crate::target::Target;
+use crate::wheel::Wheel;
 
 /// An image in which source distributions are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildImage {
+pub(crate) struct BuildImage {
     /// Target of the wheels built there.
-    pub target: Target,
+    pub(crate) target: Target,
     /// Identity of the image.
-    pub image: String,
+    pub(crate) image: String,
     /// The party that chose the image.
-    pub choice: ImageChoice,
+    pub(crate) choice: ImageChoice,
 }
 
 /// Party that chose an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ImageChoice {
+pub(crate) enum ImageChoice {
     /// Chosen by the user for every program in that language.
     Usual,
     /// Chosen by the request for one job.
@@ -66,7 +67,7 @@ impl PackageStore {
     /// without a place, one for any image that the user chose for all programs, with preference for a wheel for any
     /// platform.
     #[must_use]
-    pub fn built(&self, sdist: &Sdist, build_image: Option<&BuildImage>) -> Option<Wheel> {
+    pub(crate) fn built(&self, sdist: &Sdist, build_image: Option<&BuildImage>) -> Option<Wheel> {
         let dir = self.records_dir().join(&sdist.0.sha256);
         let records = match build_image {
             Some(build_image) => vec![format!("{}.json", build_image.key())],
@@ -96,7 +97,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When the wheel is refused or cannot be stored.
-    pub fn store_built(
+    pub(crate) fn store_built(
         &self,
         sdist: &Sdist,
         build_image: &BuildImage,
@@ -202,5 +203,5 @@ fn read(path: &Path) -> Option<BuildRecord> {
 fn digest(path: &Path) -> io::Result<(String, u64)> {
     let mut hash = Sha256::new();
     let size = io::copy(&mut File::open(path)?, &mut hash)?;
-    Ok((crate::Sha256::from_bytes(hash.finalize().into()).to_string(), size))
+    Ok((crate::pin::Sha256::from_bytes(hash.finalize().into()).to_string(), size))
 }

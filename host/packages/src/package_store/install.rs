@@ -9,7 +9,7 @@ use uv_pep440::Version;
 
 use super::{PROGRAMS, StoreError, tree};
 use crate::metadata::MAX_METADATA_SIZE;
-use crate::resolve::Wheel;
+use crate::wheel::Wheel;
 
 /// Modules that an interpreter runs by itself when it starts. They are removed from every package.
 const STARTUP_MODULES: [&str; 2] = ["sitecustomize", "usercustomize"];

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use super::{EnvironmentRecord, PackageStore, StoreError};
 use crate::dir_lock;
 use crate::disk::{self, names, size};
-use crate::resolve::WHEEL_DIR_PREFIX;
+use crate::index::WHEEL_DIR_PREFIX;
 
 /// File name of an environment's description.
 pub(super) const RECORD_FILE: &str = "environment.json";
 
 /// A wheel in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredWheel {
+pub(crate) struct StoredWheel {
     /// The wheel's file name.
-    pub file: String,
+    pub(crate) file: String,
     /// The sha256 of the wheel.
-    pub sha256: String,
+    pub(crate) sha256: String,
     /// Size on disk in bytes.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Targets of the environments that contain the wheel.
-    pub targets: BTreeSet<String>,
+    pub(crate) targets: BTreeSet<String>,
     /// The source distribution that the wheel was built from on this machine, if any: the file's name and its sha256.
-    pub origin: Option<(String, String)>,
+    pub(crate) origin: Option<(String, String)>,
 }
 
 /// Counts of removed entries.
@@ -41,7 +41,7 @@ pub struct PruneReport {
 impl PackageStore {
     /// Lists the wheels in the store, by file name.
     #[must_use]
-    pub fn entries(&self) -> Vec<StoredWheel> {
+    pub(crate) fn entries(&self) -> Vec<StoredWheel> {
         let described = self.environment_records();
         let mut entries: Vec<StoredWheel> = names(&self.root.join("wheels"))
             .into_iter()
@@ -74,7 +74,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When an entry cannot be removed.
-    pub fn prune(&self, on_wait: &dyn Fn()) -> Result<PruneReport, StoreError> {
+    pub(crate) fn prune(&self, on_wait: &dyn Fn()) -> Result<PruneReport, StoreError> {
         if !self.root.is_dir() {
             return Ok(PruneReport::default());
         }

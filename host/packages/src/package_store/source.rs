@@ -9,7 +9,7 @@ use tempfile::Builder;
 use super::{PackageStore, StoreError, tree};
 use crate::dir_lock;
 use crate::disk::{self, names, size};
-use crate::resolve::Index;
+use crate::index::Index;
 use crate::source::Sdist;
 use crate::unpack::{UnpackLimits, tarball};
 use codebox_core::Silent;
@@ -29,9 +29,9 @@ const MAX_SOURCES_SIZE: u64 = 1 << 30;
 
 /// An unpacked source distribution. It cannot be pruned while this value lives.
 #[derive(Debug)]
-pub struct UnpackedSdist {
+pub(crate) struct UnpackedSdist {
     /// The directory with its files. Unpacking does not run any of their code.
-    pub tree: PathBuf,
+    pub(crate) tree: PathBuf,
     /// Lock that protects the source distribution from pruning.
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
@@ -43,7 +43,7 @@ impl UnpackedSdist {
     ///
     /// # Errors
     /// When the lock file cannot be opened or locked.
-    pub fn acquire_build_lock(&self, on_wait: &dyn Fn()) -> Result<File, StoreError> {
+    pub(crate) fn acquire_build_lock(&self, on_wait: &dyn Fn()) -> Result<File, StoreError> {
         let path = self.tree.with_file_name(BUILD_LOCK_FILE);
         let file = File::open(&path).map_err(StoreError::io("open", &path))?;
         dir_lock::lock_exclusive(file, on_wait).map_err(StoreError::io("lock", &path))
@@ -60,7 +60,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When the stored files cannot be opened or locked.
-    pub fn unpacked(&self, sdist: &Sdist) -> Result<Option<UnpackedSdist>, StoreError> {
+    pub(crate) fn unpacked(&self, sdist: &Sdist) -> Result<Option<UnpackedSdist>, StoreError> {
         let file = fs::read_to_string(self.source_dir(sdist).join(ARCHIVE_NAME_FILE)).unwrap_or_default();
         if sdist.matches_file_name(&file) { self.unpacked_by_hash(sdist) } else { Ok(None) }
     }
@@ -78,7 +78,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// When it cannot be fetched, or is refused by the same checks as wheels.
-    pub async fn source(&self, sdist: &Sdist, index: &Index<'_>) -> Result<UnpackedSdist, StoreError> {
+    pub(crate) async fn source(&self, sdist: &Sdist, index: &Index<'_>) -> Result<UnpackedSdist, StoreError> {
         if let Some(unpacked) = self.unpacked(sdist)? {
             return Ok(unpacked);
         }
@@ -158,7 +158,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::resolve::Wheel;
+    use crate::wheel::Wheel;
 
     #[test]
     fn evicts_oldest_unlocked_sources() {

@@ -6,10 +6,12 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::{
-    BuildImage, BuildSystem, BuildSystemError, Environment, Index, PackageStore, Requirement, ResolveError, Sdist,
-    SdistPolicy, UnpackedSdist, Wheel,
-};
+use crate::index::Index;
+use crate::package_store::{BuildImage, Environment, PackageStore, UnpackedSdist};
+use crate::requirement::Requirement;
+use crate::resolve::{ResolveError, SdistPolicy};
+use crate::source::{BuildSystem, BuildSystemError, Sdist};
+use crate::wheel::Wheel;
 use codebox_core::{
     Backend, ExecIo, Grants, HostPath, ImageName, InstanceSpec, Isolation, Job, Language, LimitKind, Limits, Outcome,
     PYTHON_PACKAGES, Progress, ResultKind, RunReport, RunnerError,
@@ -18,9 +20,9 @@ use codebox_service::Admitted;
 use codebox_service::config::Building;
 use codebox_service::limit_text::limit_hit;
 
+use super::errors::{not_installed, resolution_error};
 use super::request::PackageRequest;
-use super::resolution::resolution_error;
-use super::{JobPackages, image, layer, not_installed};
+use super::{JobPackages, image, layer};
 
 /// The Python program that runs a build in its container.
 const BUILD_SCRIPT: &str = include_str!("build.py");
@@ -80,7 +82,8 @@ impl<'s> SdistBuilder<'s> {
     /// Creates a builder whose wheels may be for any image. `engines` may run the builds, the preferred one first.
     pub(super) fn for_any_image(
         job_packages: &'s JobPackages,
-        (admitted, request): (&'s Admitted, &'s PackageRequest),
+        admitted: &'s Admitted,
+        request: &'s PackageRequest,
         engines: Vec<&'s dyn Backend>,
         progress: &'s dyn Progress,
     ) -> Result<Self, RunnerError> {
@@ -215,7 +218,7 @@ impl<'s> SdistBuilder<'s> {
             let work_dir = package_store.create_work_dir().map_err(not_installed)?;
             let out = work_dir.path().canonicalize().map_err(|error| build_error(&what, &error.to_string()))?;
             let words = [vec![step.to_owned(), system.backend.clone()], system.paths.clone()].concat();
-            let report = self.run(engine, words, (&source, &build_environment), &out).await?;
+            let report = self.run(engine, words, &source, &build_environment, &out).await?;
             if !report.is_success() {
                 return Err(self.report_failure(&what, &report));
             }
@@ -316,7 +319,8 @@ impl<'s> SdistBuilder<'s> {
         &self,
         engine: &dyn Backend,
         words: Vec<String>,
-        (source, build_environment): (&UnpackedSdist, &BuildEnvironment),
+        source: &UnpackedSdist,
+        build_environment: &BuildEnvironment,
         out: &Path,
     ) -> Result<RunReport, RunnerError> {
         let internal = |error: &(dyn std::error::Error + 'static)| RunnerError::of(ResultKind::InternalError, error);

@@ -3,7 +3,8 @@
 //! The runtime bundles numpy, pandas and other packages that a plain Python image lacks. A program that runs in a
 //! container for another reason, such as a thread, has the same packages there as in WebAssembly.
 
-use crate::{Requirement, Target};
+use crate::requirement::Requirement;
+use crate::target::Target;
 use codebox_core::{Language, RunnerError};
 use codebox_service::catalog::{BundledPackage, Catalog};
 use codebox_service::config::Packages;
@@ -39,7 +40,8 @@ pub(super) fn bundled_imports(catalog: &dyn Catalog, language: &Language, import
 /// configuration does not allow is left out with a note.
 pub(super) fn missing_requirements(
     bundled: &[BundledImport],
-    (request, rules): (&PackageRequest, &Packages),
+    request: &PackageRequest,
+    rules: &Packages,
     target: &Target,
     notes: &mut Vec<String>,
 ) -> Vec<Requirement> {

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{PackageStore, Wheel};
+use crate::package_store::PackageStore;
+use crate::wheel::Wheel;
 use codebox_core::{
     Access, Backend, ByteSize, DirGrant, ExecIo, Grants, GuestPath, HostPath, Instance, InstanceSpec, Isolation, Job,
     Language, Limit, Limits, ResultKind, RunnerError,

@@ -1,7 +1,8 @@
 //! Facts about the Python of a container image, which a program in a container without grants determines once for each
 //! image.
 
-use crate::{BuildImage, ImageChoice, ImageInterpreter, PackageStore, Target};
+use crate::package_store::{BuildImage, ImageChoice, PackageStore};
+use crate::target::{ImageInterpreter, Target};
 use codebox_core::{Backend, ExecIo, Grants, InstanceSpec, Isolation, Job, Language, Limits, ResultKind, RunnerError};
 
 /// The program that prints the facts on which the choice of wheels depends.

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use crate::{
-    ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, NpmTreeError,
-    builtin_module, npm_environment,
+use crate::npm::{
+    NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, NpmTreeError, builtin_module,
+    npm_environment,
 };
+use crate::settings::ConfigFiles;
 use codebox_core::{GuestPath, Isolation, Job, Layer, PackageManager, Progress, ResultKind, RunnerError};
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
@@ -57,7 +58,8 @@ impl<'p> NpmPackages<'p> {
     /// Collects the requests of `admitted`, including the lock of its script if `locked` says so.
     pub(super) fn of(
         admitted: &Admitted,
-        (settings, dirs): (&'p Settings, &'p PackageDirs),
+        settings: &'p Settings,
+        dirs: &'p PackageDirs,
         env: &'p EnvLookup,
         locked: LockPolicy,
     ) -> Result<Self, RunnerError> {

@@ -5,10 +5,14 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::{
-    LineError, ListedRequirements, Lock, LockError, MAX_REQUIREMENTS, Requirement, Resolved, Target, Wheel,
-    parse_requirements_file, parse_script_metadata, version_satisfies,
+use crate::lock::{Lock, LockError};
+use crate::requirement::Requirement;
+use crate::requirements_file::{
+    LineError, ListedRequirements, MAX_REQUIREMENTS, parse_requirements_file, parse_script_metadata, version_satisfies,
 };
+use crate::resolve::Resolved;
+use crate::target::Target;
+use crate::wheel::Wheel;
 use codebox_core::{PackageManager, ResultKind, RunnerError};
 use codebox_service::Admitted;
 use codebox_service::config::Packages;

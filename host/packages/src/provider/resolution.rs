@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use crate::{
-    BuildImage, ConfigFiles, Decision, ImageInterpreter, Index, IndexSettings, PackageStore, Requirement, ResolveError,
-    Resolved, SdistPolicy, Target, read_built_in_packages,
-};
+use crate::index::Index;
+use crate::package_store::{BuildImage, PackageStore};
+use crate::requirement::Requirement;
+use crate::resolve::{Decision, Resolved, SdistPolicy};
+use crate::settings::{ConfigFiles, IndexSettings};
+use crate::target::{ImageInterpreter, Target, read_built_in_packages};
 use codebox_core::{Progress, ResultKind, RunnerError};
 use codebox_service::catalog::RuntimeLibrary;
 
 use super::build::SdistBuilder;
+use super::errors::resolution_error;
 use super::request::{self, PackageRequest};
-use super::{JobPackages, MISMATCH_FIX, is_mismatch, target};
+use super::{JobPackages, target};
 
 impl JobPackages {
     /// Decides in which isolations the requested packages are available, from a lock, a recent cached answer or the
@@ -221,21 +224,4 @@ fn check_locked_wheels(
     };
     let line = format!("cannot use {}: {} is not compatible with {there}", file.display(), wheel.file);
     Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
-}
-
-/// Converts a resolution error. `advice` is the fix for packages that would have to be built.
-pub(super) fn resolution_error(error: ResolveError, advice: &str) -> RunnerError {
-    let kind = match &error {
-        // These errors may be temporary.
-        ResolveError::Offline(_) | ResolveError::Index { .. } | ResolveError::Deadline { .. } => {
-            ResultKind::EngineUnavailable
-        }
-        _ => ResultKind::InstallFailed,
-    };
-    let failure = RunnerError::of(kind, &error);
-    match &error {
-        ResolveError::NoSolution { unbuilt, .. } if !unbuilt.is_empty() => failure.with_fix(advice),
-        ResolveError::File(error) if is_mismatch(error) => failure.with_fix(MISMATCH_FIX),
-        _ => failure,
-    }
 }

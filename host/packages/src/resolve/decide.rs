@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Index, ResolveError, Resolved, SdistPolicy, Target, native_packages};
+use super::{ResolveError, Resolved, SdistPolicy, native_packages};
+use crate::index::Index;
 use crate::requirement::Requirement;
 use crate::source::Sdist;
+use crate::target::Target;
 
 /// Tier in which packages can be installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// WebAssembly, with these packages.
     Pure(Resolved),
     /// A container only, because of these packages; the required ones come first.
@@ -27,7 +29,7 @@ impl Index<'_> {
     /// # Errors
     /// As for [`resolve`](Self::resolve), when neither tier has a solution. Unless it is [`ResolveError::BuildRequired`], the
     /// error is that of the WebAssembly target.
-    pub async fn decide(
+    pub(crate) async fn decide(
         &self,
         requirements: &[Requirement],
         wasm: &Target,

@@ -13,7 +13,8 @@ use uv_normalize::PackageName;
 use uv_pep440::Version;
 use uv_pep508::VersionOrUrl;
 
-use super::{Index, ResolveError, SdistPolicy};
+use super::{ResolveError, SdistPolicy};
+use crate::index::Index;
 use crate::requirement::Requirement;
 
 /// Maximum number of packages that are examined to explain a failed resolution.
@@ -27,7 +28,7 @@ impl Index<'_> {
     ///
     /// # Errors
     /// When an index does not answer in time.
-    pub async fn newest(&self, wanted: &Requirement, python: &str) -> Result<Option<String>, ResolveError> {
+    pub(crate) async fn newest(&self, wanted: &Requirement, python: &str) -> Result<Option<String>, ResolveError> {
         let time_limit = self.time_limit();
         timeout(time_limit, self.newest_listed_version(wanted, python)).await.map_err(|_| deadline_error(time_limit))
     }
@@ -70,7 +71,7 @@ impl Index<'_> {
 
     /// Adds to a [`ResolveError::NoSolution`] the involved packages that have only source distributions. Returns other
     /// errors unchanged, and any error if `sources` allows source distributions.
-    pub async fn explain_no_solution(
+    pub(crate) async fn explain_no_solution(
         &self,
         error: ResolveError,
         wanted: &[Requirement],

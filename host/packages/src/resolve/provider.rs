@@ -18,7 +18,7 @@ use uv_types::InstalledPackagesProvider;
 
 use super::build_context::NoBuildContext;
 use super::sources::MetadataProvider;
-use super::target::BuiltIn;
+use crate::target::BuiltIn;
 
 /// Built-in packages, with exactly one version each.
 #[derive(Clone, Default)]

@@ -3,7 +3,6 @@
 use uv_client::ErrorKind;
 
 use super::similar_names::similar_names;
-use super::target::Target;
 use crate::address_policy::{ForbiddenAddress, find_middleware_error};
 use crate::error::Cause;
 use crate::fetch::MetadataTooComplex;
@@ -11,14 +10,14 @@ use crate::package_store::StoreError;
 use crate::requirement::Requirement;
 use crate::settings::IndexSettings;
 use crate::source::Sdist;
+use crate::target::{Target, UnsupportedPlatformError};
 
 /// Error resolving requirements.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ResolveError {
+pub(crate) enum ResolveError {
     /// There are no known wheels for a platform.
-    #[error("no wheels are available for platform {0}")]
-    Platform(String),
+    #[error(transparent)]
+    Platform(#[from] UnsupportedPlatformError),
     /// No index has some of the names.
     #[error("no package index has {}{}: {searched}", names.join(", "), suggestion(similar_names))]
     NotFound {

@@ -10,15 +10,17 @@ use uv_pep440::Version;
 use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{MetadataResponse, WheelMetadataResult};
 
-use super::wheels::ReadLimits;
-use super::{Index, ResolveError, pin_file};
+use super::pinning::pin_file;
+use super::read_limits::ReadLimits;
+use super::resolve_error::ResolveError;
 use crate::complexity;
+use crate::index::Index;
 use crate::package_store::{BuildImage, PackageStore, StoreError};
 use crate::source::{Sdist, static_metadata};
 
 /// Policy for source distributions of packages without wheels.
 #[derive(Debug, Clone, Copy)]
-pub enum SdistPolicy<'h> {
+pub(crate) enum SdistPolicy<'h> {
     /// Source distributions are not used.
     Refused,
     /// Source distributions are used, since the caller builds them: in `build_image`, or in any image if `build_image` is `None`.
@@ -33,7 +35,7 @@ pub enum SdistPolicy<'h> {
 impl SdistPolicy<'_> {
     /// Returns true if source distributions are used.
     #[must_use]
-    pub fn allows_builds(&self) -> bool {
+    pub(crate) fn allows_builds(&self) -> bool {
         matches!(self, Self::Built { .. })
     }
 }
@@ -71,7 +73,8 @@ impl<'a> MetadataProvider<'a> {
     pub(super) fn new(
         index: &'a Index<'a>,
         sources: SdistPolicy<'a>,
-        (metadata_errors, read_limits): (Arc<MetadataErrors>, ReadLimits),
+        metadata_errors: Arc<MetadataErrors>,
+        read_limits: ReadLimits,
     ) -> Self {
         Self { index, sources, download_lock: tokio::sync::Mutex::default(), metadata_errors, read_limits }
     }
@@ -89,7 +92,7 @@ impl<'a> MetadataProvider<'a> {
         };
         match self.sdist_metadata(found, package_store, build_image).await {
             Ok(metadata) => Ok(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
-            Err(metadata_error) => Ok(self.record_error(dist, (&found.name, &found.version), metadata_error)),
+            Err(metadata_error) => Ok(self.record_error(dist, &found.name, &found.version, metadata_error)),
         }
     }
 
@@ -98,7 +101,8 @@ impl<'a> MetadataProvider<'a> {
     pub(super) fn record_error(
         &self,
         dist: &Dist,
-        (name, version): (&PackageName, &Version),
+        name: &PackageName,
+        version: &Version,
         metadata_error: ResolveError,
     ) -> MetadataResponse {
         let key = (name.to_string(), version.to_string());
@@ -137,5 +141,5 @@ fn unavailable(dist: &Dist) -> MetadataResponse {
 
 /// Converts an index's source distribution to a pinned one. Fails if it has no hash.
 pub(super) fn sdist(found: &RegistrySourceDist) -> Result<Sdist, ResolveError> {
-    pin_file((&found.name, &found.version), &found.file, &found.index).map(Sdist)
+    pin_file(&found.name, &found.version, &found.file, &found.index).map(Sdist)
 }

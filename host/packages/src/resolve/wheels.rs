@@ -5,45 +5,25 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
-use tokio::sync::Semaphore;
 use tokio_util::compat::TokioAsyncReadCompatExt as _;
 use uv_distribution::ArchiveMetadata;
-use uv_distribution_types::{Dist, IndexCapabilities, RegistryBuiltWheel};
+use uv_distribution_types::{Dist, RegistryBuiltWheel};
 use uv_pypi_types::ResolutionMetadata;
 use uv_redacted::DisplaySafeUrl;
 use uv_resolver::MetadataResponse;
 
+use super::pinning::{file_url, missing_hash, pin_file};
+use super::resolve_error::ResolveError;
 use super::sources::MetadataProvider;
-use super::{ResolveError, Wheel, file_url, missing_hash, pin_file};
 use crate::fetch::{MetadataTooComplex, open_ranged};
+use crate::index::WHEEL_DIR_PREFIX;
 use crate::package_store::{PackageStore, StoreError};
+use crate::wheel::Wheel;
 use crate::{complexity, metadata};
 use codebox_core::Silent;
 
 /// Directory for the METADATA of wheels in the index cache.
 const METADATA_DIR: &str = "codebox-metadata-v1";
-
-/// Name prefix of the temporary directories for whole wheels in the index cache.
-pub(crate) const WHEEL_DIR_PREFIX: &str = ".whole-";
-
-/// Maximum number of wheels that are read at once, in parts and as a whole: each takes memory or disk space before its
-/// content is verified.
-const MAX_CONCURRENT_READS: (usize, usize) = (8, 2);
-
-/// Limits on concurrent reads of wheels, and the indexes without range requests.
-pub(super) struct ReadLimits {
-    parts: Semaphore,
-    downloads: Semaphore,
-    capabilities: IndexCapabilities,
-}
-
-impl ReadLimits {
-    /// Creates the limits. Indexes that turn out not to support range requests are recorded in `capabilities`.
-    pub(super) fn new(capabilities: IndexCapabilities) -> Self {
-        let (parts, downloads) = MAX_CONCURRENT_READS;
-        Self { parts: Semaphore::new(parts), downloads: Semaphore::new(downloads), capabilities }
-    }
-}
 
 impl MetadataProvider<'_> {
     /// Returns the metadata of a wheel, or `None` if it is not cached and network access is disabled.
@@ -52,7 +32,7 @@ impl MetadataProvider<'_> {
             Ok(Some(metadata)) => Some(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
             Ok(None) => None,
             Err(metadata_error) => {
-                Some(self.record_error(dist, (&wheel.filename.name, &wheel.filename.version), metadata_error))
+                Some(self.record_error(dist, &wheel.filename.name, &wheel.filename.version, metadata_error))
             }
         }
     }
@@ -63,7 +43,7 @@ impl MetadataProvider<'_> {
             let path = url.to_file_path().map_err(|()| missing_hash(&wheel.file))?;
             return parse_and_check(wheel, metadata::in_file(&path).as_deref()).map(Some);
         }
-        let pin = pin_file((&wheel.filename.name, &wheel.filename.version), &wheel.file, &wheel.index);
+        let pin = pin_file(&wheel.filename.name, &wheel.filename.version, &wheel.file, &wheel.index);
         let cache_path = pin.as_ref().ok().map(|pin| self.cached_metadata_path(&pin.url, &pin.sha256));
         // An unusable cache entry, for example after a power failure, is replaced.
         if let Some(parsed) =

@@ -4,9 +4,10 @@ use oxc::ast::ast::{TSEnumDeclaration, TSEnumMember, TSEnumMemberName};
 use oxc::ast_visit::Visit;
 use oxc::span::{GetSpan, Span};
 
-use super::evaluate::{Evaluated, Value, number_literal};
+use super::evaluate::number_literal;
 use super::exports::static_name;
 use super::rewrite::{DeclarationHead, ExportTarget, Rewriter};
+use super::value::{Evaluated, Value};
 
 impl<'a> Rewriter<'_, '_, 'a> {
     /// Rewrites `enum E { A = 1 }` to `var E; (function (_E) { _E[_E["A"] = 1] = "A"; })(E || (E = {}));`.

@@ -1,16 +1,35 @@
 //! The first pass over a program, which collects the exports of namespaces and the members of enums.
 
 use oxc::ast::ast::{
-    BindingPattern, Class, Declaration, ExportDeclaration, Function, Statement, TSEnumDeclaration, TSEnumMember,
-    TSExternalModuleDeclaration, TSGlobalDeclaration, TSImportEqualsDeclaration, TSNamespaceDeclaration,
+    BindingPattern, Class, Declaration, ExportDeclaration, Function, Program, Statement, TSEnumDeclaration,
+    TSEnumMember, TSExternalModuleDeclaration, TSGlobalDeclaration, TSImportEqualsDeclaration, TSNamespaceDeclaration,
     TSNamespaceDeclarationBody, VariableDeclaration,
 };
 use oxc::ast_visit::{Visit, walk};
-use oxc::semantic::{ScopeFlags, SymbolId};
+use oxc::semantic::{ScopeFlags, Scoping, SymbolId};
 use oxc::syntax::scope::ScopeId;
 
-use super::evaluate::{Evaluated, Site, Value};
+use super::evaluate::Site;
 use super::table::{Alias, Constant, EntityId, Export, Member, Part, Table};
+use super::value::{Evaluated, Value};
+
+impl<'s, 'a> Table<'s, 'a> {
+    /// Collects the namespaces and enums of a program.
+    pub(super) fn collect(program: &Program<'a>, scoping: &'s Scoping) -> Self {
+        let mut table = Self::new(scoping);
+        Collector::new(&mut table, false).visit_program(program);
+        if !table.is_empty() {
+            table.locate_scopes();
+        }
+        if table.entities.iter().any(|entity| !entity.members.is_empty()) {
+            // Two passes are needed, because a function may use a constant that is declared after it.
+            Collector::new(&mut table, true).visit_program(program);
+            Collector::new(&mut table, true).visit_program(program);
+        }
+        table.select_runtime_aliases();
+        table
+    }
+}
 
 /// Visitor that fills a [`Table`].
 pub(super) struct Collector<'t, 's, 'a> {

@@ -2,14 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use oxc::ast::ast::{IdentifierReference, Program};
-use oxc::ast_visit::Visit;
+use oxc::ast::ast::IdentifierReference;
 use oxc::semantic::{Scoping, SymbolId};
 use oxc::syntax::reference::ReferenceId;
 use oxc::syntax::scope::ScopeId;
 
-use super::evaluate::Evaluated;
-use super::exports::Collector;
+use super::value::Evaluated;
 
 /// The longest prefix of a namespace's name in the name of its parameter, in characters, so that each qualified
 /// reference grows by a bounded length.
@@ -130,8 +128,9 @@ pub(super) enum Target {
 }
 
 impl<'s, 'a> Table<'s, 'a> {
-    pub(super) fn new(program: &Program<'a>, scoping: &'s Scoping) -> Self {
-        let mut table = Self {
+    /// Creates an empty table.
+    pub(super) fn new(scoping: &'s Scoping) -> Self {
+        Self {
             scoping,
             entities: Vec::new(),
             by_symbol: HashMap::new(),
@@ -145,18 +144,12 @@ impl<'s, 'a> Table<'s, 'a> {
             scope_positions: HashMap::new(),
             names: HashSet::new(),
             parameters: HashSet::new(),
-        };
-        Collector::new(&mut table, false).visit_program(program);
-        if !table.is_empty() {
-            table.scope_positions = scope_positions(scoping, &table.parts);
         }
-        if table.entities.iter().any(|entity| !entity.members.is_empty()) {
-            // Two passes are needed, because a function may use a constant that is declared after it.
-            Collector::new(&mut table, true).visit_program(program);
-            Collector::new(&mut table, true).visit_program(program);
-        }
-        table.select_runtime_aliases();
-        table
+    }
+
+    /// Computes the positions of all scopes, once the parts are known.
+    pub(super) fn locate_scopes(&mut self) {
+        self.scope_positions = scope_positions(self.scoping, &self.parts);
     }
 
     /// Returns true if the program needs no lowering.

@@ -93,7 +93,8 @@ pub(crate) async fn readdir(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
     fd: i32,
-    (buf, buf_len): (i32, i32),
+    buf: i32,
+    buf_len: i32,
     cookie: i64,
     out: i32,
 ) -> wasmtime::Result<i32> {
@@ -108,7 +109,7 @@ pub(crate) async fn readdir(
     let Some(listing) = guest.listings.0.get(&fd) else {
         return wasi::fd_readdir(&mut guest.wasi, memory, fd, buf, buf_len, cookie, out).await;
     };
-    Ok(write_entries(memory, listing, (buf, buf_len), cookie, out))
+    Ok(write_entries(memory, listing, buf, buf_len, cookie, out))
 }
 
 /// Writes a piece of a virtual directory's listing to the guest's memory.
@@ -116,7 +117,8 @@ pub(crate) fn devices(
     memory: &mut GuestMemory<'_>,
     guest: &Guest,
     directory: Directory,
-    buffer: (i32, i32),
+    buf: i32,
+    buf_len: i32,
     cookie: i64,
     out: i32,
 ) -> i32 {
@@ -136,7 +138,7 @@ pub(crate) fn devices(
             }
         }
     }
-    write_entries(memory, &listing, buffer, cookie, out)
+    write_entries(memory, &listing, buf, buf_len, cookie, out)
 }
 
 fn file_type(guest: &Guest, node: Node) -> u8 {
@@ -153,7 +155,8 @@ fn file_type(guest: &Guest, node: Node) -> u8 {
 fn write_entries(
     memory: &mut GuestMemory<'_>,
     listing: &Listing,
-    (buf, buf_len): (i32, i32),
+    buf: i32,
+    buf_len: i32,
     cookie: i64,
     out: i32,
 ) -> i32 {

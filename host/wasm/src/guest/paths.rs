@@ -111,6 +111,14 @@ enum NewEntries {
     Zero,
 }
 
+/// Returns true if no guard protects the file at a path from changes.
+fn allows_change(memory: &GuestMemory<'_>, guest: &Guest, path: &PathArg, final_symlink: FinalSymlink) -> bool {
+    let GuestMemory::Unshared(bytes) = memory else { return false };
+    // `wasmtime-wasi` refuses a path that is not UTF-8 or out of bounds.
+    let text = range(bytes, path.ptr, path.len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
+    text.is_none_or(|text| guest.mounts.allows_change(path.location, text, final_symlink))
+}
+
 /// Checks a change at a path and counts it. Returns the error number if the change is refused.
 fn check_change(
     memory: &GuestMemory<'_>,
@@ -119,10 +127,7 @@ fn check_change(
     final_symlink: FinalSymlink,
     new_entries: NewEntries,
 ) -> Option<i32> {
-    let GuestMemory::Unshared(bytes) = memory else { return Some(errno::FAULT) };
-    // `wasmtime-wasi` refuses a path that is not UTF-8 or out of bounds.
-    let text = range(bytes, path.ptr, path.len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
-    if !text.is_none_or(|text| guest.mounts.allows_change(path.location, text, final_symlink)) {
+    if !allows_change(memory, guest, path, final_symlink) {
         return Some(errno::ROFS);
     }
     guest.quota.record_change();
@@ -341,12 +346,12 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 let path = match PathArg::redirect(&mut memory, guest, fd, ptr, len) {
                     Ok(PathTarget::File(path)) => path,
                     Ok(PathTarget::Device(node)) => {
-                        return Ok(open_device(&mut memory, guest, node, (oflags, rights), out));
+                        return Ok(open_device(&mut memory, guest, node, oflags, rights, out));
                     }
                     Err(refused) => return Ok(refused),
                 };
-                let ready = prepare_open(&mut memory, guest, &path, (dirflags, oflags, rights)).await?;
-                let result = match ready {
+                let prepared = prepare_open(&mut memory, guest, &path, dirflags, oflags, rights).await?;
+                let result = match prepared {
                     Ok(_) => {
                         let (fd, ptr, len) = (path.location.fd, path.ptr, path.len);
                         let ctx = &mut guest.wasi;
@@ -367,16 +372,17 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     }
                     Err(refused) => refused,
                 };
-                let result = if result == errno::SUCCESS {
-                    register_opened(&mut memory, guest, path.location, oflags, out)
-                } else {
-                    result
+                let result = match prepared {
+                    Ok(PreparedOpen { is_guarded, .. }) if result == errno::SUCCESS => {
+                        register_opened(&mut memory, guest, is_guarded.then_some(path.location), out)
+                    }
+                    _ => result,
                 };
                 if result == errno::SUCCESS {
                     path.restore(&mut memory);
                     return Ok(result);
                 }
-                if let Ok(new_entries) = ready {
+                if let Ok(PreparedOpen { new_entries, .. }) = prepared {
                     guest.quota.close();
                     revert_failed_creation(guest, PathUse::Change(FinalSymlink::NoFollow, new_entries), &Ok(result));
                 }
@@ -388,7 +394,16 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Counts an open and checks its target. Returns the number of new files, or the error number if the open is refused.
+/// An open that is permitted.
+#[derive(Clone, Copy)]
+struct PreparedOpen {
+    new_entries: NewEntries,
+    /// True if changes through the descriptor are refused below a guarded mount: the file may be a directory, or a
+    /// guard protects it.
+    is_guarded: bool,
+}
+
+/// Counts an open and checks its target. Returns the error number if the open is refused.
 ///
 /// Opening a FIFO or some devices blocks in the kernel, where the call cannot be interrupted, so only directories and
 /// regular files are opened. The check precedes the open and is not atomic with it: a guest cannot make special files,
@@ -397,8 +412,10 @@ async fn prepare_open(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
     path: &PathArg,
-    (dirflags, oflags, rights): (i32, i32, i64),
-) -> wasmtime::Result<Result<NewEntries, i32>> {
+    dirflags: i32,
+    oflags: i32,
+    rights: i64,
+) -> wasmtime::Result<Result<PreparedOpen, i32>> {
     if guest.quota.open().is_err() {
         return Ok(Err(errno::MFILE));
     }
@@ -414,29 +431,24 @@ async fn prepare_open(
         None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) => None,
         Some(_) => Some(errno::ACCES),
     };
-    Ok(match refused {
-        None => Ok(new_entries),
-        Some(refused) => {
-            guest.quota.close();
-            Err(refused)
-        }
-    })
+    if let Some(refused) = refused {
+        guest.quota.close();
+        return Ok(Err(refused));
+    }
+    let may_be_directory = found == Some(DIRECTORY) || found.is_none() && oflags & O_CREAT == 0;
+    // An open for changes has already been checked.
+    let is_guarded = may_be_directory || !changes && !allows_change(memory, guest, path, final_symlink);
+    Ok(Ok(PreparedOpen { new_entries, is_guarded }))
 }
 
-/// Gives the guest a descriptor of its own for the opened file. Registers the file with the mount table if it may be a
-/// directory; an entry for a regular file is harmless.
-fn register_opened(
-    memory: &mut GuestMemory<'_>,
-    guest: &mut Guest,
-    location: PathLocation,
-    oflags: i32,
-    out: i32,
-) -> i32 {
+/// Gives the guest a descriptor of its own for the opened file. `guarded` is the location of a file through whose
+/// descriptor changes are refused.
+fn register_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, guarded: Option<PathLocation>, out: i32) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
     let Some(wasi_fd) = read_u32(bytes, out as u32 as usize) else { return errno::FAULT };
     let wasi_fd = wasi_fd as i32;
-    if oflags & O_CREAT == 0 {
-        guest.mounts.record_open_directory(wasi_fd, location);
+    if let Some(location) = guarded {
+        guest.mounts.record_open(wasi_fd, location);
     }
     match guest.descriptors.insert(OpenFile::new(Kind::Wasi(wasi_fd), true, true)) {
         Ok(fd) => write_i32(bytes, out, fd),
@@ -527,7 +539,8 @@ fn open_device(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
     node: Result<Node, LookupError>,
-    (oflags, rights): (i32, i64),
+    oflags: i32,
+    rights: i64,
     out: i32,
 ) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };

@@ -77,8 +77,8 @@ impl ImageBuilder<'_> {
             instance.call_unit("_initialize").await.map_err(failed)?;
         }
         for text in self.prelude_scripts(imports) {
-            let at = instance.copy_into_guest(text.as_bytes()).await.map_err(failed)?;
-            match instance.turn(at).await {
+            let (at, len) = instance.copy_into_guest(text.as_bytes()).await.map_err(failed)?;
+            match instance.turn(at, len).await {
                 Ok(0) => {}
                 Ok(_) => return Err(WasmError::Prelude(last_line(instance.end()))),
                 Err(e) => return Err(WasmError::Prelude(format!("{e:#}; {}", last_line(instance.end())))),

@@ -63,7 +63,7 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         egress: None,
         host_cpu_time: HostCpuTime::default(),
     };
-    let (end, _) = executor.block_on(async { interrupt.watch(instance.turn((0, 0))).await });
+    let (end, _) = executor.block_on(async { interrupt.watch(instance.turn(0, 0)).await });
     Ok((end, instance.end().limiter.peak()))
 }
 

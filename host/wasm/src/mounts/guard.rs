@@ -12,7 +12,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use codebox_core::Access;
 
-use crate::mounts::Mount;
+use crate::mounts::mount::Mount;
 
 /// The protected part of a writable mount: read-only grants below its own directory.
 #[derive(Debug)]
@@ -103,7 +103,8 @@ fn ends_in_name(path: &str) -> bool {
     !matches!(path.rsplit('/').next(), Some("" | "." | "..") | None)
 }
 
-/// Descriptors of open directories below guarded mounts. Changes at paths relative to them are refused.
+/// Descriptors of open directories and protected files below guarded mounts. Changes of these files, and at paths
+/// relative to these directories, are refused.
 #[derive(Debug, Default)]
 pub(crate) struct GuardedFds(BTreeSet<i32>);
 

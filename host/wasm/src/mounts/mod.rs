@@ -5,9 +5,11 @@
 //! and `wasmtime-wasi` resolves the rest below the mount's directory.
 
 mod guard;
+mod mount;
 mod resolve;
 mod table;
 
 pub(crate) use guard::{FinalSymlink, MountGuard};
+pub(crate) use mount::Mount;
 pub(crate) use resolve::device_path;
-pub(crate) use table::{Mount, MountTable, PathLocation, ROOT_FD, Target};
+pub(crate) use table::{MountTable, PathLocation, ROOT_FD, Target};

@@ -1,24 +1,14 @@
 //! The mounts of one guest and their descriptors.
 
 use codebox_core::path::MappedPath;
-use codebox_core::{Access, GuestPath};
 
 use crate::devices;
 use crate::mounts::guard::{FinalSymlink, GuardedFds, MountGuard};
+use crate::mounts::mount::Mount;
 use crate::mounts::resolve::{Prefix, resolve};
 
 /// The descriptor of `/`, the only directory that is preopened for the guest.
 pub(crate) const ROOT_FD: i32 = 3;
-
-/// A host directory that is mounted in the guest.
-#[derive(Debug, Clone)]
-pub(crate) struct Mount {
-    /// Path in the guest.
-    pub guest: GuestPath,
-    /// Path on the host, resolved once before the guest starts.
-    pub host: std::path::PathBuf,
-    pub access: Access,
-}
 
 /// Table that maps the guest's paths to descriptors.
 #[derive(Debug, Default)]
@@ -73,14 +63,13 @@ impl MountTable {
         }
     }
 
-    /// Returns true if the file of a descriptor was opened below a guarded mount without a check that it may be
-    /// changed.
+    /// Returns true if a descriptor was opened below a guarded mount and its file must not be changed.
     pub(crate) fn guards(&self, fd: i32) -> bool {
         self.guarded.contains(fd)
     }
 
-    /// Registers a directory that the guest opened at `location`.
-    pub(crate) fn record_open_directory(&mut self, fd: i32, location: PathLocation) {
+    /// Registers a directory or a protected file that the guest opened at `location`.
+    pub(crate) fn record_open(&mut self, fd: i32, location: PathLocation) {
         let below_guarded = self.guarded.contains(location.fd);
         if below_guarded || location.mount.is_some_and(|index| self.guards[index].is_some()) {
             self.guarded.record_open(fd);

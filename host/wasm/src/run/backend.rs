@@ -306,8 +306,15 @@ impl Backend for WasmBackend {
                     Some((rules, connector))
                 }
             };
-            let shared = (self.clock, self.analyzer.clone());
-            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network, shared);
+            let instance = WasmInstance::new(
+                runtime.store.clone(),
+                loaded,
+                scratch,
+                spec.clone(),
+                network,
+                self.clock,
+                self.analyzer.clone(),
+            );
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))

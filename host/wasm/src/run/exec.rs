@@ -57,7 +57,8 @@ impl WasmInstance {
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
         network: Option<(NetRules, Connector)>,
-        (clock, analyzer): (CpuClock, Option<Analyzer>),
+        clock: CpuClock,
+        analyzer: Option<Analyzer>,
     ) -> Result<Self, WasmError> {
         // Environment and tools are not directories: the environment comes with each job as values, and the front end
         // refuses grants of tools, which are not available yet.

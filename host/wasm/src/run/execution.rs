@@ -37,11 +37,12 @@ pub(crate) async fn run_image(
     interrupt: &Interrupt,
 ) -> Result<Execution, WasmError> {
     let mut instance = GuestInstance::start(code, pool, setup)?;
-    let entry = pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
+    let (entry, entry_len) =
+        pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
     let (started, started_at) = (Instant::now(), file_time());
     // A program has ended once its output is delivered.
     let turn = async {
-        let end = instance.turn(entry).await;
+        let end = instance.turn(entry, entry_len).await;
         instance.guest().delivery.finish().await;
         end
     };

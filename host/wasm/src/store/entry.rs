@@ -17,7 +17,6 @@ use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
-use crate::store::install::data_dir;
 use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, write_atomic};
 
 /// The directories of a store.
@@ -78,6 +77,11 @@ const OWNED_ANCESTORS: usize = 2;
 
 /// Guest directory of the language's library.
 const LIBRARY_DIR: &str = "/usr/local/lib";
+
+/// Returns the directory name of a data archive's contents.
+pub(crate) fn data_dir(index: usize) -> String {
+    format!("data-{index}")
+}
 
 /// The seals of a directory's artefacts and the properties of its images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use crate::code::{CodeImage, Patch, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{ImageBuilder, ImageFacts};
-use crate::store::entry::{CODE_FILE, INITIAL_IMAGE_FILE, Manifest, image_file};
+use crate::store::entry::{CODE_FILE, INITIAL_IMAGE_FILE, Manifest, data_dir, image_file};
 use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, write_atomic};
 use crate::store::{RuntimeState, Store};
@@ -269,11 +269,6 @@ impl Store {
 
 /// The empty directories below a guest's root for mounts and for virtual devices.
 pub(crate) const ROOT_MOUNT_POINTS: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
-
-/// Returns the directory name of a data archive's contents.
-pub(crate) fn data_dir(index: usize) -> String {
-    format!("data-{index}")
-}
 
 /// Prefix of the names of incomplete directories.
 const INCOMPLETE_PREFIX: &str = ".new-";

@@ -17,5 +17,5 @@ pub use images::ImageEntry;
 pub(crate) use install::ROOT_MOUNT_POINTS;
 pub use registry::Registry;
 pub use runtime::{BuiltInModule, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
-pub(crate) use seal::write_sparse;
-pub use seal::{sha256_of, sha256_of_file};
+pub use seal::sha256_of_file;
+pub(crate) use seal::{sha256_of, write_sparse};

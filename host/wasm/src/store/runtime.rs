@@ -179,12 +179,17 @@ impl RuntimeSpec {
 
     /// Returns all modules that an image has to import, those of its base first.
     pub fn imports_of(&self, image: &str) -> Vec<String> {
-        let Some(recipe) = self.image.iter().find(|recipe| recipe.name == image) else { return Vec::new() };
-        // A base has to precede the image that uses it, so the recursion ends.
-        let base = recipe.base.as_deref().filter(|base| *base != image);
-        let mut imports = base.map(|base| self.imports_of(base)).unwrap_or_default();
-        imports.extend(recipe.imports.iter().cloned());
-        imports
+        let mut recipes: Vec<&ImageRecipe> = Vec::new();
+        let mut next = Some(image);
+        while let Some(recipe) = next.and_then(|name| self.image.iter().find(|recipe| recipe.name == name)) {
+            // The bases of a malformed description may form a cycle.
+            if recipes.iter().any(|known| known.name == recipe.name) {
+                break;
+            }
+            recipes.push(recipe);
+            next = recipe.base.as_deref();
+        }
+        recipes.iter().rev().flat_map(|recipe| recipe.imports.iter().cloned()).collect()
     }
 
     /// Returns the package of a module and its version in the library. `None` for a module of no package.
@@ -202,5 +207,36 @@ impl RuntimeSpec {
             Some(built_in) => format!("{}-{}-{:.8}", self.name, built_in.version, built_in.sha256),
             None => format!("{}-{}", self.name, self.version()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(images: &[(&str, Option<&str>)]) -> RuntimeSpec {
+        let component = ComponentFile { sha256: String::new(), network: false };
+        let recipe = |(name, base): &(&str, Option<&str>)| ImageRecipe {
+            name: (*name).to_owned(),
+            base: base.map(str::to_owned),
+            imports: vec![format!("module_{name}")],
+        };
+        let image = images.iter().map(recipe).collect();
+        RuntimeSpec { image, ..RuntimeSpec::for_component(LanguageSpec::default(), component) }
+    }
+
+    #[test]
+    fn lists_imports_of_bases_first() {
+        let spec = spec(&[("a", None), ("b", Some("a")), ("c", Some("b")), ("d", Some("missing"))]);
+        assert_eq!(spec.imports_of("c"), ["module_a", "module_b", "module_c"]);
+        assert_eq!(spec.imports_of("d"), ["module_d"]);
+        assert_eq!(spec.imports_of("missing"), [""; 0]);
+    }
+
+    #[test]
+    fn visits_each_image_of_a_cycle_once() {
+        let spec = spec(&[("a", Some("b")), ("b", Some("a")), ("c", Some("c"))]);
+        assert_eq!(spec.imports_of("a"), ["module_b", "module_a"]);
+        assert_eq!(spec.imports_of("c"), ["module_c"]);
     }
 }

@@ -87,7 +87,7 @@ pub fn sha256_of_file(path: &Path) -> Result<String, WasmError> {
 }
 
 /// Returns the sha256 of bytes, in hexadecimal.
-pub fn sha256_of(bytes: &[u8]) -> String {
+pub(crate) fn sha256_of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

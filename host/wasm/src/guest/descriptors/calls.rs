@@ -159,11 +159,9 @@ fn link_properties(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     Err(refused) => return Ok(refused),
                 };
                 match &file.kind {
-                    Kind::Wasi(inner) => {
-                        listing::readdir(&mut memory, guest, *inner, (buf, buf_len), cookie, out).await
-                    }
+                    Kind::Wasi(inner) => listing::readdir(&mut memory, guest, *inner, buf, buf_len, cookie, out).await,
                     Kind::Directory(directory) => {
-                        Ok(listing::devices(&mut memory, guest, *directory, (buf, buf_len), cookie, out))
+                        Ok(listing::devices(&mut memory, guest, *directory, buf, buf_len, cookie, out))
                     }
                     _ => Ok(errno::NOTDIR),
                 }

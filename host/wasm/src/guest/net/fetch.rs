@@ -177,7 +177,7 @@ impl Fetches {
         let (event_sender, events) = mpsc::channel(MAX_BUFFERED_EVENTS);
         let (write, more) = if head.streams { Some(BodyWriter::new()).unzip() } else { (None, None) };
         let (abort, aborted) = AbortHandle::new_pair();
-        let exchange = Abortable::new(exchange::run(self.context.clone(), head, (body, more), event_sender), aborted);
+        let exchange = Abortable::new(exchange::run(self.context.clone(), head, body, more, event_sender), aborted);
         self.work.push(Box::pin(async {
             let _result = exchange.await;
         }));

@@ -45,15 +45,16 @@ const MAX_RESENDABLE_BODY: usize = 64 << 10;
 /// Maximum number of headers of a response, which seldom has more than a hundred.
 const MAX_HEADERS: usize = 2000;
 
-/// Runs an exchange and sends its events.
+/// Runs an exchange and sends its events. The request's body is `complete`, or follows in `pieces`.
 pub(super) async fn run(
     context: Arc<ExchangeContext>,
     head: RequestHead,
-    (complete, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
+    complete: Bytes,
+    pieces: Option<mpsc::UnboundedReceiver<Bytes>>,
     event_sender: mpsc::Sender<Event>,
 ) {
     // The receiver is dropped if the guest has aborted the exchange.
-    let _sent = match exchange(&context, &head, (complete, pieces), &event_sender).await {
+    let _sent = match exchange(&context, &head, complete, pieces, &event_sender).await {
         Ok(()) => event_sender.send(Event::End).await,
         Err(reply) => event_sender.send(Event::Failed(reply)).await,
     };
@@ -62,7 +63,8 @@ pub(super) async fn run(
 async fn exchange(
     context: &ExchangeContext,
     head: &RequestHead,
-    (complete, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
+    complete: Bytes,
+    pieces: Option<mpsc::UnboundedReceiver<Bytes>>,
     event_sender: &mpsc::Sender<Event>,
 ) -> Result<(), Reply> {
     let (origin, target) = origin(&head.url)?;

@@ -9,13 +9,12 @@ use uv_distribution_filename::WheelFilename;
 use uv_pep508::{MarkerEnvironment, MarkerEnvironmentBuilder};
 use uv_platform_tags::{Arch, Os, Platform, Tags, TagsOptions};
 
-use super::ResolveError;
 use crate::error::UnpackError;
 
 /// Interpreter that packages are resolved for. The serialized form contains every property that affects a resolution,
 /// and so distinguishes the resolutions for different targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub enum Target {
+pub(crate) enum Target {
     /// CPython in WebAssembly: pure wheels only.
     Wasm {
         /// The interpreter's version, such as `3.15.0`.
@@ -29,21 +28,26 @@ pub enum Target {
 
 /// Properties of an image's interpreter, as the image reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageInterpreter {
+pub(crate) struct ImageInterpreter {
     /// The interpreter's version, such as `3.11.2`.
-    pub python: String,
+    pub(crate) python: String,
     /// The machine: `x86_64` or `aarch64`.
-    pub machine: String,
+    pub(crate) machine: String,
     /// The C library: `glibc` or `musl`.
-    pub libc: String,
+    pub(crate) libc: String,
     /// The C library's version.
-    pub libc_version: (u16, u16),
+    pub(crate) libc_version: (u16, u16),
     /// The names of the interpreter's own modules, which packages cannot replace.
-    pub library: Vec<String>,
+    pub(crate) library: Vec<String>,
     /// The packages that the image has installed, by their normalized names.
     #[serde(default)]
-    pub installed: Vec<String>,
+    pub(crate) installed: Vec<String>,
 }
+
+/// Error for a platform without known wheels.
+#[derive(Debug, thiserror::Error)]
+#[error("no wheels are available for platform {0}")]
+pub(crate) struct UnsupportedPlatformError(String);
 
 /// A package that a runtime has built in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,12 +89,12 @@ pub fn read_built_in_packages(library: &Path) -> Result<Vec<BuiltIn>, UnpackErro
 impl Target {
     /// Returns the target that represents any container before an image is chosen. Most indexes have wheels for it.
     #[must_use]
-    pub fn default_container() -> Self {
+    pub(crate) fn default_container() -> Self {
         Self::any("3.13.0")
     }
 
     /// Returns the same target with an older interpreter, for which older wheels exist.
-    pub(super) fn older_container() -> Self {
+    pub(crate) fn older_container() -> Self {
         Self::any("3.11.0")
     }
 
@@ -107,7 +111,7 @@ impl Target {
 
     /// Returns the interpreter's version.
     #[must_use]
-    pub fn python(&self) -> &str {
+    pub(crate) fn python(&self) -> &str {
         match self {
             Self::Wasm { python, .. } => python,
             Self::Container(image) => &image.python,
@@ -117,7 +121,7 @@ impl Target {
     /// Returns the target's name for locks and messages: `wasm-3.15`, `linux-x86_64-glibc-3.11`. Images that differ
     /// only in other properties, such as the version of their C library, have the same name.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let (major, minor) = self.minor_version();
         match self {
             Self::Wasm { .. } => format!("wasm-{major}.{minor}"),
@@ -129,7 +133,7 @@ impl Target {
 
     /// Returns true if an image has the package installed, whatever its version.
     #[must_use]
-    pub fn has_installed(&self, name: &str) -> bool {
+    pub(crate) fn has_installed(&self, name: &str) -> bool {
         match self {
             Self::Wasm { .. } => false,
             Self::Container(image) => image.installed.iter().any(|installed| installed == name),
@@ -138,7 +142,7 @@ impl Target {
 
     /// Returns the packages that the target has built in.
     #[must_use]
-    pub fn built_in(&self) -> &[BuiltIn] {
+    pub(crate) fn built_in(&self) -> &[BuiltIn] {
         match self {
             Self::Wasm { built_in, .. } => built_in,
             Self::Container(_) => &[],
@@ -147,7 +151,7 @@ impl Target {
 
     /// Returns the names of the interpreter's own modules, if packages precede them in the search path.
     #[must_use]
-    pub fn library(&self) -> &[String] {
+    pub(crate) fn library(&self) -> &[String] {
         match self {
             Self::Wasm { .. } => &[],
             Self::Container(image) => &image.library,
@@ -161,12 +165,12 @@ impl Target {
 
     /// Returns true if a wheel with this file name is compatible with the target.
     #[must_use]
-    pub fn supports_wheel(&self, file: &str) -> bool {
+    pub(crate) fn supports_wheel(&self, file: &str) -> bool {
         let named = file.parse::<WheelFilename>();
         named.is_ok_and(|named| self.tags().is_ok_and(|tags| named.is_compatible(&tags)))
     }
 
-    pub(super) fn tags(&self) -> Result<Tags, ResolveError> {
+    pub(crate) fn tags(&self) -> Result<Tags, UnsupportedPlatformError> {
         let platform = match self {
             // No wheels exist for this platform, so only those for any platform are compatible.
             Self::Wasm { .. } => Platform::new(Os::Haiku { release: "0".to_owned() }, Arch::Wasm32),
@@ -176,7 +180,7 @@ impl Target {
                 let arch = match machine.as_str() {
                     "x86_64" => Arch::X86_64,
                     "aarch64" => Arch::Aarch64,
-                    other => return Err(ResolveError::Platform(other.to_owned())),
+                    other => return Err(UnsupportedPlatformError(other.to_owned())),
                 };
                 Platform::new(os, arch)
             }
@@ -185,10 +189,10 @@ impl Target {
             TagsOptions { manylinux_compatible: true, gil_disabled: false, debug_enabled: false, is_cross: true };
         let version = self.minor_version();
         Tags::from_env(platform, version, "cpython", version, options)
-            .map_err(|error| ResolveError::Platform(error.to_string()))
+            .map_err(|error| UnsupportedPlatformError(error.to_string()))
     }
 
-    pub(super) fn markers(&self) -> Result<MarkerEnvironment, ResolveError> {
+    pub(crate) fn markers(&self) -> Result<MarkerEnvironment, UnsupportedPlatformError> {
         let (major, minor) = self.minor_version();
         let (sys_platform, machine, system) = match self {
             Self::Wasm { .. } => ("wasi", "wasm32", "WASI"),
@@ -208,6 +212,6 @@ impl Target {
             python_version: &version,
             sys_platform,
         })
-        .map_err(|error| ResolveError::Platform(error.to_string()))
+        .map_err(|error| UnsupportedPlatformError(error.to_string()))
     }
 }
