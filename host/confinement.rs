@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codebox_cli::Confinement as Choice;
-use codebox_confine::{GrantedPath, Network, Openat2, Rules};
+use codebox_confine::{GrantedPath, Openat2, Rules, SocketAccess};
 use codebox_core::{Access, InstanceSpec, ResultKind, RunnerError, SandboxLayer};
 use codebox_runner::Confinement;
 use codebox_service::{Admitted, Check};
@@ -40,7 +40,7 @@ pub(crate) fn confine(rules: &Rules) -> Result<Vec<SandboxLayer>, RunnerError> {
 /// Returns the rules for a guest: its grants, the runtime's directories and the job's private directories.
 pub(crate) fn rules_of(machine: &Machine, spec: &InstanceSpec) -> Result<Rules, RunnerError> {
     let wasm = machine.wasm()?;
-    let network = machine.line.get().map_or(Network::Denied, |line| Network::PassedSockets(*line));
+    let network = machine.line.get().map_or(SocketAccess::Denied, |line| SocketAccess::PassedSockets(*line));
     // Without `openat2`, every path takes as many calls as it has components, which is many times slower in deep trees.
     let mut rules = Rules { network, openat2: Openat2::Allowed, ..Rules::default() };
     let store = wasm.store(&spec.language);

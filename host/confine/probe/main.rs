@@ -13,7 +13,7 @@ mod raw;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    use codebox_confine::{ExecMappings, Network, Rules};
+    use codebox_confine::{ExecMappings, Rules, SocketAccess};
 
     let mut rules = Rules::default();
     let mut rest = Vec::new();
@@ -39,7 +39,7 @@ fn main() {
         rest.iter().any(|word| word == "+net").then(|| attempts::PassedSockets::make().expect("loopback sockets"));
     rest.retain(|word| word != "+net");
     if let Some(sockets) = &sockets {
-        rules.network = Network::PassedSockets(sockets.control_socket());
+        rules.network = SocketAccess::PassedSockets(sockets.control_socket());
     }
     let [exec, threads, action, operands @ ..] = rest.as_slice() else {
         panic!("usage: allowed|denied alone|threaded ACTION [OPERAND …] [+r PATH] [+w PATH]");

@@ -32,7 +32,7 @@ mod sys;
 use codebox_core::SandboxLayer;
 pub use error::ConfineError;
 pub use layers::all_off;
-pub use rules::{ExecMappings, GrantedPath, Network, Openat2, Rules};
+pub use rules::{ExecMappings, GrantedPath, Openat2, Rules, SocketAccess};
 
 /// Confines the calling thread and all its future threads to `rules`, until the process ends.
 ///

@@ -21,7 +21,7 @@ pub struct Rules {
     /// The policy for executable memory.
     pub exec_mappings: ExecMappings,
     /// The network access.
-    pub network: Network,
+    pub network: SocketAccess,
     /// The availability of `openat2`.
     pub openat2: Openat2,
 }
@@ -39,9 +39,9 @@ pub enum Openat2 {
     Allowed,
 }
 
-/// Network access of a confined process.
+/// Socket calls that a confined process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Network {
+pub enum SocketAccess {
     /// No access: sockets cannot be created, and socket calls on inherited sockets fail.
     #[default]
     Denied,

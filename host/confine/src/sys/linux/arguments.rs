@@ -5,7 +5,7 @@ use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCondition, SeccompRule};
 
-use crate::{ExecMappings, Network};
+use crate::{ExecMappings, SocketAccess};
 
 /// A system call, and the alternative conditions under which it is allowed.
 pub(super) type Restricted = (c_long, Vec<SeccompRule>);
@@ -90,8 +90,8 @@ pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendE
 
 /// Returns the socket calls of a process that receives connections. None of them takes an address, and descriptors can
 /// be received over one socket alone.
-pub(super) fn passed_socket_calls(network: Network) -> Result<Vec<Restricted>, BackendError> {
-    let Network::PassedSockets(control_socket) = network else { return Ok(Vec::new()) };
+pub(super) fn passed_socket_calls(network: SocketAccess) -> Result<Vec<Restricted>, BackendError> {
+    let SocketAccess::PassedSockets(control_socket) = network else { return Ok(Vec::new()) };
     let connected = || when(4, Qword, Eq, 0).map(|rule| vec![rule]);
     Ok(vec![
         (libc::SYS_sendto, connected()?),
