@@ -25,9 +25,9 @@ fn warm(criterion: &mut Criterion) {
                 for _ in 0..count {
                     let start = Instant::now();
                     work();
-                    let took = start.elapsed();
-                    times.push(took);
-                    total += took;
+                    let elapsed = start.elapsed();
+                    times.push(elapsed);
+                    total += elapsed;
                 }
                 total
             });

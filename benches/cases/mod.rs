@@ -109,7 +109,7 @@ impl ColdBackend {
     /// Creates a separate backend over the runner's stores.
     pub fn from_runner(runner: &Workbench) -> Self {
         let stores = [Language::Python, Language::JavaScript].map(|language| {
-            let store = runner.backend().store(&language).expect("the language is there").clone();
+            let store = runner.backend().store(&language).expect("language is registered").clone();
             (language, store)
         });
         let scratch = home().join("cache/scratch");

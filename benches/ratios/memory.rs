@@ -80,7 +80,7 @@ async fn start(runner: &Arc<Workbench>, job: &Job, guests: &mut JoinSet<Outcome>
         });
     }
     for _ in 0..count {
-        start_signals.recv().await.expect("every guest comes up");
+        start_signals.recv().await.expect("every guest starts");
     }
     // A guest still runs between its last output and its sleep, and cannot signal that it sleeps.
     tokio::time::sleep(Duration::from_millis(300)).await;

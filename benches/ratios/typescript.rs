@@ -33,13 +33,13 @@ pub fn measure(rounds: usize) -> Row {
 /// Panics if either operation does not do the work that is to be measured.
 fn check(text: &str) {
     assert_eq!(text.lines().count(), LINES);
-    assert!(parse_only(FILE, text).expect("the text is looked at"), "the text is no TypeScript");
+    assert!(parse_only(FILE, text).expect("analysis succeeds"), "the text is no TypeScript");
     let code = strip(FILE, text).expect("the text is TypeScript").code;
     for removed in ["interface", "implements", "declare", "namespace", "Lookup"] {
-        assert!(!code.contains(removed), "{removed} is still there");
+        assert!(!code.contains(removed), "{removed} was not removed");
     }
     for generated in ["class Store19", "this.items = items", "State19[\"Open\"]", "function group19"] {
-        assert!(code.contains(generated), "{generated} is not there");
+        assert!(code.contains(generated), "{generated} is missing");
     }
 }
 

@@ -122,7 +122,7 @@ fn reports_each_refusal_as_json() {
 #[test]
 fn rejects_grants_of_own_files() {
     let folder = prepare_folder();
-    let home = crate::support::kit().home().canonicalize().expect("the home is there");
+    let home = crate::support::kit().home().canonicalize().expect("home exists");
     for dir in [home.clone(), home.join("data"), home.join("cache/prepared")] {
         let grant = format!("{}:/d", dir.display());
         assert_one_line(&run_in(folder.path(), &["run", "--dir", &grant, "-c", "1"]), 126, "codebox");

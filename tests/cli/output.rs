@@ -56,31 +56,31 @@ fn omits_colours_without_terminal() {
 fn streams_output_as_it_arrives() {
     let program = "import time\nprint('first', flush=True)\ntime.sleep(3)\nprint('second')";
     let mut command = kit().codebox().args(["run", "-c", program]).command();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("process starts");
     let start = Instant::now();
     let mut first = [0; 6];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut first).expect("the first line");
     let waited = start.elapsed();
     assert_eq!(&first, b"first\n");
     assert!(waited < Duration::from_millis(2500), "{waited:?}");
-    assert!(child.wait().expect("it ends").success());
+    assert!(child.wait().expect("process ends").success());
 }
 
 #[test]
 fn ends_run_when_reader_disconnects() {
     let mut command = kit().codebox().args(["run", "-c", "while True: print('x' * 1000)"]).command();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("process starts");
     let mut some = [0; 100];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut some).expect("output");
     drop(child.stdout.take());
     let start = Instant::now();
     let status = loop {
-        if let Some(status) = child.try_wait().expect("it can be asked") {
+        if let Some(status) = child.try_wait().expect("status is available") {
             break status;
         }
         if start.elapsed() > Duration::from_secs(20) {
-            child.kill().expect("it can be killed");
-            panic!("it went on without a reader");
+            child.kill().expect("process can be killed");
+            panic!("process continues without a reader");
         }
         std::thread::sleep(Duration::from_millis(10));
     };
@@ -135,17 +135,17 @@ fn reports_cancellation_on_ctrl_c() {
         let args: &[&str] = if json { &["run", "--json"] } else { &["run"] };
         let mut command = kit().codebox().args(args).args(["--dir", &grant, "-c", program]).command();
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().expect("it starts");
+        let child = command.spawn().expect("process starts");
         let ready_file = shared.path().join("up");
         let start = Instant::now();
         while !ready_file.exists() {
             assert!(start.elapsed() < Duration::from_secs(60), "the program did not start");
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::fs::remove_file(&ready_file).expect("the program made it");
+        std::fs::remove_file(&ready_file).expect("file was created");
         let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        assert!(sent.expect("there is kill").success());
-        let output = child.wait_with_output().expect("it ends");
+        assert!(sent.expect("`kill` is available").success());
+        let output = child.wait_with_output().expect("process ends");
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(130), "{stderr}");
         assert!(stdout.contains("so far"), "{stdout}");

@@ -10,7 +10,7 @@ use crate::support::{assert_one_line, folder, format_result, kit, run, run_in, u
 fn list() {
     let result = run_in(folder().path(), &["runtime", "list"]);
     let columns = result.stdout_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    let canonical = kit().home().canonicalize().expect("the home is there");
+    let canonical = kit().home().canonicalize().expect("home exists");
     let columns = codebox_testkit::redact(&columns, &[(&canonical, "HOME"), (kit().home(), "HOME")]);
     assert_snapshot!(columns);
 }
@@ -54,5 +54,5 @@ fn rejects_unpinned_runtime_file() {
     assert_one_line(&result, 125, "wrong.whl");
     assert!(result.stderr_text().contains("sha256"), "{}", result.stderr_text());
     let remaining = fs::read_dir(home.join("data/runtimes")).map_or(0, Iterator::count);
-    assert_eq!(remaining, 0, "something half-done is left");
+    assert_eq!(remaining, 0, "an incomplete entry is left behind");
 }

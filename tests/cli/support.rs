@@ -46,7 +46,7 @@ pub fn run_in(folder: &Path, args: &[&str]) -> ProcessResult {
 pub fn run(codebox: Codebox) -> ProcessResult {
     let codebox = codebox.env("DOCKER_HOST", "unix:///no/docker.sock").env("CONTAINER_HOST", "unix:///no/podman.sock");
     let result = codebox.run().expect("the program starts");
-    assert!(!result.timed_out, "it hung: {}", result.stderr_text());
+    assert!(!result.timed_out, "timed out: {}", result.stderr_text());
     assert_eq!(result.signal, None, "{}", result.stderr_text());
     result
 }
@@ -65,7 +65,7 @@ pub fn format_result(result: &ProcessResult, redactions: &[(&Path, &str)]) -> St
 /// Runs a command line in `folder` and formats its result.
 pub fn run_and_format(folder: &Path, args: &[&str]) -> String {
     let result = run_in(folder, args);
-    let canonical = folder.canonicalize().expect("the folder is there");
+    let canonical = folder.canonicalize().expect("folder exists");
     format_result(&result, &[(&canonical, "FOLDER"), (folder, "FOLDER"), (kit().home(), "HOME")])
 }
 

@@ -60,14 +60,14 @@ fn logs_to_a_file_as_text_or_json() {
 #[test]
 fn writes_through_no_link() {
     let folder = folder();
-    fs::write(folder.path().join("victim"), "precious").expect("room");
+    fs::write(folder.path().join("victim"), "precious").expect("can be written");
     std::os::unix::fs::symlink("victim", folder.path().join("t.json")).expect("a link");
     for option in [["--trace", "t.json"], ["--log", "info=./t.json"]] {
         let result = run_in(folder.path(), &[&option[..], &["run", "-c", "print(1)"]].concat());
         assert_one_line(&result, 126, "cannot write");
         assert!(result.stdout.is_empty());
     }
-    assert_eq!(fs::read_to_string(folder.path().join("victim")).expect("it is there"), "precious");
+    assert_eq!(fs::read_to_string(folder.path().join("victim")).expect("file exists"), "precious");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn exports_every_node_function(kit: &Kit) -> Result<()> {
     let unavailable: Vec<&str> = MISSING_FUNCTIONS.iter().map(|(name, _)| *name).collect();
     ensure!(
         result.stdout_text().trim() == unavailable.join(" "),
-        "not there and not in the table: {}",
+        "missing and not in the table: {}",
         result.stdout_text()
     );
     Ok(())
@@ -125,7 +125,7 @@ fn check_missing_features(kit: &Kit, program: &str, missing: &[String]) -> Resul
     for entry in report.at("/missing").as_array().into_iter().flatten() {
         ensure!(entry["hint"].as_str().is_some_and(|hint| hint.contains("container")), "{entry}");
     }
-    ensure!(*report.at("/needs_escalation/reason") != Value::Null, "it does not say that a container serves");
+    ensure!(*report.at("/needs_escalation/reason") != Value::Null, "the message does not suggest a container");
     Ok(())
 }
 

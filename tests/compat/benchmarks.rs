@@ -49,8 +49,8 @@ fn run(kit: &Kit, folder: &Path, program: &Value) -> Result<()> {
     let run = kit.codebox().args(["run", "--isolation", "wasm", "--timeout", "200s"]).grant(folder, "/bench", "ro");
     let run = run.arg(driver).arg(name).arg(program["loops"].to_string()).args(args);
     let result = run.deadline(Duration::from_secs(220)).run()?;
-    ensure!(result.code == Some(0), "its status is {:?}\n{}", result.code, result.stderr_text());
+    ensure!(result.code == Some(0), "status is {:?}\n{}", result.code, result.stderr_text());
     let printed = result.stdout_text();
-    ensure!(printed.trim() == format!("{name} {digest}"), "it printed {printed:?} and not {digest}");
+    ensure!(printed.trim() == format!("{name} {digest}"), "stdout is {printed:?}, expected {digest}");
     Ok(())
 }

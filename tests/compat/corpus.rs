@@ -92,7 +92,7 @@ impl Corpus {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
             Err(_) => ProgramInputs::default(),
         };
-        let main = self.main_file(&source).context("it has no main file")?;
+        let main = self.main_file(&source).context("the program has no main file")?;
         let env = inputs.env.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]);
         let run = kit.codebox().args(["run", "--isolation", "wasm"]).grant(folder.path(), "/work", "rw").args(env);
         let run = run.arg(main).args(&inputs.args).folder(folder.path()).input(Input::Bytes(inputs.stdin.into_bytes()));
@@ -102,7 +102,7 @@ impl Corpus {
         ensure!(result.stdout == expected, "{}\n{}", first_difference(&expected, &result.stdout), result.stderr_text());
         ensure!(
             result.code == Some(status),
-            "its status is {:?} and not {status}\n{}",
+            "status is {:?}, expected {status}\n{}",
             result.code,
             result.stderr_text()
         );

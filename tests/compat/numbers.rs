@@ -47,7 +47,7 @@ fn run(kit: &Kit) -> Codebox {
 }
 
 fn lines(result: &ProcessResult) -> Result<Vec<String>> {
-    ensure!(result.code == Some(0), "its status is {:?}\n{}", result.code, result.stderr_text());
+    ensure!(result.code == Some(0), "status is {:?}\n{}", result.code, result.stderr_text());
     Ok(String::from_utf8(result.stdout.clone())?.lines().map(str::to_owned).collect())
 }
 
@@ -89,7 +89,7 @@ fn files(kit: &Kit) -> Result<()> {
     let expected = fs::read(folder()?.join("load.out"))?;
     let command = run(kit).grant(&folder()?.join("files"), "/files", "ro").arg(folder()?.join("load.py"));
     let result = command.arg("/files").run()?;
-    ensure!(result.code == Some(0), "its status is {:?}\n{}", result.code, result.stderr_text());
+    ensure!(result.code == Some(0), "status is {:?}\n{}", result.code, result.stderr_text());
     ensure!(result.stdout == expected, "{}\n{}", first_difference(&expected, &result.stdout), result.stderr_text());
     Ok(())
 }

@@ -35,7 +35,7 @@ fn run(kit: &Kit, name: &str) -> Result<()> {
     let run = kit.codebox().args(["run", "--isolation", "wasm"]).arg(program).args(args.lines());
     let input = fs::read(fixture_path("in")).map_or(Input::Empty, Input::Bytes);
     let result = run.folder(folder.path()).input(input).deadline(Duration::from_secs(100)).run()?;
-    ensure!(result.code == Some(code), "its status is {:?} and not {code}\n{}", result.code, result.stderr_text());
+    ensure!(result.code == Some(code), "status is {:?}, expected {code}\n{}", result.code, result.stderr_text());
     ensure!(result.stdout == expected, "{}\n{}", first_difference(&expected, &result.stdout), result.stderr_text());
     Ok(())
 }

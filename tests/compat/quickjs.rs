@@ -28,7 +28,7 @@ const HARNESS_FILES: [(&str, &str); 3] = [
 /// Tests that fail, each with the reason.
 const KNOWN_FAILURES: [(&str, &str); 5] = [
     ("import-attributes-identity", "imports text with `type: \"text\"`, which Node refuses too"),
-    ("parse-error-column", "an error of syntax in text that is given to eval is told at the call, as in V8"),
+    ("parse-error-column", "an error of syntax in text that is given to eval is reported at the call, as in V8"),
     ("test_bjson", "tests quickjs-libc's module qjs:bjson, which programs do not get"),
     ("test_std", "tests quickjs-libc's files, processes and signals, in whose place Node's modules are"),
     ("test_worker", "tests quickjs-libc's threads; a guest has none"),
@@ -61,10 +61,10 @@ impl<'a> ExpectedEnd<'a> {
             Self::Error(_) => "exited 1",
             Self::Timeout => "limit wall",
         };
-        ensure!(outcome == expected, "it ended with {outcome} and not with {expected}\n{messages}");
+        ensure!(outcome == expected, "outcome is {outcome}, expected {expected}\n{messages}");
         if let Self::Error(name) = self {
             let found = report.at("/error/name");
-            ensure!(found == name, "it ended with {found} and not with {name}\n{messages}");
+            ensure!(found == name, "error is {found}, expected {name}\n{messages}");
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ fn check_known_failure(name: &str, result: Result<()>) -> Result<Completion, Fai
     match KNOWN_FAILURES.iter().find(|(known, _)| *known == name) {
         None => completion(result),
         Some((_, reason)) if result.is_err() => Ok(Completion::ignored_with(*reason)),
-        Some((_, reason)) => Err(format!("it passes and is listed as failing: {reason}").into()),
+        Some((_, reason)) => Err(format!("test passes but is listed as failing: {reason}").into()),
     }
 }
 

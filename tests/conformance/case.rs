@@ -141,8 +141,8 @@ impl Case {
 
     /// Combines the expectations for this program on this tier.
     pub fn expectation_for(&self, program: &Program, tier: Tier) -> Expectation {
-        let everywhere = self.expect.all.and(&program.expect.all);
-        everywhere.and(self.expect.of(tier)).and(program.expect.of(tier))
+        let in_all_tiers = self.expect.all.and(&program.expect.all);
+        in_all_tiers.and(self.expect.of(tier)).and(program.expect.of(tier))
     }
 }
 
@@ -206,7 +206,9 @@ impl Case {
 
     pub fn grant(
         mut self,
-        (host, guest, access): (&'static str, &'static str, &'static str),
+        host: &'static str,
+        guest: &'static str,
+        access: &'static str,
         files: &'static [(&'static str, &'static str)],
     ) -> Self {
         self.grants.push(Grant { host, guest, access, files });

@@ -34,12 +34,12 @@ pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Resu
     if case.needs_server {
         text = Cow::Owned(substitute_port(str::from_utf8(&text)?)?.into_bytes());
     }
-    let result = program_source(run, case, (program, &text), language, root)?.run()?;
-    ensure!(!result.timed_out, "it hung");
+    let result = program_source(run, case, program, &text, language, root)?.run()?;
+    ensure!(!result.timed_out, "timed out");
     let report = result.report()?;
     let details = || details(&report);
     check_end(&expect, &result, &report).with_context(details)?;
-    check_output(&expect, (language, tier), &report).with_context(details)?;
+    check_output(&expect, language, tier, &report).with_context(details)?;
     for (dir, file, content) in &expect.expected_files {
         let path = root.join(dir).join(file);
         let found = fs::read(&path).unwrap_or_default();
@@ -82,7 +82,8 @@ fn write(root: &Path, (directory, files): &Files) -> Result<()> {
 fn program_source(
     run: Codebox,
     case: &Case,
-    (program, text): (&Program, &[u8]),
+    program: &Program,
+    text: &[u8],
     language: Language,
     root: &Path,
 ) -> Result<Codebox> {
@@ -109,15 +110,19 @@ fn check_end(expect: &Expectation, result: &ProcessResult, report: &Report) -> R
     let (kind, code) = expect.ending.unwrap_or(("ok", 0));
     ensure!(report.kind() == kind, "kind is {} and not {kind}", report.kind());
     ensure!(result.code == Some(code), "exit status is {:?} and not {code}", result.code);
-    ensure!(report.exit_code() == Some(i64::from(code)), "the report gives another status: {:?}", report.exit_code());
+    ensure!(report.exit_code() == Some(i64::from(code)), "exit status in the report is {:?}", report.exit_code());
     for what in &expect.missing {
-        ensure!(report.missing().iter().any(|reported| reported.contains(what)), "missing lacks {what:?}");
+        ensure!(report.missing().iter().any(|reported| reported.contains(what)), "`missing` does not contain {what:?}");
     }
     if expect.missing.is_empty() {
         ensure!(report.missing().is_empty(), "something is missing: {:?}", report.missing());
     }
     if let Some(files) = &expect.created {
-        ensure!(report.files("created") == *files, "created are {:?} and not {files:?}", report.files("created"));
+        ensure!(
+            report.files("created") == *files,
+            "created files are {:?}, expected {files:?}",
+            report.files("created")
+        );
     }
     for verify in &expect.verify {
         verify(report).map_err(anyhow::Error::msg)?;
@@ -126,20 +131,20 @@ fn check_end(expect: &Expectation, result: &ProcessResult, report: &Report) -> R
 }
 
 /// Checks the program's output.
-fn check_output(expect: &Expectation, (language, tier): (Language, Tier), report: &Report) -> Result<()> {
+fn check_output(expect: &Expectation, language: Language, tier: Tier, report: &Report) -> Result<()> {
     if let Some(text) = expect.stdout {
         ensure!(report.stdout() == text, "stdout is {:?} and not {text:?}", report.stdout());
     }
     for part in &expect.stdout_has {
-        ensure!(report.stdout().contains(part), "stdout lacks {part:?}");
+        ensure!(report.stdout().contains(part), "stdout does not contain {part:?}");
     }
     for part in &expect.stderr_has {
         let part = language.adapt_message(tier, part);
-        ensure!(report.stderr().contains(&part), "stderr lacks {part:?}");
+        ensure!(report.stderr().contains(&part), "stderr does not contain {part:?}");
     }
     for part in expect.stderr_lacks.iter().chain(language.internal_names(tier)) {
         let part = language.adapt_message(tier, part);
-        ensure!(!report.stderr().contains(&part), "stderr has {part:?}");
+        ensure!(!report.stderr().contains(&part), "stderr contains {part:?}");
     }
     Ok(())
 }

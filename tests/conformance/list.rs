@@ -50,7 +50,7 @@ fn tiers_exclude_only_listed_cases() -> Result<(), Failed> {
 fn case_names_are_unique() -> Result<(), Failed> {
     let mut names = HashSet::new();
     match cases::all().into_iter().find(|case| !names.insert(case.name)) {
-        Some(case) => Err(format!("{} is there twice", case.name).into()),
+        Some(case) => Err(format!("{} is listed twice", case.name).into()),
         None => Ok(()),
     }
 }
@@ -58,5 +58,5 @@ fn case_names_are_unique() -> Result<(), Failed> {
 fn every_tier_has_a_backend() -> Result<(), Failed> {
     let without_backend =
         Tier::ALL.into_iter().find(|tier| !Backend::ALL.iter().any(|backend| backend.tier() == *tier));
-    without_backend.map_or(Ok(()), |tier| Err(format!("no backend is of the tier {tier:?}").into()))
+    without_backend.map_or(Ok(()), |tier| Err(format!("no backend has the tier {tier:?}").into()))
 }

@@ -19,7 +19,7 @@ static SERVER: LazyLock<io::Result<u16>> = LazyLock::new(|| {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // A client may disconnect at any time.
-            thread::spawn(move || drop(answer(stream)));
+            thread::spawn(move || drop(respond(stream)));
         }
     });
     Ok(port)
@@ -33,7 +33,7 @@ pub fn substitute_port(text: &str) -> Result<String> {
 
 /// Answers one request and disconnects: `/large` with many bytes, `/away` with a redirect to another host, all else
 /// with a word.
-fn answer(mut stream: TcpStream) -> io::Result<()> {
+fn respond(mut stream: TcpStream) -> io::Result<()> {
     let mut head = Vec::new();
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     loop {

@@ -21,7 +21,7 @@ fn unfinished_requests(test_env: &TestEnvironment) -> Result<()> {
     let program = "import { connect } from 'node:net'
 const open = Array.from({ length: 5 }, () => connect({ path: '\\0codebox-ask' }).on('error', () => {}))
 await Promise.all(open.map((socket) => new Promise((up) => socket.write('{\"file\": \"a.ts\"', up))))
-const { answer }: { answer: number } = await import('./asked.ts')
+const { answer }: { answer: number } = await import('./answer.ts')
 console.log(answer)
 process.exit(0)
 ";
@@ -38,7 +38,7 @@ for (let n = 0; n < 200; n++) {
   else socket.end(JSON.stringify({ file: 'a.ts', text: 'let a: number = 1' }))
 }
 while (over < 200) await new Promise((done) => setTimeout(done, 10))
-const { answer }: { answer: number } = await import('./asked.ts')
+const { answer }: { answer: number } = await import('./answer.ts')
 console.log(answer)
 ";
     run_typed_program(test_env, program)
@@ -52,7 +52,7 @@ for (const [n, text] of texts.entries()) {
   writeFileSync(`/tmp/${n}.ts`, text)
   try { await import(`/tmp/${n}.ts`); console.log('loaded') } catch {}
 }
-const { answer }: { answer: number } = await import('./asked.ts')
+const { answer }: { answer: number } = await import('./answer.ts')
 console.log(answer)
 ";
     run_typed_program(test_env, program)
@@ -61,9 +61,9 @@ console.log(answer)
 fn run_typed_program(test_env: &TestEnvironment, program: &str) -> Result<()> {
     let folder = test_env.kit.folder()?;
     fs::write(folder.path().join("main.mts"), program)?;
-    fs::write(folder.path().join("asked.ts"), "export const answer: number = 42\n")?;
+    fs::write(folder.path().join("answer.ts"), "export const answer: number = 42\n")?;
     let job = test_env.run().grant(folder.path(), "/work", "ro").folder(folder.path());
     let report = test_env.run_expecting("ok", 0, job.args(["--timeout", "100s", "main.mts"]))?;
-    ensure!(report.stdout() == "42\n", "it printed {:?} {:?}", report.stdout(), report.stderr());
+    ensure!(report.stdout() == "42\n", "output is {:?} {:?}", report.stdout(), report.stderr());
     Ok(())
 }

@@ -45,7 +45,7 @@ fn capabilities(test_env: &TestEnvironment) -> Result<()> {
             wrong.push(format!("{what}: {} and not {value}", found.unwrap_or(&Value::Null)));
         }
     }
-    ensure!(facts.len() == expected.len(), "{} facts were told, not {}", facts.len(), expected.len());
+    ensure!(facts.len() == expected.len(), "{} facts were printed, expected {}", facts.len(), expected.len());
     ensure!(wrong.is_empty(), "{}", wrong.join("; "));
     Ok(())
 }
@@ -55,7 +55,7 @@ fn writable_places(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.run_expecting("ok", 0, test_env.run().arg(program("c3_places.py")))?;
     let places = report.lines().first().map(|line| line["writable"].clone());
     let expected = json!(["/dev/mqueue", "/dev/shm", "/tmp", "/work"]);
-    ensure!(places.as_ref() == Some(&expected), "it can write to {places:?}");
+    ensure!(places.as_ref() == Some(&expected), "writable paths: {places:?}");
     Ok(())
 }
 
@@ -64,7 +64,7 @@ fn descriptors(test_env: &TestEnvironment) -> Result<()> {
     let list_descriptors = "import os, json\nfound = {}\nfor name in os.listdir('/proc/self/fd'):\n    try:\n        found[int(name)] = os.readlink('/proc/self/fd/' + name).split(':')[0]\n    except OSError:\n        pass\nprint(json.dumps(found))";
     let report = test_env.run_expecting("ok", 0, test_env.run().args(["--lang", "python", "-c", list_descriptors]))?;
     let found = report.lines().first().cloned();
-    ensure!(found == Some(json!({"0": "pipe", "1": "pipe", "2": "pipe"})), "it has {found:?}");
+    ensure!(found == Some(json!({"0": "pipe", "1": "pipe", "2": "pipe"})), "unexpected {found:?}");
     let list_shell_descriptors =
         ["--", "/bin/bash", "-c", "for fd in {3..255}; do [ -e /proc/$$/fd/$fd ] && readlink /proc/$$/fd/$fd; done; :"];
     let report = test_env.run_expecting("ok", 0, test_env.run().args(list_shell_descriptors))?;
@@ -79,6 +79,6 @@ fn kernel(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.run_expecting("ok", 0, test_env.run().arg(program("c9_kernel.py")))?;
     let facts = report.lines();
     let readable: Vec<&Value> = facts.iter().filter(|fact| fact["readable"] == true).collect();
-    ensure!(!facts.is_empty() && readable.is_empty(), "it could read {readable:?}");
+    ensure!(!facts.is_empty() && readable.is_empty(), "readable files: {readable:?}");
     Ok(())
 }

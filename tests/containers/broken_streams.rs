@@ -33,18 +33,18 @@ fn cut_at(test_env: &TestEnvironment, at: usize) -> Result<()> {
     let result = command.args(["--lang", "python", "-c", program]).run()?;
     ensure!(
         !result.timed_out && result.code == Some(125),
-        "hung: {}, code {:?}: {}",
+        "timed out: {}, code {:?}: {}",
         result.timed_out,
         result.code,
         result.stderr_text()
     );
     let (out, messages) = (result.stdout_text(), result.stderr_text());
-    ensure!(expected_output.starts_with(&out), "it printed {out:?}");
-    ensure!(messages.contains("lost connection to "), "it said {messages:?}");
+    ensure!(expected_output.starts_with(&out), "stdout is {out:?}");
+    ensure!(messages.contains("lost connection to "), "stderr is {messages:?}");
     let job = via_proxy(&proxy, test_env.engine, test_env.run()).deadline(RUN_DEADLINE);
     let result = job.args(["--lang", "python", "-c", program]).run()?;
     let report = result.report()?;
-    ensure!(report.kind() == "engine_lost", "it ended as {:.600}", report.json().to_string());
+    ensure!(report.kind() == "engine_lost", "unexpected result: {:.600}", report.json().to_string());
     ensure!(proxy.injected_count() == 2, "{} streams were cut", proxy.injected_count());
     Ok(())
 }
@@ -62,7 +62,7 @@ fn short_jobs_keep_output(test_env: &TestEnvironment) -> Result<()> {
         )?;
         let printed = (report.stdout(), report.stderr());
         let expected = (format!("out {number}\n"), format!("err {number}\n"));
-        ensure!(printed == (expected.0.as_str(), expected.1.as_str()), "it printed {printed:?}, not {expected:?}");
+        ensure!(printed == (expected.0.as_str(), expected.1.as_str()), "stdout is {printed:?}, expected {expected:?}");
         Ok(())
     })?;
     Ok(())

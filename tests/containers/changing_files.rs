@@ -34,16 +34,16 @@ open('plain', 'w').write('mine')";
     let report = test_env.run_expecting("ok", 0, job.args(["--lang", "python", "-c", program]))?;
     for (name, why) in [("sparse", "bytes allocated"), ("fifo", "it is a FIFO")] {
         ensure!(is_skipped(&report, name, why), "{name}: {}", report.at("/files/skipped"));
-        ensure!(fs::symlink_metadata(out.join(name)).is_err(), "{name} came out");
+        ensure!(fs::symlink_metadata(out.join(name)).is_err(), "{name} was copied out");
     }
-    ensure!(fs::metadata(out.join("holes"))?.len() == (2 << 20) + 1, "the holes came out otherwise");
-    ensure!(fs::read(out.join("plain"))? == b"mine", "the plain file did not come out");
+    ensure!(fs::metadata(out.join("holes"))?.len() == (2 << 20) + 1, "the sparse file was copied out incorrectly");
+    ensure!(fs::read(out.join("plain"))? == b"mine", "the plain file was not copied out");
     for name in ["closed", "closed-folder/in"] {
         // A caller that may read all files reads it; otherwise the report names it.
         let collected = fs::read(out.join(name)).is_ok_and(|text| text == b"mine");
         ensure!(
             collected || is_skipped(&report, name.split('/').next().unwrap_or(name), "cannot be"),
-            "{name} is neither here nor told of"
+            "{name} is neither copied out nor reported"
         );
     }
     Ok(())
@@ -67,11 +67,15 @@ fn changing_size(test_env: &TestEnvironment) -> Result<()> {
                 0,
                 job.args(["--lang", "python", "-c", "open('plain', 'w').write('mine')"]),
             )?;
-            ensure!(fs::read(out.join("plain"))? == b"mine", "round {round}: the plain file did not come out");
+            ensure!(fs::read(out.join("plain"))? == b"mine", "round {round}: the plain file was not copied out");
             match fs::read(out.join("changing")) {
                 Ok(text) => {
                     collected += 1;
-                    ensure!(is_consistent(&text), "round {round}: {} bytes of several states came out", text.len());
+                    ensure!(
+                        is_consistent(&text),
+                        "round {round}: {} bytes of several states were copied out",
+                        text.len()
+                    );
                 }
                 // On a busy machine the file may not have been written between the job's start and its end.
                 Err(_) if report.file("/work/changing").is_none() && !is_skipped(&report, "changing", "") => {}
@@ -84,10 +88,10 @@ fn changing_size(test_env: &TestEnvironment) -> Result<()> {
         });
         stopped.store(true, Ordering::Relaxed);
         let changes = writer.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
-        ensure!(changes > 0, "it never changed");
+        ensure!(changes > 0, "the file never changed");
         done
     })?;
-    ensure!(collected + refused > 0, "it never changed while a job ran");
+    ensure!(collected + refused > 0, "the file never changed while a job ran");
     Ok(())
 }
 

@@ -50,7 +50,7 @@ fn run_job(test_env: &TestEnvironment, number: usize) -> Result<Option<Duration>
         let wait = format!("import time\nprint({number}, flush=True)\ntime.sleep(0.5)\nprint('end')");
         let report =
             test_env.run_expecting("ok", 0, job.args(["--timeout", "300s", "--lang", "python", "-c", &wait]))?;
-        ensure!(report.stdout() == format!("{number}\nend\n"), "it printed {:?}", report.stdout());
+        ensure!(report.stdout() == format!("{number}\nend\n"), "stdout is {:?}", report.stdout());
         return Ok(None);
     }
     let timeout = format!("{}s", WALL_LIMIT.as_secs());
@@ -61,7 +61,7 @@ fn run_job(test_env: &TestEnvironment, number: usize) -> Result<Option<Duration>
         124,
         job.args(["--timeout", &timeout, "--", "/bin/sh", "-c", &forever]),
     )?;
-    ensure!(format!("{number}\n").starts_with(report.stdout()), "it printed {:?}", report.stdout());
-    let wall = report.at("/duration_ms").as_f64().context("no duration is told")?;
+    ensure!(format!("{number}\n").starts_with(report.stdout()), "stdout is {:?}", report.stdout());
+    let wall = report.at("/duration_ms").as_f64().context("no duration is reported")?;
     Ok(Some(Duration::from_secs_f64(wall / 1000.0).saturating_sub(WALL_LIMIT)))
 }

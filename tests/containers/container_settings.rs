@@ -62,7 +62,7 @@ fn container_settings(test_env: &TestEnvironment) -> Result<()> {
     let job = test_env.run_granted().args(LIMITS).args(["--lang", "python", "-c", WAITING_PROGRAM]);
     let (result, found) = while_running(test_env, job, |id| test_env.engine.inspect(id))?;
     let report = test_env.check_run(&result)?;
-    ensure!(report.stdout() == "told\n", "it ended as {}", report.json());
+    ensure!(report.stdout() == "done\n", "unexpected result: {}", report.json());
     check(test_env.engine, &found, &["/data", "/tmp", "/work"])
 }
 
@@ -73,7 +73,7 @@ fn hostile_image_settings(test_env: &TestEnvironment) -> Result<()> {
         test_env.engine.inspect(id)
     })?;
     let report = test_env.check_run(&result)?;
-    ensure!(report.stdout() == "told\n", "it ended as {}", report.json());
+    ensure!(report.stdout() == "done\n", "unexpected result: {}", report.json());
     check(test_env.engine, &found, &["/data", "/tmp", "/work"])
 }
 
@@ -167,7 +167,7 @@ fn own_directories(test_env: &TestEnvironment) -> Result<()> {
                 let mount_config =
                     mounts.iter().find(|mount| mount["Destination"] == mount_point).unwrap_or(&Value::Null);
                 let mount_config = mount_config["Options"].to_string();
-                ensure!(!mount_config.contains("rbind"), "{mount_point} was made with {mount_config}");
+                ensure!(!mount_config.contains("rbind"), "{mount_point} was created with {mount_config}");
             }
             Engine::Docker => {
                 let mounts = found.pointer("/HostConfig/Mounts").and_then(Value::as_array);
@@ -175,7 +175,7 @@ fn own_directories(test_env: &TestEnvironment) -> Result<()> {
                 let mount_config = mounts.iter().find(|mount| mount["Target"] == mount_point).unwrap_or(&Value::Null);
                 ensure!(
                     mount_config["BindOptions"]["NonRecursive"] == true,
-                    "{mount_point} was made with {mount_config}"
+                    "{mount_point} was created with {mount_config}"
                 );
             }
         }

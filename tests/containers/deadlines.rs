@@ -46,7 +46,7 @@ fn check_deadline(test_env: &TestEnvironment, name: &str, job: Codebox) -> Resul
         "timeout_wall" => "wall",
         // The job may exceed its output limit before its deadline.
         "output_limit" if name == "flood" => "output",
-        other => anyhow::bail!("it ended as {other}: {:.600}", report.json().to_string()),
+        other => anyhow::bail!("unexpected result {other}: {:.600}", report.json().to_string()),
     };
     ensure!(report.at("/outcome/limit") == limit, "the outcome is {}", report.at("/outcome"));
     Ok(())

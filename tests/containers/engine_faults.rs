@@ -101,11 +101,16 @@ fn stalled_engine(test_env: &TestEnvironment) -> Result<()> {
     let attached = (EngineCall::Attach, Fault::Stall(BytePosition::Body(400)));
     proxy.set_faults(&calls.map(|call| (call, stalls)).into_iter().chain([attached]).collect::<Vec<_>>());
     let result = job("3s").run()?;
-    ensure!(!result.timed_out && result.code == Some(125), "it ended with {:?}: {}", result.code, result.stderr_text());
+    ensure!(
+        !result.timed_out && result.code == Some(125),
+        "exit status is {:?}: {}",
+        result.code,
+        result.stderr_text()
+    );
     let report = result.report()?;
-    ensure!(report.kind() == "engine_lost", "it is told as {}", report.json());
+    ensure!(report.kind() == "engine_lost", "reported as {}", report.json());
     let printed = report.at("/partial/stdout").as_str().unwrap_or_default();
-    ensure!(printed.starts_with("line 0\nline 1\n"), "what it had printed is {}", report.json());
+    ensure!(printed.starts_with("line 0\nline 1\n"), "partial output is missing: {}", report.json());
     check_gc_removes_all(test_env)
 }
 
@@ -145,7 +150,7 @@ struct FaultNotInjected;
 
 impl std::fmt::Display for FaultNotInjected {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the fault never struck")
+        f.write_str("the fault was not injected")
     }
 }
 
@@ -166,14 +171,13 @@ fn try_fault(test_env: &TestEnvironment, call: EngineCall, fault: Fault) -> Resu
     let cause = (call == EngineCall::Inspect).then_some((EngineCall::Attach, Fault::Cut(BytePosition::Body(40))));
     proxy.set_faults(&cause.into_iter().chain([(call, fault)]).collect::<Vec<_>>());
     let result = job().run().with_context(what)?;
-    ensure!(!result.timed_out, "{}: it hung", what());
-    ensure!(result.signal.is_none(), "{}: it was ended by signal {:?}", what(), result.signal);
+    ensure!(!result.timed_out, "{}: timed out", what());
+    ensure!(result.signal.is_none(), "{}: ended by signal {:?}", what(), result.signal);
     let stderr = result.stderr_text();
-    ensure!(!stderr.contains("panicked"), "{}: it panicked: {stderr}", what());
-    check_report(&result.report().with_context(what)?, result.code, test_env.engine, (call, fault))
-        .with_context(what)?;
+    ensure!(!stderr.contains("panicked"), "{}: panicked: {stderr}", what());
+    check_report(&result.report().with_context(what)?, result.code, test_env.engine, call, fault).with_context(what)?;
     let created = proxy.calls().into_iter().filter(|one| *one == EngineCall::Create).count();
-    ensure!(created <= 1, "{}: {created} containers were asked for", what());
+    ensure!(created <= 1, "{}: {created} containers were requested", what());
     test_env.canaries.check(&result).with_context(what)?;
     match proxy.injected_count() {
         0 => Err(anyhow::Error::new(FaultNotInjected).context(what())),
@@ -181,24 +185,28 @@ fn try_fault(test_env: &TestEnvironment, call: EngineCall, fault: Fault) -> Resu
     }
 }
 
-fn check_report(report: &Report, code: Option<i32>, engine: Engine, (call, fault): (EngineCall, Fault)) -> Result<()> {
+fn check_report(report: &Report, code: Option<i32>, engine: Engine, call: EngineCall, fault: Fault) -> Result<()> {
     let json = || format!("{:.700}", report.json().to_string());
     match report.kind() {
         "ok" => {
-            ensure!(report.stdout() == printed() && code == Some(0), "it succeeded with something else: {}", json());
+            ensure!(report.stdout() == printed() && code == Some(0), "succeeded with other output: {}", json());
             let backend = report.at("/provenance/backend").as_str().unwrap_or_default();
-            ensure!(backend == engine.name(), "it ran with {backend:?}");
+            ensure!(backend == engine.name(), "backend is {backend:?}");
         }
         // A silent job or half a frame may use up the whole time limit.
         "timeout_wall" if call == EngineCall::Attach && matches!(fault, Fault::Stall(_) | Fault::Corrupt(..)) => {
-            ensure!(code == Some(124) && printed().starts_with(report.stdout()), "it had another end: {}", json());
+            ensure!(
+                code == Some(124) && printed().starts_with(report.stdout()),
+                "unexpected timeout report: {}",
+                json()
+            );
         }
         "engine_lost" | "engine_unavailable" | "image_error" => {
-            ensure!(code == Some(125), "it ended with {code:?}: {}", json());
+            ensure!(code == Some(125), "exit status is {code:?}: {}", json());
             let line = report.at("/error/message").as_str().unwrap_or_default();
-            ensure!(!line.is_empty() && !line.contains('\n'), "it is not one line: {}", json());
+            ensure!(!line.is_empty() && !line.contains('\n'), "message is not one line: {}", json());
         }
-        _ => anyhow::bail!("it ended as {}", json()),
+        _ => anyhow::bail!("unexpected result: {}", json()),
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ fn flood(test_env: &TestEnvironment, script: &str) -> Result<()> {
     let report = test_env.check_run(&result)?;
     ensure!(
         report.kind() == "output_limit" && result.code == Some(122),
-        "it ended as {} {:?}",
+        "unexpected result: {} {:?}",
         report.kind(),
         result.code
     );
@@ -45,11 +45,7 @@ fn forged_frames(test_env: &TestEnvironment) -> Result<()> {
                  os.write(1, bytes([22, 0, 0, 0, 2]) + b'{}\\n')\n\
                  os.write(1, b'\\x00' * 64 + b'end\\n')\n";
     let report = test_env.run_expecting("ok", 0, limited_run(test_env).args(["--lang", "python", "-c", program]))?;
-    ensure!(
-        report.stdout().contains("frame") && report.stdout().ends_with("end\n"),
-        "it printed {:?}",
-        report.stdout()
-    );
+    ensure!(report.stdout().contains("frame") && report.stdout().ends_with("end\n"), "stdout is {:?}", report.stdout());
     ensure!(report.stderr().is_empty(), "on the other stream: {:?}", report.stderr());
     Ok(())
 }

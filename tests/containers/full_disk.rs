@@ -77,8 +77,8 @@ impl SmallFileSystem {
                 (0..).find_map(|number: u32| File::create(folder.join(number.to_string())).err())
             }
         };
-        let full = full.context("it is not full")?;
-        ensure!(full.kind() == std::io::ErrorKind::StorageFull, "it is not full: {full}");
+        let full = full.context("the disk is not full")?;
+        ensure!(full.kind() == std::io::ErrorKind::StorageFull, "the disk is not full: {full}");
         Ok(())
     }
 
@@ -99,7 +99,7 @@ fn print_job(job: Codebox) -> Codebox {
 
 fn check_run_succeeds(test_env: &TestEnvironment, job: Codebox) -> Result<Report> {
     let report = test_env.run_expecting("ok", 0, print_job(job))?;
-    ensure!(report.stdout() == "it ran\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "it ran\n", "stdout is {:?}", report.stdout());
     Ok(report)
 }
 
@@ -116,21 +116,25 @@ fn fails_cleanly_when_full(
     let before = files(directory)?;
     file_system.fill(exhausted)?;
     let result = print_job(job.clone()).run()?;
-    ensure!(!result.timed_out && result.signal.is_none(), "it hung or died");
+    ensure!(!result.timed_out && result.signal.is_none(), "timed out or ended by a signal");
     let report = result.report()?;
     let summary = || format!("{:.700}", report.json().to_string());
     ensure!(
         kinds.contains(&report.kind()) && result.code == Some(125),
-        "it ended with {:?} as {}",
+        "exit status is {:?}, report is {}",
         result.code,
         summary()
     );
     let line = report.at("/error/message").as_str().unwrap_or_default();
-    ensure!(line.contains("no space left") || line.contains("No space left"), "it does not say why: {}", summary());
-    ensure!(!line.contains('\n'), "it is not one line: {}", summary());
-    ensure!(test_env.containers()?.is_empty(), "a container was made");
+    ensure!(
+        line.contains("no space left") || line.contains("No space left"),
+        "the message has no cause: {}",
+        summary()
+    );
+    ensure!(!line.contains('\n'), "message is not one line: {}", summary());
+    ensure!(test_env.containers()?.is_empty(), "a container was created");
     file_system.empty()?;
-    ensure!(files(directory)? == before, "what was there changed");
+    ensure!(files(directory)? == before, "existing files changed");
     check_run_succeeds(test_env, job)?;
     Ok(())
 }
@@ -162,7 +166,7 @@ fn job_fills_disk(test_env: &TestEnvironment) -> Result<()> {
         except OSError as error:\n\
         \x20   print(errno.errorcode[error.errno])";
     let report = test_env.run_expecting("ok", 0, test_env.run().args(["--lang", "python", "-c", fill]))?;
-    ensure!(report.stdout() == "ENOSPC\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "ENOSPC\n", "stdout is {:?}", report.stdout());
     // The files of the job are removed with it.
     check_run_succeeds(test_env, test_env.run())?;
     Ok(())
@@ -177,17 +181,21 @@ fn out(test_env: &TestEnvironment) -> Result<()> {
     let job = || test_env.run().arg("--out").arg(&directory).args(["--lang", "python", "-c", write_program]);
     let result = job().run()?;
     let report = test_env.check_run(&result)?;
-    ensure!(report.stdout() == "it ran\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "it ran\n", "stdout is {:?}", report.stdout());
     let skipped = report.at("/files/skipped").as_array().map_or(0, Vec::len);
     let mut copied = 0;
     for entry in fs::read_dir(&directory).into_iter().flatten() {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let number: u8 = name.parse().with_context(|| format!("{name} is no result"))?;
-        ensure!(fs::read(entry.path())? == vec![number; 300_000], "{name} is not whole");
+        let number: u8 = name.parse().with_context(|| format!("{name} is not a result"))?;
+        ensure!(fs::read(entry.path())? == vec![number; 300_000], "{name} is incomplete");
         copied += 1;
     }
-    ensure!(copied > 0 && copied + skipped == 6, "{copied} came out, {skipped} are told of: {}", report.at("/files"));
+    ensure!(
+        copied > 0 && copied + skipped == 6,
+        "{copied} were copied out, {skipped} are reported: {}",
+        report.at("/files")
+    );
     drop(file_system);
     let report = test_env.run_expecting("ok", 0, job())?;
     ensure!(report.at("/files/skipped").as_array().is_none_or(Vec::is_empty), "{}", report.at("/files"));

@@ -66,7 +66,7 @@ fn mount_sources(test_env: &TestEnvironment) -> Result<()> {
             container["Mounts"].as_array().context("no mounts")?.iter().filter_map(|one| one["Source"].as_str());
         let home = test_env.home().canonicalize()?;
         let own: Vec<PathBuf> = mount_sources.map(PathBuf::from).filter(|path| path.starts_with(&home)).collect();
-        ensure!(!own.is_empty(), "no mount is codebox's own");
+        ensure!(!own.is_empty(), "codebox has no mount of its own");
         for source in &own {
             let above = source.ancestors().skip(1).take_while(|path| *path != home);
             above.into_iter().try_for_each(|path| check_private(path, &home))?;
@@ -74,14 +74,14 @@ fn mount_sources(test_env: &TestEnvironment) -> Result<()> {
         Ok(own.len())
     })?;
     test_env.check_run(&result)?;
-    ensure!(found >= 3, "only {found} mounts are codebox's own");
+    ensure!(found >= 3, "codebox has only {found} mounts of its own");
     Ok(())
 }
 
 fn check_private(path: &Path, home: &Path) -> Result<()> {
     let (meta, caller) = (fs::symlink_metadata(path)?, fs::metadata(home)?.uid());
-    let fine = meta.is_dir() && meta.uid() == caller && meta.mode() & 0o022 == 0;
-    ensure!(fine, "{} belongs to {} with the mode {:o}", path.display(), meta.uid(), meta.mode());
+    let is_private = meta.is_dir() && meta.uid() == caller && meta.mode() & 0o022 == 0;
+    ensure!(is_private, "{} belongs to {} with the mode {:o}", path.display(), meta.uid(), meta.mode());
     Ok(())
 }
 
@@ -98,7 +98,7 @@ fn swapped_while_running(test_env: &TestEnvironment) -> Result<()> {
         Ok(symlink(test_env.canaries.grant().with_file_name("grant-evil"), &granted_dir)?)
     })?;
     let report = test_env.check_run(&result)?;
-    ensure!(report.stdout() == "told\n['mine']\n", "it saw {:?} {}", report.stdout(), report.stderr());
+    ensure!(report.stdout() == "done\n['mine']\n", "stdout is {:?}, stderr is {}", report.stdout(), report.stderr());
     Ok(())
 }
 
@@ -141,12 +141,17 @@ fn check_works_or_refused(test_env: &TestEnvironment, granted_dir: &Path, guest_
     let result: ProcessResult = job.run()?;
     let report = result.report()?;
     if matches!(report.kind(), "invalid_request" | "path_rejected") {
-        ensure!(test_env.containers()?.is_empty(), "it was refused, and a container made");
+        ensure!(test_env.containers()?.is_empty(), "a container was created for a rejected job");
         return Ok(());
     }
     let report = test_env.check_run(&result)?;
-    ensure!(report.kind() == "ok" && report.stdout() == "mine", "it ended as {} {}", report.kind(), report.stderr());
-    ensure!(fs::read(granted_dir.join("out"))? == b"mine", "what it left is not there");
+    ensure!(
+        report.kind() == "ok" && report.stdout() == "mine",
+        "unexpected result: {} {}",
+        report.kind(),
+        report.stderr()
+    );
+    ensure!(fs::read(granted_dir.join("out"))? == b"mine", "output file is missing");
     Ok(())
 }
 
@@ -164,9 +169,9 @@ fn home_with_special_name(test_env: &TestEnvironment) -> Result<()> {
         test_env.canaries.check(&result)?;
         ensure!(swept.code == Some(0), "{name:?}: {}", swept.stderr_text());
         let report = result.report()?;
-        let fine = report.kind() == "ok" && report.files("created") == ["/work/x"];
+        let is_ok = report.kind() == "ok" && report.files("created") == ["/work/x"];
         let refused = matches!(report.kind(), "invalid_request" | "path_rejected");
-        ensure!(fine || refused, "{name:?}: it ended as {:.600}", report.json().to_string());
+        ensure!(is_ok || refused, "{name:?}: unexpected result: {:.600}", report.json().to_string());
         Ok(())
     })
 }

@@ -37,7 +37,7 @@ fn image_programs_do_not_run(test_env: &TestEnvironment) -> Result<()> {
     // The sleep exceeds the interval of the image's own health check.
     let commands = "sleep 2; ls /canary; id -u; tr '\\0' ' ' </proc/1/cmdline; grep -c evil /proc/self/maps; :";
     let report = run_bash(test_env, commands)?;
-    ensure!(!report.stderr().contains("codebox-hostile"), "something of the image ran: {}", report.stderr());
+    ensure!(!report.stderr().contains("codebox-hostile"), "a program of the image ran: {}", report.stderr());
     let lines: Vec<&str> = report.stdout().lines().collect();
     ensure!(lines.first().and_then(|id| id.parse::<u32>().ok()).is_some_and(|id| id >= 1000), "{lines:?}");
     ensure!(lines.last() == Some(&"/.codebox/agent serve 0"), "{lines:?}");
@@ -52,7 +52,7 @@ fn volume(test_env: &TestEnvironment) -> Result<()> {
     )?;
     let options: Vec<&str> = report.stdout().trim().split(',').collect();
     for option in ["ro", "nosuid", "nodev", "noexec"] {
-        ensure!(options.contains(&option), "it is not {option}: {}", report.stdout());
+        ensure!(options.contains(&option), "option {option} is missing: {}", report.stdout());
     }
     Ok(())
 }
@@ -68,19 +68,22 @@ fn copies_without_image_tools(test_env: &TestEnvironment) -> Result<()> {
     let copied_dir = out.path().join("out");
     let job = test_env.run_hostile().args(["--out"]).arg(&copied_dir).arg(&program);
     let report = test_env.run_expecting("ok", 0, job)?;
-    ensure!(report.stdout() == "False\n", "something of the image ran: {}", report.stdout());
-    ensure!(fs::read(copied_dir.join("a/b/out.bin"))? == (0..=255).collect::<Vec<u8>>(), "the file changed on its way");
+    ensure!(report.stdout() == "False\n", "a program of the image ran: {}", report.stdout());
+    ensure!(
+        fs::read(copied_dir.join("a/b/out.bin"))? == (0..=255).collect::<Vec<u8>>(),
+        "the file changed during copying"
+    );
     check_image_left_no_mark()
 }
 
 /// The image's working directory is a link to open descriptors; a job still starts in its own working directory.
 fn working_directory(test_env: &TestEnvironment) -> Result<()> {
     let report = run_bash(test_env, "pwd; readlink /proc/self/cwd; cat /proc/self/fd/*/etc/hostname 2>/dev/null; :")?;
-    ensure!(report.stdout() == "/work\n/work\n", "it starts in {}", report.stdout());
+    ensure!(report.stdout() == "/work\n/work\n", "working directory is {}", report.stdout());
     // All descriptors that an engine's runtime may have left open are tried from inside.
     let sweep = "for fd in {3..40}; do cd /proc/1/fd/$fd 2>/dev/null && pwd -P; cd /proc/self/fd/$fd/.. 2>/dev/null && pwd -P; done; :";
     let report = run_bash(test_env, sweep)?;
-    ensure!(report.stdout().is_empty(), "a descriptor leads to {}", report.stdout());
+    ensure!(report.stdout().is_empty(), "a descriptor refers to {}", report.stdout());
     Ok(())
 }
 
@@ -100,13 +103,13 @@ fn grant_over_a_file(test_env: &TestEnvironment) -> Result<()> {
 fn check_rejected(test_env: &TestEnvironment, guest_path: &str) -> Result<()> {
     let job = test_env.run_hostile().grant(&test_env.canaries.grant(), guest_path, "rw");
     let result = job.args(["--", "/bin/bash", "-c", "echo it ran"]).run()?;
-    ensure!(!result.timed_out && result.signal.is_none(), "{guest_path}: it hung or died");
+    ensure!(!result.timed_out && result.signal.is_none(), "{guest_path}: timed out or ended by a signal");
     let report = result.report()?;
     let refused = matches!(report.kind(), "path_rejected" | "image_error" | "invalid_request");
-    ensure!(refused, "{guest_path}: it ended as {:.900}", report.json().to_string());
+    ensure!(refused, "{guest_path}: unexpected result: {:.900}", report.json().to_string());
     // A container that failed to start is removed before codebox ends.
     ensure!(test_env.containers()?.is_empty(), "{guest_path}: a container was left");
-    ensure!(fs::read_dir(test_env.canaries.grant())?.next().is_none(), "{guest_path}: the grant is empty no more");
+    ensure!(fs::read_dir(test_env.canaries.grant())?.next().is_none(), "{guest_path}: the grant is not empty");
     ensure!(!Path::new("/canary").exists(), "{guest_path}: the image ran");
     test_env.canaries.check(&result)
 }

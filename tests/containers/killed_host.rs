@@ -49,17 +49,17 @@ fn gc_removes_remains(test_env: &TestEnvironment) -> Result<()> {
     running_job.kill()?;
     wait_for_exit(&running_job.id)?;
     let planned = run_gc(test_env, &["--dry-run"])?;
-    ensure!(planned.contains("would remove container "), "it would do: {planned}");
-    ensure!(test_env.containers()?.len() == 1, "naming it removed it");
+    ensure!(planned.contains("would remove container "), "dry run: {planned}");
+    ensure!(test_env.containers()?.len() == 1, "the dry run removed the container");
     let removed = run_gc(test_env, &[])?;
-    ensure!(removed.contains("removed container "), "it did: {removed}");
+    ensure!(removed.contains("removed container "), "gc: {removed}");
     test_env.check_nothing_left()
 }
 
 fn next_run_removes_remains(test_env: &TestEnvironment) -> Result<()> {
     start(test_env)?.kill()?;
     let report = test_env.run_expecting("ok", 0, test_env.run().args(["--lang", "python", "-c", "print('next')"]))?;
-    ensure!(report.stdout() == "next\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "next\n", "stdout is {:?}", report.stdout());
     test_env.check_nothing_left()
 }
 
@@ -75,13 +75,13 @@ fn journal(test_env: &TestEnvironment) -> Result<()> {
     let ended = ended.at("/job_id").as_str().context("the report has no number")?.to_owned();
     let mut running_job = start(test_env)?;
     let running = states()?;
-    let [(id, state), rest @ ..] = running.as_slice() else { anyhow::bail!("no job is noted") };
+    let [(id, state), rest @ ..] = running.as_slice() else { anyhow::bail!("no job is recorded") };
     ensure!(state == "running" && *rest == [(ended.clone(), "finished".to_owned())], "while it runs: {running:?}");
     running_job.kill()?;
     let expected = [(id.clone(), "interrupted".to_owned()), (ended, "finished".to_owned())];
     for _ in 0..2 {
         let found = states()?;
-        ensure!(found == expected, "after it was killed: {found:?}");
+        ensure!(found == expected, "after the kill: {found:?}");
     }
     wait_for_exit(&running_job.id)?;
     run_gc(test_env, &[]).map(drop)
@@ -122,13 +122,13 @@ fn stopped_host(test_env: &TestEnvironment) -> Result<()> {
     let pid = running_job.child.id().to_string();
     signal("-STOP", &pid)?;
     // The agent stays, because its host may continue; the job's process is gone.
-    let job_gone = wait_until_empty(|| {
+    let job_removed = wait_until_empty(|| {
         Ok(container_processes(&running_job.id).into_iter().filter(|line| line.contains("python")).collect())
     });
     signal("-CONT", &pid)?;
-    job_gone?;
+    job_removed?;
     let status = running_job.child.wait()?;
-    ensure!(status.code() == Some(124), "it ended with {status}");
+    ensure!(status.code() == Some(124), "unexpected {status}");
     Ok(())
 }
 
@@ -189,7 +189,7 @@ fn foreign_containers_stay(test_env: &TestEnvironment) -> Result<()> {
         Ok(test_env.containers()?.into_iter().filter(|id| decoys.iter().all(|decoy| decoy.id != *id)).collect())
     })?;
     for (decoy, labels) in decoys.iter().zip(&labels) {
-        test_env.engine.inspect(&decoy.id).with_context(|| format!("the one with {labels:?} is gone"))?;
+        test_env.engine.inspect(&decoy.id).with_context(|| format!("container with {labels:?} was removed"))?;
     }
     Ok(())
 }
@@ -212,14 +212,17 @@ fn labels_are_not_enough(test_env: &TestEnvironment) -> Result<()> {
     let engine = test_env.engine;
     let mut running_job = start(test_env)?;
     let found = engine.inspect(&running_job.id)?;
-    let name = found["Name"].as_str().context("it has no name")?.trim_start_matches('/').to_owned();
+    let name = found["Name"].as_str().context("container has no name")?.trim_start_matches('/').to_owned();
     // Image names have no capital letters.
     let image = Image { engine, name: format!("localhost/{}:committed", name.to_lowercase()) };
     engine.run_cli(&["commit", "--pause=false", &running_job.id, &image.name])?;
-    let labels = found["Config"]["Labels"].as_object().context("it has no labels")?;
+    let labels = found["Config"]["Labels"].as_object().context("container has no labels")?;
     let labels: Vec<String> =
         labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    ensure!(labels.iter().any(|label| label.starts_with("codebox.proof=")), "it has no proof: {labels:?}");
+    ensure!(
+        labels.iter().any(|label| label.starts_with("codebox.proof=")),
+        "container has no ownership label: {labels:?}"
+    );
     let owner = name.rsplit_once('-').context("its name has no number")?.0;
     let create = |number: u32, image: &str, options: &[&str], words: &[&str]| -> Result<Decoy> {
         let name = format!("{owner}-{number:08x}");
@@ -254,7 +257,7 @@ fn labels_are_not_enough(test_env: &TestEnvironment) -> Result<()> {
     decoys.push(create(number.context("its name has no number")?, &image.name, &[], &[])?);
     run_gc(test_env, &[])?;
     for (at, decoy) in decoys.iter().enumerate() {
-        engine.inspect(&decoy.id).with_context(|| format!("decoy {at} is gone"))?;
+        engine.inspect(&decoy.id).with_context(|| format!("decoy {at} was removed"))?;
     }
     Ok(())
 }
@@ -263,7 +266,7 @@ fn labels_are_not_enough(test_env: &TestEnvironment) -> Result<()> {
 fn live_owner(test_env: &TestEnvironment) -> Result<()> {
     let mut running_job = start(test_env)?;
     let removed = run_gc(test_env, &[])?;
-    ensure!(removed.contains("nothing to remove"), "it did: {removed}");
+    ensure!(removed.contains("nothing to remove"), "gc: {removed}");
     test_env.run_expecting("ok", 0, test_env.run().args(["--lang", "python", "-c", "print('beside')"]))?;
     std::fs::write(test_env.canaries.grant().join("go"), "")?;
     let status = running_job.child.wait()?;

@@ -28,7 +28,7 @@ fn run_leaving_files(test_env: &TestEnvironment, job: Codebox, target: &str, dee
     let job = job.args(["--max-disk", "32M", "--timeout", "100s"]).arg(program("c10_left.py"));
     let job = job.args([target.to_owned(), deep.to_string(), test_env.canaries.file().display().to_string()]);
     let report = test_env.run_expecting("ok", 0, job)?;
-    ensure!(report.stdout() == "done\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "done\n", "stdout is {:?}", report.stdout());
     Ok(report)
 }
 
@@ -50,12 +50,19 @@ fn deep(test_env: &TestEnvironment) -> Result<()> {
         test_env.run().args(["--max-files", "unlimited", "--timeout", "100s", "--out"]).arg(out.path().join("out"));
     let report = test_env.run_expecting("ok", 0, job.args(["--lang", "python", "-c", program]))?;
     let below = |levels: usize| format!("/work{}", "/d".repeat(levels));
-    ensure!(report.files("created") == [format!("{}/file", below(60))], "it tells of {:?}", report.files("created"));
+    ensure!(
+        report.files("created") == [format!("{}/file", below(60))],
+        "unexpected entries {:?}",
+        report.files("created")
+    );
     let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
-    let [end] = skipped.as_slice() else { anyhow::bail!("it names {skipped:?}") };
+    let [end] = skipped.as_slice() else { anyhow::bail!("skipped entries are {skipped:?}") };
     let has_reason = end["reason"].as_str().is_some_and(|why| why.contains("its content is not listed"));
-    ensure!(end["name"] == below(65) && has_reason, "it names {end}");
-    ensure!(fs::read(out.path().join("out").join("d/".repeat(60)).join("file"))? == b"x", "the file did not come out");
+    ensure!(end["name"] == below(65) && has_reason, "named path is {end}");
+    ensure!(
+        fs::read(out.path().join("out").join("d/".repeat(60)).join("file"))? == b"x",
+        "the file was not copied out"
+    );
     Ok(())
 }
 
@@ -81,9 +88,9 @@ fn outputs(test_env: &TestEnvironment) -> Result<()> {
     let target = out.path().join("out");
     let report = run_leaving_files(test_env, test_env.run().args(["--out"]).arg(&target), "/work", 1)?;
     for name in ["link", "folder-link", "chain", "root", "environment", "up", "loop"] {
-        let Some(file) = report.file(&format!("/work/{name}")) else { bail!("{name} is not told of") };
+        let Some(file) = report.file(&format!("/work/{name}")) else { bail!("{name} is not reported") };
         ensure!(file["kind"] == "symlink" && file["host_path"].is_null(), "{name}: {file}");
-        ensure!(fs::symlink_metadata(target.join(name)).is_err(), "{name} was brought out");
+        ensure!(fs::symlink_metadata(target.join(name)).is_err(), "{name} was copied out");
     }
     check_output_is_harmless(&target, test_env)
 }
@@ -98,7 +105,7 @@ fn planted_input(test_env: &TestEnvironment) -> Result<()> {
     let next = folder.path().join("in.py");
     fs::write(&next, "print('mine')")?;
     let report = test_env.run_expecting("ok", 0, test_env.run().grant(&grant, "/work", "rw").arg(&next))?;
-    ensure!(report.stdout() == "mine\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "mine\n", "stdout is {:?}", report.stdout());
     ensure!(fs::symlink_metadata(grant.join("in.py"))?.is_symlink(), "the link was replaced");
     Ok(())
 }
@@ -109,11 +116,11 @@ fn check_report_names_files(report: &Report) -> Result<()> {
     let is_named = |name: &str| skipped.iter().any(|one| one["name"].as_str().is_some_and(|is| is.ends_with(name)));
     // A set-user-id bit cannot be set; `check_output_is_harmless` and `check_no_privileged_files` check for it.
     for name in ["/fifo", "/socket"] {
-        ensure!(is_named(name), "{name} is not told of: {skipped:?}");
+        ensure!(is_named(name), "{name} is not reported: {skipped:?}");
     }
     // Names that are not UTF-8 are reported in base64.
-    ensure!(skipped.iter().any(|one| one["name_base64"].is_string()), "the name that is no text is not told of");
-    ensure!(skipped.len() < 1000, "{} are told of", skipped.len());
+    ensure!(skipped.iter().any(|one| one["name_base64"].is_string()), "the name that is not UTF-8 is not reported");
+    ensure!(skipped.len() < 1000, "{} are reported", skipped.len());
     Ok(())
 }
 
@@ -128,7 +135,7 @@ fn check_output_is_harmless(out: &Path, test_env: &TestEnvironment) -> Result<()
                 let entry = entry?;
                 (entry.path(), entry.metadata()?)
             };
-            ensure!(meta.is_file() || meta.is_dir(), "{} came out", path.display());
+            ensure!(meta.is_file() || meta.is_dir(), "{} was copied out", path.display());
             ensure!(meta.mode() & 0o7000 == 0, "{} has the mode {:o}", path.display(), meta.mode());
             ensure!(meta.uid() == caller, "{} belongs to {}", path.display(), meta.uid());
             if meta.is_dir() {
@@ -142,8 +149,8 @@ fn check_output_is_harmless(out: &Path, test_env: &TestEnvironment) -> Result<()
             ensure!(!text.windows(secret.len()).any(|part| part == secret), "{} holds the secret", path.display());
         }
     }
-    ensure!(out.join("plain.txt").exists(), "the plain file did not come out");
-    ensure!(total_size <= 2 * DISK, "{total_size} bytes came out");
+    ensure!(out.join("plain.txt").exists(), "the plain file was not copied out");
+    ensure!(total_size <= 2 * DISK, "{total_size} bytes were copied out");
     Ok(())
 }
 

@@ -48,19 +48,19 @@ fn out_with_links_in_it(test_env: &TestEnvironment) -> Result<()> {
         test_env.run().arg("--out").arg(&out).args(["--lang", "python", "-c", WRITES_THROUGH_LINKS]),
     )?;
     check_entries(&outside, &["file"])?;
-    ensure!(fs::read(outside.join("file"))? == b"theirs", "a link was written through");
+    ensure!(fs::read(outside.join("file"))? == b"theirs", "a file outside was written through a link");
     for name in ["leaf", "nowhere", "plain"] {
         let host_path = out.join(name);
         ensure!(
             fs::symlink_metadata(&host_path)?.is_file() && fs::read(&host_path)? == b"mine",
-            "{name} did not come out"
+            "{name} was not copied out"
         );
     }
     let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
     for name in ["absolute", "relative", "chain", "dangling"] {
         for path in ["new.txt", "new/new.txt"] {
             let path = format!("/work/{name}/{path}");
-            ensure!(skipped.iter().any(|one| one["name"] == path), "{path} is not told of: {skipped:?}");
+            ensure!(skipped.iter().any(|one| one["name"] == path), "{path} is not reported: {skipped:?}");
         }
     }
     Ok(())
@@ -87,7 +87,7 @@ open('new.txt', 'w').write('mine')";
         let report = test_env.run_expecting("ok", 0, job.arg(&target))?;
         check_entries(&outside.path().join("out"), &[])?;
         ensure!(report.at("/files/skipped/0/reason").as_str().is_some_and(|why| why.contains("cannot be opened")));
-        ensure!(report.at("/files/created/0/host_path").is_null(), "it says that the file came out");
+        ensure!(report.at("/files/created/0/host_path").is_null(), "the report lists the file as copied out");
         fs::remove_file(grant.join(replaced))?;
         fs::remove_dir_all(grant.join("aside"))?;
     }
@@ -102,7 +102,7 @@ fn out_below_a_link(test_env: &TestEnvironment) -> Result<()> {
     {
         let job = test_env.run().arg("--out").arg(grant.join(out));
         check_refused(test_env, job, out)?;
-        ensure!(made.is_empty() || !test_env.home().join(made).exists(), "{out}: {made} was made");
+        ensure!(made.is_empty() || !test_env.home().join(made).exists(), "{out}: {made} was created");
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ fn grant_below_a_link(test_env: &TestEnvironment) -> Result<()> {
             check_refused(test_env, test_env.run().grant(&grant.join(host_path), "/data", access), host_path)?;
         }
     }
-    ensure!(!test_env.home().join("made").exists(), "something was made");
+    ensure!(!test_env.home().join("made").exists(), "a file was created outside");
     Ok(())
 }
 

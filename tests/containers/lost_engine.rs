@@ -54,7 +54,7 @@ impl PodmanServer {
         let server = Self { child: command.spawn()?, socket, _folder: folder };
         let until = Instant::now() + Duration::from_secs(60);
         while UnixStream::connect(&server.socket).is_err() {
-            ensure!(Instant::now() < until, "a second podman does not come up");
+            ensure!(Instant::now() < until, "a second podman did not start in time");
             thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
@@ -84,12 +84,12 @@ fn killed_while_it_runs(test_env: &TestEnvironment) -> Result<()> {
     let server = PodmanServer::start()?;
     let job = server.configure(test_env.run_granted()).args(["--timeout", "600s", "--lang", "python", "-c"]);
     let (result, ()) = while_running(test_env, job.arg(printing_program()), |_| server.signal("-KILL"))?;
-    ensure!(!result.timed_out, "it hung");
+    ensure!(!result.timed_out, "timed out");
     let report = result.report()?;
     let ended = (report.kind(), result.code);
-    ensure!(ended == ("engine_lost", Some(125)), "it ended as {ended:?}: {:.600}", report.json().to_string());
+    ensure!(ended == ("engine_lost", Some(125)), "unexpected result {ended:?}: {:.600}", report.json().to_string());
     let partial = report.at("/partial");
-    ensure!(partial["stdout"] == "so far\n" && partial["stderr"] == "as well\n", "it keeps {partial}");
+    ensure!(partial["stdout"] == "so far\n" && partial["stderr"] == "as well\n", "partial output is {partial}");
     test_env.canaries.check(&result)?;
     check_gc_removes_all(test_env)
 }
@@ -107,10 +107,10 @@ fn removed_while_it_runs(test_env: &TestEnvironment) -> Result<()> {
         test_env.engine.run_cli(&["rm", "--force", id]).map(drop)
     })?;
     let report = test_env.check_run(&result)?;
-    ensure!(report.at("/outcome/signal") == 9, "it ended as {}", report.at("/outcome"));
+    ensure!(report.at("/outcome/signal") == 9, "unexpected result: {}", report.at("/outcome"));
     ensure!(
         (report.stdout(), report.stderr()) == ("so far\n", "as well\n"),
-        "it keeps {:.600}",
+        "partial output is {:.600}",
         report.json().to_string()
     );
     Ok(())
@@ -123,10 +123,14 @@ fn dead_before_start(test_env: &TestEnvironment) -> Result<()> {
     let configured = server.configure(test_env.run());
     drop(server);
     let result = configured.args(["--lang", "python", "-c", "print('it ran')"]).run()?;
-    ensure!(!result.timed_out, "it hung");
+    ensure!(!result.timed_out, "timed out");
     // The named engine is dead; codebox may find another one at a default address.
     let report = result.report()?;
-    ensure!(matches!(report.kind(), "ok" | "engine_unavailable"), "it ended as {:.600}", report.json().to_string());
+    ensure!(
+        matches!(report.kind(), "ok" | "engine_unavailable"),
+        "unexpected result: {:.600}",
+        report.json().to_string()
+    );
     Ok(())
 }
 
@@ -137,10 +141,10 @@ fn stalled_before_start(test_env: &TestEnvironment) -> Result<()> {
     let result = server.configure(test_env.run()).args(["--lang", "python", "-c", "print('it ran')"]).run();
     server.signal("-CONT")?;
     let result = result?;
-    ensure!(!result.timed_out, "it hung");
+    ensure!(!result.timed_out, "timed out");
     let report = result.report()?;
     let is_expected = matches!(report.kind(), "ok" | "engine_unavailable" | "engine_lost");
-    ensure!(is_expected, "it ended as {:.600}", report.json().to_string());
+    ensure!(is_expected, "unexpected result: {:.600}", report.json().to_string());
     Ok(())
 }
 
@@ -151,10 +155,10 @@ fn stalled_while_it_runs(test_env: &TestEnvironment) -> Result<()> {
     let endless_program = WAITING_PROGRAM.replace("/data/go", "/data/never");
     let (result, ()) = while_running(test_env, job.arg(endless_program), |_| server.signal("-STOP"))?;
     server.signal("-CONT")?;
-    ensure!(!result.timed_out, "it hung");
+    ensure!(!result.timed_out, "timed out");
     let report = result.report()?;
     let is_expected = matches!(report.kind(), "timeout_wall" | "engine_lost");
-    ensure!(is_expected, "it ended as {:.600}", report.json().to_string());
+    ensure!(is_expected, "unexpected result: {:.600}", report.json().to_string());
     check_gc_removes_all(test_env)
 }
 

@@ -24,7 +24,7 @@ fn run_allocation(test_env: &TestEnvironment, what: &str, kind: &str, status: i6
     let report =
         test_env.run_expecting(kind, status, test_env.run().args(limits).arg(program("c2_memory.py")).arg(what))?;
     let peak = report.at("/usage/peak_memory_bytes").as_u64();
-    ensure!(peak.is_none_or(|peak| peak <= MAX_MEMORY), "it had {peak:?} bytes");
+    ensure!(peak.is_none_or(|peak| peak <= MAX_MEMORY), "peak memory is {peak:?} bytes");
     Ok(report)
 }
 
@@ -36,14 +36,14 @@ fn job_itself(test_env: &TestEnvironment) -> Result<()> {
 /// A job that loses a child to the memory limit and continues ends successfully.
 fn child_alone(test_env: &TestEnvironment) -> Result<()> {
     let report = run_allocation(test_env, "child", "ok", 0)?;
-    ensure!(report.stdout() == "the child ended by signal 9\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "the child ended by signal 9\n", "stdout is {:?}", report.stdout());
     Ok(())
 }
 
 /// Full file systems cause an error in the job, which the job may survive.
 fn full_file_system(test_env: &TestEnvironment, directory: &str) -> Result<()> {
     let report = run_allocation(test_env, directory, "ok", 0)?;
-    ensure!(report.stdout().starts_with("full: "), "it printed {:?}", report.stdout());
+    ensure!(report.stdout().starts_with("full: "), "stdout is {:?}", report.stdout());
     Ok(())
 }
 
@@ -51,8 +51,8 @@ fn full_file_system(test_env: &TestEnvironment, directory: &str) -> Result<()> {
 fn shared_memory_beyond_limit(test_env: &TestEnvironment) -> Result<()> {
     let job = test_env.run().args(["--memory", "32M", "--timeout", "60s"]).arg(program("c2_memory.py")).arg("/dev/shm");
     let report = test_env.check_run(&job.run()?)?;
-    ensure!(matches!(report.kind(), "ok" | "memory_limit"), "it ended as {}", report.kind());
+    ensure!(matches!(report.kind(), "ok" | "memory_limit"), "unexpected result: {}", report.kind());
     let peak = report.at("/usage/peak_memory_bytes").as_u64();
-    ensure!(peak.is_none_or(|peak| peak <= 32 << 20), "it had {peak:?} bytes");
+    ensure!(peak.is_none_or(|peak| peak <= 32 << 20), "peak memory is {peak:?} bytes");
     Ok(())
 }

@@ -44,8 +44,8 @@ fn metadata_calls_use_handles(test_env: &TestEnvironment) -> Result<()> {
     traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = traced.output().context("run strace")?;
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("it said {}", String::from_utf8_lossy(&output.stderr)))?;
-    ensure!(report["kind"] == "ok", "it ended as {report}");
+        .with_context(|| format!("stderr is {}", String::from_utf8_lossy(&output.stderr)))?;
+    ensure!(report["kind"] == "ok", "unexpected result: {report}");
     test_env.record_container(report["provenance"]["container_id"].as_str().context("no container is named")?);
     let text = fs::read_to_string(&trace)?;
     let lines: Vec<&str> = text.lines().filter(|line| line.contains('(') && !line.contains("resumed>")).collect();
@@ -55,24 +55,24 @@ fn metadata_calls_use_handles(test_env: &TestEnvironment) -> Result<()> {
 
 /// Checks that a traced call uses a handle.
 fn check_uses_handle(line: &str) -> Result<()> {
-    let (before, arguments) = line.split_once('(').context("it is no call")?;
+    let (before, arguments) = line.split_once('(').context("line is not a system call")?;
     let call = before.split_whitespace().last().unwrap_or_default();
     if ["fchmod", "fchown", "fsetxattr", "fremovexattr"].contains(&call) {
         return Ok(());
     }
     if !["fchmodat", "fchmodat2", "fchownat", "utimensat", "setxattrat"].contains(&call) {
-        bail!("it goes by a path");
+        bail!("call uses a path instead of a handle");
     }
-    let (dir, rest) = arguments.split_once(", ").context("it has one argument")?;
+    let (dir, rest) = arguments.split_once(", ").context("call has one argument")?;
     let Some(name) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
-        ensure!(rest.starts_with("NULL"), "its path is not told");
+        ensure!(rest.starts_with("NULL"), "its path is not printed");
         return Ok(());
     };
-    ensure!(!dir.starts_with("AT_FDCWD"), "it goes by a path from the working directory");
+    ensure!(!dir.starts_with("AT_FDCWD"), "call uses a path relative to the working directory");
     let is_of_handles = dir.contains("</proc/") && dir.ends_with("/fd>") && name.bytes().all(|b| b.is_ascii_digit());
     let is_one_name = !name.contains('/') && !matches!(name, "." | "..");
     let follows_none = line.contains("AT_SYMLINK_NOFOLLOW") || line.contains("AT_EMPTY_PATH") && name.is_empty();
-    ensure!(is_of_handles || is_one_name && follows_none, "it may follow a link");
+    ensure!(is_of_handles || is_one_name && follows_none, "call may follow a link");
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn swapped_directory(test_env: &TestEnvironment) -> Result<()> {
     let outside = test_env.kit.folder()?;
     let target_dir = outside.path().join("bait");
     fs::create_dir(&target_dir)?;
-    fs::write(outside.path().join("file"), "theirs")?;
+    fs::write(outside.path().join("file"), "outside")?;
     // The mode denies access, so that any process that needs access must change the mode.
     fs::set_permissions(&target_dir, fs::Permissions::from_mode(0o100))?;
     let snapshot = || -> Result<Vec<(i64, i64, u32, u32)>> {
@@ -111,6 +111,6 @@ fn swapped_directory(test_env: &TestEnvironment) -> Result<()> {
         })?;
     }
     let after = snapshot()?;
-    ensure!(after == before, "what lies outside was changed: {before:?} became {after:?}");
+    ensure!(after == before, "files outside changed: {before:?} became {after:?}");
     Ok(())
 }

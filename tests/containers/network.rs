@@ -29,7 +29,7 @@ fn fact(facts: &[Value], what: &str) -> Value {
 /// The job has its own loopback, no route out and no names; the canaries' listener receives no connection.
 fn unreachable_networks(test_env: &TestEnvironment) -> Result<()> {
     let facts = facts(test_env)?;
-    ensure!(fact(&facts, "interfaces") == serde_json::json!(["lo"]), "it has {}", fact(&facts, "interfaces"));
+    ensure!(fact(&facts, "interfaces") == serde_json::json!(["lo"]), "unexpected {}", fact(&facts, "interfaces"));
     for what in ["routes", "routes of version 6"] {
         ensure!(fact(&facts, what) == 0, "{what}: {}", fact(&facts, what));
     }

@@ -33,7 +33,7 @@ fn check_process_limit(test_env: &TestEnvironment, what: &str) -> Result<()> {
 fn orphans(test_env: &TestEnvironment) -> Result<()> {
     let job = test_env.run().args(["--max-processes", "16"]).arg(program("c1_orphans.py"));
     let report = test_env.run_expecting("ok", 0, job)?;
-    ensure!(report.stdout() == "done\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "done\n", "stdout is {:?}", report.stdout());
     Ok(())
 }
 
@@ -41,7 +41,7 @@ fn orphans(test_env: &TestEnvironment) -> Result<()> {
 fn resists_signals(test_env: &TestEnvironment) -> Result<()> {
     let job = test_env.run().args(["--timeout", "2s"]).arg(program("c12_stubborn.py")).arg("stay");
     let report = test_env.run_expecting("timeout_wall", 124, job)?;
-    ensure!(report.stdout().contains("three are up"), "it printed {:?}", report.stdout());
+    ensure!(report.stdout().contains("three are up"), "stdout is {:?}", report.stdout());
     Ok(())
 }
 
@@ -49,8 +49,8 @@ fn resists_signals(test_env: &TestEnvironment) -> Result<()> {
 fn left_running(test_env: &TestEnvironment) -> Result<()> {
     let job = test_env.run().args(["--timeout", "60s"]).arg(program("c12_stubborn.py")).arg("leave");
     let report = test_env.run_expecting("ok", 0, job)?;
-    ensure!(report.stdout().contains("three are up"), "it printed {:?}", report.stdout());
-    let took = report.at("/duration_ms").as_f64().unwrap_or(f64::MAX);
-    ensure!(took < 60_000.0, "it ended with its time and not with its first process");
+    ensure!(report.stdout().contains("three are up"), "stdout is {:?}", report.stdout());
+    let duration_ms = report.at("/duration_ms").as_f64().unwrap_or(f64::MAX);
+    ensure!(duration_ms < 60_000.0, "ended at the timeout and not with its first process");
     Ok(())
 }

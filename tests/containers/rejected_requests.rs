@@ -96,13 +96,13 @@ pub fn rows() -> Vec<Row> {
 /// Checks that a job is refused as an invalid request before anything is created.
 pub fn check_refused(test_env: &TestEnvironment, job: Codebox, what: &str) -> Result<()> {
     let result = job.args(["--lang", "python", "-c", "print('it ran')"]).run()?;
-    ensure!(!result.timed_out && result.signal.is_none(), "{what}: it hung or died");
+    ensure!(!result.timed_out && result.signal.is_none(), "{what}: timed out or ended by a signal");
     let report = result.report().with_context(|| what.to_owned())?;
     let kinds = ["invalid_request", "path_rejected", "escalation_refused", "denied"];
     let is_refused = kinds.contains(&report.kind()) && matches!(result.code, Some(125 | 126));
-    ensure!(is_refused, "{what}: it ended with {:?} as {:.600}", result.code, report.json().to_string());
+    ensure!(is_refused, "{what}: exit status is {:?}, report is {:.600}", result.code, report.json().to_string());
     let made = test_env.containers()?;
-    ensure!(made.is_empty(), "{what}: a container was made: {made:?}");
+    ensure!(made.is_empty(), "{what}: a container was created: {made:?}");
     test_env.canaries.check(&result)
 }
 
@@ -154,7 +154,7 @@ fn tag_does_not_match_digest(test_env: &TestEnvironment) -> Result<()> {
     let name = format!("{}@sha256:{}", codebox_testkit::BASE_IMAGE, "0".repeat(64));
     let result = test_env.run_image(&name).args(["--lang", "python", "-c", "print('it ran')"]).run()?;
     let report = result.report()?;
-    ensure!(report.kind() == "image_error", "it ended as {:.600}", report.json().to_string());
-    ensure!(test_env.containers()?.is_empty(), "a container was made");
+    ensure!(report.kind() == "image_error", "unexpected result: {:.600}", report.json().to_string());
+    ensure!(test_env.containers()?.is_empty(), "a container was created");
     Ok(())
 }

@@ -48,10 +48,10 @@ fn killed_at_any_moment(test_env: &TestEnvironment) -> Result<()> {
     started_jobs.dedup();
     ensure!(started_jobs.len() == count, "a job was run twice (seed {seed}): {log}");
     for job in &done {
-        ensure!(started_jobs.contains(&job.as_str()), "{job} was told as done and did not run (seed {seed})");
+        ensure!(started_jobs.contains(&job.as_str()), "{job} was reported as done and did not run (seed {seed})");
     }
     // The last job of each round runs to its end.
-    ensure!(done.len() >= rounds, "{} jobs were told as done (seed {seed})", done.len());
+    ensure!(done.len() >= rounds, "{} jobs were reported as done (seed {seed})", done.len());
     Ok(())
 }
 
@@ -97,7 +97,7 @@ fn spawn(job: &Codebox) -> Result<Child> {
 /// Returns true if codebox ended by itself; its report must then be complete.
 fn ended_by_itself(name: &str, mut child: KillOnDrop) -> Result<bool> {
     let mut output = String::new();
-    std::io::Read::read_to_string(&mut child.0.stdout.take().context("it has no output")?, &mut output)?;
+    std::io::Read::read_to_string(&mut child.0.stdout.take().context("stdout is not piped")?, &mut output)?;
     let status = child.0.wait()?;
     if status.code().is_none() {
         return Ok(false);

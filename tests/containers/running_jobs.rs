@@ -14,7 +14,7 @@ use crate::test_env::TestEnvironment;
 const START_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Program that creates a file when it is up and waits for another file to end.
-pub const WAITING_PROGRAM: &str = "import os, time\nopen('/data/ready', 'w').close()\nwhile not os.path.exists('/data/go'): time.sleep(0.05)\nprint('told')";
+pub const WAITING_PROGRAM: &str = "import os, time\nopen('/data/ready', 'w').close()\nwhile not os.path.exists('/data/go'): time.sleep(0.05)\nprint('done')";
 
 /// Runs a job that [waits](WAITING_PROGRAM) and calls `inspect` with its container.
 pub fn while_running<T>(
@@ -41,15 +41,15 @@ fn wait_until_up(test_env: &TestEnvironment, before: &[String], mut is_over: imp
     loop {
         if ready.exists() {
             let ids: Vec<String> = test_env.containers()?.into_iter().filter(|id| !before.contains(id)).collect();
-            let [id] = ids.as_slice() else { bail!("there is not one container but {}", ids.len()) };
+            let [id] = ids.as_slice() else { bail!("expected one container, found {}", ids.len()) };
             test_env.record_container(id);
             return Ok(id.clone());
         }
         if is_over() {
-            bail!("it was over before it was up");
+            bail!("ended before it was ready");
         }
         if Instant::now() >= until {
-            bail!("it does not come up");
+            bail!("did not start in time");
         }
         thread::sleep(Duration::from_millis(20));
     }

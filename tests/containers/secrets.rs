@@ -44,8 +44,8 @@ fn environment(test_env: &TestEnvironment, job: Codebox) -> Result<()> {
     let report =
         test_env.run_expecting("ok", 0, with_secret_environment(test_env, job).args(["--", "/usr/bin/env", "-0"]))?;
     let names: BTreeSet<&str> = report.stdout().split('\0').filter_map(|line| Some(line.split_once('=')?.0)).collect();
-    ensure!(names == BTreeSet::from(["HOME", "PATH"]), "it has {names:?}");
-    ensure!(!report.stdout().contains("secret"), "it has {}", report.stdout());
+    ensure!(names == BTreeSet::from(["HOME", "PATH"]), "variables are {names:?}");
+    ensure!(!report.stdout().contains("secret"), "unexpected {}", report.stdout());
     Ok(())
 }
 
@@ -58,7 +58,7 @@ fn files(test_env: &TestEnvironment) -> Result<()> {
         0,
         with_secret_environment(test_env, test_env.run()).args(["--", "/bin/bash", "-c", script]),
     )?;
-    ensure!(report.stdout().is_empty(), "it found {}", report.stdout());
+    ensure!(report.stdout().is_empty(), "found {}", report.stdout());
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn agent_environment(test_env: &TestEnvironment) -> Result<()> {
         0,
         with_secret_environment(test_env, test_env.run_hostile()).args(["--", "/bin/bash", "-c", script]),
     )?;
-    ensure!(!report.stdout().contains("SECRET"), "it found {}", report.stdout());
-    ensure!(!report.stdout().contains("LD_PRELOAD"), "it found {}", report.stdout());
+    ensure!(!report.stdout().contains("SECRET"), "found {}", report.stdout());
+    ensure!(!report.stdout().contains("LD_PRELOAD"), "found {}", report.stdout());
     Ok(())
 }

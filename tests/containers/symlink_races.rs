@@ -46,10 +46,10 @@ fn concurrent_swapping_job(test_env: &TestEnvironment) -> Result<()> {
         let write = "import os\nfor n in range(20):\n    for d in ('.', 'swap'):\n        try: open(f'{d}/new{n}', 'w').write('mine')\n        except OSError: pass";
         // The host's own check of the directory would follow the links that are being swapped.
         let result = job.args(["--lang", "python", "-c", write]).run()?;
-        ensure!(result.report()?.kind() == "ok", "it ended as {}", result.stdout_text());
+        ensure!(result.report()?.kind() == "ok", "unexpected result: {}", result.stdout_text());
         check_output(test_env, out.path())?;
     }
-    ensure!(swapper.child.try_wait()?.is_none(), "the swapper was over before the last collection");
+    ensure!(swapper.child.try_wait()?.is_none(), "the swapping program ended before the last collection");
     swapper.kill()?;
     run_gc_until_clean(test_env)?;
     wait_until_empty(|| Ok(container_processes(&swapper.id)))
@@ -90,7 +90,7 @@ fn check_output(test_env: &TestEnvironment, out: &std::path::Path) -> Result<()>
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let kind = entry.file_type()?;
-            ensure!(kind.is_file() || kind.is_dir(), "{} came out", entry.path().display());
+            ensure!(kind.is_file() || kind.is_dir(), "{} was copied out", entry.path().display());
             if kind.is_dir() {
                 folders.push(entry.path());
             } else {

@@ -35,9 +35,9 @@ fn signal(process: u32, signal: &str) -> Result<()> {
 /// Waits for codebox and reads its report.
 fn wait_for_report(mut running: RunningJob) -> Result<(ExitStatus, Report)> {
     let mut out = String::new();
-    running.child.stdout.take().context("its output is not kept")?.read_to_string(&mut out)?;
+    running.child.stdout.take().context("output is not captured")?.read_to_string(&mut out)?;
     let status = running.child.wait()?;
-    Ok((status, Report::new(serde_json::from_str(&out).with_context(|| format!("it said {out:?}"))?)))
+    Ok((status, Report::new(serde_json::from_str(&out).with_context(|| format!("stdout is {out:?}"))?)))
 }
 
 fn reports_cancellation(test_env: &TestEnvironment, signals: &[&str]) -> Result<()> {
@@ -49,7 +49,7 @@ fn reports_cancellation(test_env: &TestEnvironment, signals: &[&str]) -> Result<
     }
     let (status, report) = wait_for_report(running)?;
     ensure!(status.code() == Some(130) && report.kind() == "cancelled", "{status}: {}", report.json());
-    ensure!(report.stdout() == "partial\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "partial\n", "stdout is {:?}", report.stdout());
     test_env.check_nothing_left()
 }
 
@@ -60,6 +60,6 @@ fn keeps_running_with_sighup_ignored(test_env: &TestEnvironment) -> Result<()> {
     signal(running.child.id(), "-HUP")?;
     std::fs::write(test_env.canaries.grant().join("go"), "")?;
     let (status, report) = wait_for_report(running)?;
-    ensure!(status.success() && report.stdout() == "told\n", "{status}: {}", report.json());
+    ensure!(status.success() && report.stdout() == "done\n", "{status}: {}", report.json());
     test_env.check_nothing_left()
 }

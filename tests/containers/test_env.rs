@@ -74,7 +74,7 @@ impl TestEnvironment {
 
     /// Checks the properties of every run: codebox ends by itself, does not fail, and no canary shows.
     pub fn check_run(&self, result: &ProcessResult) -> Result<Report> {
-        ensure!(!result.timed_out, "it hung");
+        ensure!(!result.timed_out, "timed out");
         ensure!(result.signal.is_none(), "codebox was ended by signal {:?}: {}", result.signal, result.stderr_text());
         ensure!(!result.stderr_text().contains("panicked"), "codebox panicked: {}", result.stderr_text());
         let report = result.report()?;
@@ -95,7 +95,7 @@ impl TestEnvironment {
         let (out, err) = (tail(report.stdout()), tail(report.stderr()));
         ensure!(
             actual == (kind, Some(status)),
-            "it ended as {actual:?}, not {kind} {status}\nstdout: {out}\nstderr: {err}"
+            "unexpected result {actual:?}, expected {kind} {status}\nstdout: {out}\nstderr: {err}"
         );
         Ok(report)
     }

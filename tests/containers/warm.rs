@@ -28,7 +28,7 @@ fn with_pool_daemon(test_env: &TestEnvironment, row: fn(&TestEnvironment) -> Res
     let ended = test_env.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
     wait_until_empty(|| Ok(pool_daemons(test_env)))?;
     done?;
-    ensure!(ended.code == Some(0), "the run that ends it: {}", ended.stderr_text());
+    ensure!(ended.code == Some(0), "final run: {}", ended.stderr_text());
     Ok(())
 }
 
@@ -67,7 +67,7 @@ fn start_waiting_job(test_env: &TestEnvironment, job: &Codebox) -> Result<Child>
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let ready = test_env.canaries.grant().join("ready");
     wait_until_empty(|| Ok(if ready.exists() { Vec::new() } else { vec!["a job that does not come up".to_owned()] }))?;
-    ensure!(child.try_wait()?.is_none(), "it was over before it was up");
+    ensure!(child.try_wait()?.is_none(), "ended before it was ready");
     Ok(child)
 }
 
@@ -100,12 +100,12 @@ fn serves_runs(test_env: &TestEnvironment) -> Result<()> {
         for word in ["one", "two", "three"] {
             let waiting = ready(test_env, 2)?;
             let (id, printed) = run(word)?;
-            ensure!(printed == format!("[] {word}\n"), "it printed {printed:?}");
-            ensure!(waiting.contains(&id), "it had {id}, and {waiting:?} were waiting");
-            ensure!(!used.contains(&id), "{id} served twice");
+            ensure!(printed == format!("[] {word}\n"), "stdout is {printed:?}");
+            ensure!(waiting.contains(&id), "container is {id}, ready containers are {waiting:?}");
+            ensure!(!used.contains(&id), "{id} was used twice");
             used.push(id);
         }
-        ensure!(pool_daemons(test_env).len() == 1, "there are keepers {:?}", pool_daemons(test_env));
+        ensure!(pool_daemons(test_env).len() == 1, "pool daemons: {:?}", pool_daemons(test_env));
         Ok(())
     })
 }
@@ -124,11 +124,11 @@ fn requires_same_settings(test_env: &TestEnvironment) -> Result<()> {
         for job in other {
             let report = test_env.check_run(&job.run()?)?;
             let id = report.at("/provenance/container_id").as_str().context("no container is named")?.to_owned();
-            ensure!(!waiting.contains(&id), "it had one of those that wait: {}", report.json());
+            ensure!(!waiting.contains(&id), "a ready container was used: {}", report.json());
         }
         // The time limit is not part of a container's shape.
         let (id, _) = run(test_env, warm(test_env).args(["--timeout", "77s", "-c", "0"]))?;
-        ensure!(waiting.contains(&id), "it had {id}, and {waiting:?} were waiting");
+        ensure!(waiting.contains(&id), "container is {id}, ready containers are {waiting:?}");
         Ok(())
     })
 }
@@ -143,10 +143,10 @@ fn granted(test_env: &TestEnvironment) -> Result<()> {
         run(test_env, job("cold"))?;
         let waiting = ready(test_env, 1)?;
         let (id, _) = run(test_env, job("ready"))?;
-        ensure!(waiting == [id], "it had another than {waiting:?}");
+        ensure!(waiting == [id], "the container is not one of {waiting:?}");
         for name in ["cold", "ready"] {
             let path = test_env.canaries.grant().join(name);
-            ensure!(std::fs::read_to_string(&path)? == name, "{} is not whole", path.display());
+            ensure!(std::fs::read_to_string(&path)? == name, "{} is incomplete", path.display());
             let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&path)?);
             ensure!(owner == 0, "{} belongs to {owner}", path.display());
             std::fs::remove_file(&path)?;
@@ -175,8 +175,8 @@ fn inherits_nothing(test_env: &TestEnvironment) -> Result<()> {
         let status = shell.status()?;
         ensure!(status.success(), "the run: {status}");
         ready(test_env, 1)?;
-        let held = std::fs::File::open(&lock)?.try_lock();
-        ensure!(held.is_ok(), "somebody still holds the caller's lock");
+        let lock_result = std::fs::File::open(&lock)?.try_lock();
+        ensure!(lock_result.is_ok(), "the caller's lock is still held");
         std::fs::remove_file(&lock)?;
         Ok(())
     })
@@ -190,7 +190,7 @@ fn skips_removed_containers(test_env: &TestEnvironment) -> Result<()> {
             test_env.engine.run_cli(&["rm", "--force", &id])?;
         }
         let (_, printed) = run(test_env, warm(test_env).args(["-c", "print('all the same')"]))?;
-        ensure!(printed == "all the same\n", "it printed {printed:?}");
+        ensure!(printed == "all the same\n", "stdout is {printed:?}");
         ready(test_env, 2).map(drop)
     })
 }
@@ -220,10 +220,10 @@ fn killed_daemon(test_env: &TestEnvironment) -> Result<()> {
         let killed = Command::new("kill").arg("-9").args(&pool_daemons).status()?;
         ensure!(pool_daemons.len() == 1 && killed.success(), "kill {pool_daemons:?}: {killed}");
         let status = child.wait()?;
-        ensure!(!status.success(), "the job ended well");
+        ensure!(!status.success(), "the job succeeded");
         // The next run removes the remains.
         let (_, printed) = run(test_env, test_env.run().args(["--lang", "python", "-c", "print('next')"]))?;
-        ensure!(printed == "next\n", "it printed {printed:?}");
+        ensure!(printed == "next\n", "stdout is {printed:?}");
         wait_until_empty(|| test_env.containers())
     })
 }

@@ -21,9 +21,9 @@ pub fn cases() -> Cases {
 
 fn check_in_container(test_env: &TestEnvironment, report: &Report, reason: &str, printed: &str) -> Result<()> {
     let provenance = report.at("/provenance");
-    ensure!(provenance["backend"] == test_env.engine.name(), "it ran in {}: {}", provenance["backend"], report.json());
+    ensure!(provenance["backend"] == test_env.engine.name(), "backend is {}: {}", provenance["backend"], report.json());
     ensure!(provenance["reason"] == reason, "the reason is {}", provenance["reason"]);
-    ensure!(provenance["escalated_from"].is_null(), "it ran before");
+    ensure!(provenance["escalated_from"].is_null(), "the program has run before");
     ensure!(report.stdout() == printed && report.exit_code() == Some(0), "{}", report.json());
     Ok(())
 }
@@ -48,10 +48,10 @@ fn javascript(test_env: &TestEnvironment) -> Result<()> {
 
 fn typescript(test_env: &TestEnvironment) -> Result<()> {
     test_env.write_file(
-        "needy.ts",
-        "import { execSync } from 'node:child_process';\nconst said: string = execSync('echo there').toString();\nconsole.log(said.trim());\n",
+        "starts_process.ts",
+        "import { execSync } from 'node:child_process';\nconst output: string = execSync('echo there').toString();\nconsole.log(output.trim());\n",
     )?;
-    let report = test_env.report(test_env.run(&["needy.ts"]))?;
+    let report = test_env.report(test_env.run(&["starts_process.ts"]))?;
     let reason = "line 2 needs processes (child_process.execSync), which WebAssembly does not support";
     check_in_container(test_env, &report, reason, "there\n")
 }
@@ -87,7 +87,7 @@ fn program_on_stdin(test_env: &TestEnvironment) -> Result<()> {
 fn no_needs(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.report(test_env.run(&["--lang", "python", "-c", "import threading\nprint('here')\n"]))?;
     ensure!(report.at("/provenance/isolation") == "wasm" && report.stdout() == "here\n", "{}", report.json());
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     Ok(())
 }
 
@@ -107,6 +107,6 @@ fn forbidden(test_env: &TestEnvironment) -> Result<()> {
         "{}",
         report.json()
     );
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     Ok(())
 }

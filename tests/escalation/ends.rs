@@ -15,13 +15,13 @@ use crate::{Cases, case};
 
 pub fn cases() -> Cases {
     vec![
-        case("ends", "interrupted", |test_env| check_cancelled(test_env, ("-INT", SignalTarget::FirstProcess))),
+        case("ends", "interrupted", |test_env| check_cancelled(test_env, "-INT", SignalTarget::FirstProcess)),
         case("ends", "process_group_interrupted", |test_env| {
-            check_cancelled(test_env, ("-INT", SignalTarget::ProcessGroup))
+            check_cancelled(test_env, "-INT", SignalTarget::ProcessGroup)
         }),
         case("ends", "killed_in_second_run", killed_in_second_run),
         case("ends", "terminated_in_second_run", |test_env| {
-            check_cancelled(test_env, ("-TERM", SignalTarget::FirstProcess))
+            check_cancelled(test_env, "-TERM", SignalTarget::FirstProcess)
         }),
         case("ends", "killed_in_first_run", killed_in_first_run),
         case("ends", "killed_at_any_time", killed_at_any_time),
@@ -61,9 +61,9 @@ impl BackgroundRun {
         let until = Instant::now() + START_TIMEOUT;
         while !test_env.granted_dir().join("ready").exists() {
             if let Some(status) = run.0.try_wait()? {
-                bail!("it was over before it was up: {status}; {}", run.output()?);
+                bail!("ended before it was ready: {status}; {}", run.output()?);
             }
-            ensure!(Instant::now() < until, "it does not come up");
+            ensure!(Instant::now() < until, "did not start in time");
             thread::sleep(Duration::from_millis(20));
         }
         Ok(run)
@@ -85,7 +85,7 @@ impl BackgroundRun {
             if let Some(status) = self.0.try_wait()? {
                 return Ok(status);
             }
-            ensure!(Instant::now() < until, "it does not end");
+            ensure!(Instant::now() < until, "did not end in time");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -114,22 +114,22 @@ impl Drop for BackgroundRun {
 /// Returns the id of the only container, which must be running.
 fn running_container(test_env: &TestEnvironment) -> Result<String> {
     let ids = test_env.containers()?;
-    let [id] = ids.as_slice() else { bail!("there is not one container but {}", ids.len()) };
+    let [id] = ids.as_slice() else { bail!("expected one container, found {}", ids.len()) };
     let found = test_env.engine.inspect(id)?;
-    ensure!(found.pointer("/State/Running").is_some_and(|running| running == true), "it does not run");
+    ensure!(found.pointer("/State/Running").is_some_and(|running| running == true), "the container is not running");
     Ok(id.clone())
 }
 
 /// Ctrl-C and similar signals reach the second run, whether sent to the process group or to the first process alone.
-fn check_cancelled(test_env: &TestEnvironment, (signal, target): (&str, SignalTarget)) -> Result<()> {
+fn check_cancelled(test_env: &TestEnvironment, signal: &str, target: SignalTarget) -> Result<()> {
     let mut run = BackgroundRun::second(test_env)?;
     running_container(test_env)?;
     run.signal(signal, target)?;
     let status = run.wait_for_end()?;
     let output = run.output()?;
-    ensure!(status.code() == Some(130), "it ended with {status}: {output}");
-    ensure!(output.starts_with("first\nsecond\n"), "it said {output}");
-    ensure!(test_env.containers()?.is_empty(), "its container is left");
+    ensure!(status.code() == Some(130), "unexpected {status}: {output}");
+    ensure!(output.starts_with("first\nsecond\n"), "output is {output}");
+    ensure!(test_env.containers()?.is_empty(), "its container is left behind");
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn killed_in_second_run(test_env: &TestEnvironment) -> Result<()> {
     running_container(test_env)?;
     run.signal("-KILL", SignalTarget::FirstProcess)?;
     let status = run.wait_for_end()?;
-    ensure!(status.signal().is_some(), "it ended with {status}");
+    ensure!(status.signal().is_some(), "unexpected {status}");
     wait_until_empty(|| Ok([test_env.processes(), test_env.containers()?].concat()))?;
     run_gc(test_env)
 }
@@ -148,15 +148,15 @@ fn killed_in_first_run(test_env: &TestEnvironment) -> Result<()> {
     let mut run = BackgroundRun::start(test_env, "import time\nopen('/data/ready', 'w').close()\ntime.sleep(600)\n")?;
     let until = Instant::now() + START_TIMEOUT;
     while !test_env.granted_dir().join("ready").exists() {
-        ensure!(Instant::now() < until, "it does not come up");
+        ensure!(Instant::now() < until, "did not start in time");
         thread::sleep(Duration::from_millis(20));
     }
     // The process itself, and the standby process.
-    ensure!(test_env.processes().len() == 2, "there are {} processes", test_env.processes().len());
+    ensure!(test_env.processes().len() == 2, "found {} processes", test_env.processes().len());
     run.signal("-KILL", SignalTarget::FirstProcess)?;
     run.wait_for_end()?;
     wait_until_empty(|| Ok(test_env.processes()))?;
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     run_gc(test_env)
 }
 
@@ -187,12 +187,12 @@ fn second_run_is_killed(test_env: &TestEnvironment) -> Result<()> {
     let mut run = BackgroundRun::second(test_env)?;
     let first = run.0.id().to_string();
     let others: Vec<String> = test_env.processes().into_iter().filter(|pid| *pid != first).collect();
-    let [second] = others.as_slice() else { bail!("there is not one other process but {others:?}") };
+    let [second] = others.as_slice() else { bail!("expected one other process, found {others:?}") };
     ensure!(Command::new("kill").args(["-KILL", second]).status()?.success(), "kill {second}");
     let status = run.wait_for_end()?;
     let output = run.output()?;
-    ensure!(status.code() == Some(125), "it ended with {status}: {output}");
-    ensure!(output.contains("cannot determine how the program ended"), "it said {output}");
+    ensure!(status.code() == Some(125), "unexpected {status}: {output}");
+    ensure!(output.contains("cannot determine how the program ended"), "output is {output}");
     wait_until_empty(|| {
         run_gc(test_env)?;
         test_env.containers()
@@ -204,7 +204,7 @@ fn second_run_has_full_limits(test_env: &TestEnvironment) -> Result<()> {
     let code = format!("print('first', flush=True)\n{STARTS_THREAD}print('second', flush=True)\nwhile True: pass\n");
     let report = test_env.report(test_env.run(&["--timeout", "3s", "--lang", "python", "-c", &code]))?;
     ensure!(report.kind() == "timeout_wall" && report.exit_code() == Some(124), "{}", report.json());
-    ensure!(report.stdout() == "first\nsecond\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "first\nsecond\n", "stdout is {:?}", report.stdout());
     ensure!(report.at("/provenance/escalated_from/backend") == "wasm", "{}", report.json());
     Ok(())
 }
@@ -215,8 +215,8 @@ fn reader_disconnects(test_env: &TestEnvironment) -> Result<()> {
         format!("{STARTS_THREAD}import time\nwhile True:\n    print('x' * 1000, flush=True)\n    time.sleep(0.01)\n");
     let mut run = BackgroundRun::start(test_env, &code)?;
     let mut some = [0; 5];
-    run.0.stdout.take().context("it has a pipe")?.read_exact(&mut some)?;
+    run.0.stdout.take().context("stdout is piped")?.read_exact(&mut some)?;
     let status = run.wait_for_end()?;
-    ensure!(status.code() == Some(141), "it ended with {status}");
+    ensure!(status.code() == Some(141), "unexpected {status}");
     Ok(())
 }

@@ -73,9 +73,9 @@ fn capture_streams(input: impl Read + Send + 'static) -> (ExecIo, OutputBuffer, 
 }
 
 fn check_rerun(test_env: &TestEnvironment, report: &RunReport, lacks: &str) -> Result<()> {
-    let from = report.provenance.escalated_from.as_ref().with_context(|| format!("it ran once: {report:?}"))?;
+    let from = report.provenance.escalated_from.as_ref().with_context(|| format!("ran only once: {report:?}"))?;
     ensure!((from.backend.as_str(), from.isolation, from.reason.as_str()) == ("wasm", Isolation::Wasm, lacks));
-    ensure!(report.provenance.backend.as_str() == test_env.engine.name(), "it ran in {}", report.provenance.backend);
+    ensure!(report.provenance.backend.as_str() == test_env.engine.name(), "backend is {}", report.provenance.backend);
     ensure!(report.provenance.reason == format!("failed in wasm: missing {lacks}"));
     ensure!(report.needs_escalation.is_none(), "{:?}", report.needs_escalation);
     Ok(())
@@ -83,7 +83,8 @@ fn check_rerun(test_env: &TestEnvironment, report: &RunReport, lacks: &str) -> R
 
 /// Checks that a run stayed in WebAssembly for this reason and that its remedy helps.
 fn escalation_hint(report: &RunReport, why: &str) -> Result<()> {
-    let escalation_hint = report.needs_escalation.as_ref().with_context(|| format!("nothing is needed: {report:?}"))?;
+    let escalation_hint =
+        report.needs_escalation.as_ref().with_context(|| format!("no requirement is reported: {report:?}"))?;
     ensure!(report.provenance.isolation == Isolation::Wasm && report.outcome == Outcome::Exited(1), "{report:?}");
     ensure!(
         escalation_hint.reason == format!("the program needs threads, which WebAssembly does not support; {why}"),
@@ -124,9 +125,9 @@ fn streams_both_runs(test_env: &TestEnvironment) -> Result<()> {
     let job = Job { stdin: Stdin::Streamed, ..Job::python(code) };
     let report = runner.run_with(&job, &mut io)?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(out.text() == "out one\ntwo\nthree\n", "it was heard to print {:?}", out.text());
+    ensure!(out.text() == "out one\ntwo\nthree\n", "streamed stdout is {:?}", out.text());
     ensure!(report.stdout.to_text_lossy() == out.text(), "the report has {:?}", report.stdout);
-    ensure!(err.text() == "err\n", "it was heard to say {:?}", err.text());
+    ensure!(err.text() == "err\n", "streamed stderr is {:?}", err.text());
     // A run that is not repeated has forwarded all output at its end.
     let (mut io, out, err) = capture_streams(io::empty());
     let report = runner.run_with(Job::python("import sys\nprint('a')\nprint('b', file=sys.stderr)"), &mut io)?;
@@ -173,7 +174,7 @@ fn does_not_query_engines(test_env: &TestEnvironment) -> Result<()> {
     }
     let failed = runner.run(Job::python("raise SystemExit(1)"))?;
     ensure!(failed.needs_escalation.is_none(), "{failed:?}");
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     Ok(())
 }
 
@@ -182,7 +183,7 @@ fn accepts_only_wasm(test_env: &TestEnvironment) -> Result<()> {
     let mut job = Job::python(THREAD.code);
     job.isolations = IsolationSet::only(Isolation::Wasm);
     escalation_hint(&runner.run(job.clone())?, "only isolation wasm is allowed")?;
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     job.isolations = IsolationSet::only(Isolation::Container);
     let report = runner.run(job)?;
     ensure!(report.provenance.reason == "container is the only isolation allowed", "{report:?}");
@@ -196,14 +197,15 @@ fn enforces_policy(test_env: &TestEnvironment) -> Result<()> {
     escalation_hint(&forbids.run(Job::python(STARTS_THREAD))?, "the policy does not allow escalation")?;
     test_env.configure("isolation = \"wasm\"\n")?;
     let only_wasm = runner(test_env)?;
-    let narrowed = only_wasm.run(Job::python(STARTS_THREAD))?.needs_escalation.context("it needs threads")?;
+    let narrowed =
+        only_wasm.run(Job::python(STARTS_THREAD))?.needs_escalation.context("the program does not need threads")?;
     ensure!(narrowed.reason.ends_with("only isolation wasm is allowed by the configuration"), "{}", narrowed.reason);
     ensure!(narrowed.command.is_empty(), "{}", narrowed.command);
     let mut job = Job::python("print(1)");
     job.isolations = IsolationSet::only(Isolation::Container);
     let refused = only_wasm.run(job);
     ensure!(refused.as_ref().is_err_and(|error| error.kind() == ResultKind::Denied), "{refused:?}");
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     test_env.configure("network.allow = [\"*.example.org:443\"]\n")?;
     let allows = runner(test_env)?;
     let granted_dir = |host: &str| -> Result<Job> {
@@ -233,7 +235,7 @@ fn not_rerun_after_grant_write(test_env: &TestEnvironment) -> Result<()> {
         access: codebox::Access::ReadWrite,
     }];
     escalation_hint(&runner.run(job)?, "it has changed files outside its sandbox")?;
-    ensure!(std::fs::read_to_string(test_env.granted_dir().join("runs"))? == "x", "it ran more than once");
+    ensure!(std::fs::read_to_string(test_env.granted_dir().join("runs"))? == "x", "ran more than once");
     Ok(())
 }
 
@@ -243,7 +245,7 @@ fn too_much_input(test_env: &TestEnvironment) -> Result<()> {
     let code = format!("import sys\nlen(sys.stdin.buffer.read())\n{STARTS_THREAD}");
     let job = Job { stdin: Stdin::Streamed, ..Job::python(code) };
     escalation_hint(&runner.run_with(&job, &mut io)?, "it has read more input than can be replayed")?;
-    ensure!(err.text().ends_with("RuntimeError: can't start new thread\n"), "it was heard to say {:?}", err.text());
+    ensure!(err.text().ends_with("RuntimeError: can't start new thread\n"), "streamed stderr is {:?}", err.text());
     Ok(())
 }
 
@@ -274,7 +276,7 @@ fn concurrent_runs(test_env: &TestEnvironment) -> Result<()> {
 fn wait_for_output(out: &OutputBuffer, word: &str) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(100);
     while !out.text().contains(word) {
-        ensure!(Instant::now() < until, "it does not come up");
+        ensure!(Instant::now() < until, "did not start in time");
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
@@ -295,7 +297,7 @@ fn cancelled(test_env: &TestEnvironment) -> Result<()> {
     })?;
     ensure!(report.outcome == Outcome::Cancelled, "{report:?}");
     check_rerun(test_env, &report, "threads")?;
-    ensure!(test_env.containers()?.is_empty(), "its container is left");
+    ensure!(test_env.containers()?.is_empty(), "its container is left behind");
     Ok(())
 }
 
@@ -315,12 +317,12 @@ fn dropped_future(test_env: &TestEnvironment) -> Result<()> {
                 }
             };
             tokio::select! {
-                ended = runner.run_async_with(&job, &mut io) => Err(anyhow!("it ended: {ended:?}")),
+                ended = runner.run_async_with(&job, &mut io) => Err(anyhow!("ended early: {ended:?}")),
                 () = started => Ok(()),
             }
         });
         interrupted?;
-        ensure!(out.text().contains("up"), "it does not come up");
+        ensure!(out.text().contains("up"), "did not start in time");
         wait_until_empty(|| test_env.containers())?;
     }
     // Dropping the runner at the same time works too.
@@ -342,7 +344,7 @@ fn dropped_during_setup(test_env: &TestEnvironment) -> Result<()> {
             executor.block_on(async { tokio::time::timeout(delay, runner.run_async_with(&job, &mut io)).await });
         interrupted += usize::from(ended.is_err());
     }
-    ensure!(interrupted >= 5, "only {interrupted} of 24 jobs were given up");
+    ensure!(interrupted >= 5, "only {interrupted} of 24 jobs were cancelled");
     // The runner is still alive, so the containers must have been removed with their jobs.
     wait_until_empty(|| test_env.containers())?;
     drop(runner);
@@ -378,7 +380,7 @@ fn keeps_warm_containers(test_env: &TestEnvironment) -> Result<()> {
             break;
         }
     }
-    ensure!(reused == 2, "{reused} of 10 jobs had the container that was waiting");
+    ensure!(reused == 2, "{reused} of 10 jobs used the ready container");
     drop(runner);
     test_env.check_nothing_left()
 }

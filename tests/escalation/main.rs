@@ -44,7 +44,7 @@ fn main() {
             cases()
                 .into_iter()
                 .filter(|(name, _)| runs(engine, name))
-                .map(|case| trial(&kit, engine, case, ready.clone())),
+                .map(|(name, run)| trial(&kit, engine, name, run, ready.clone())),
         );
     }
     libtest_mimic::run(&args, trials).exit();
@@ -74,7 +74,7 @@ fn case(topic: &str, name: &str, run: TestBody) -> (String, TestBody) {
     (format!("{topic}::{name}"), run)
 }
 
-fn trial(kit: &Kit, engine: Engine, (name, run): (String, TestBody), ready: [Arc<Availability>; 2]) -> Trial {
+fn trial(kit: &Kit, engine: Engine, name: String, run: TestBody, ready: [Arc<Availability>; 2]) -> Trial {
     let kit = kit.clone();
     Trial::ignorable_test(format!("{}::{name}", engine.name()), move || {
         for (ready, required) in ready.iter().zip([is_required("wasm"), engine.is_required()]) {

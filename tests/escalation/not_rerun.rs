@@ -49,14 +49,18 @@ fn escalation_hint(report: &Report, why: &str) -> Result<String> {
         "the reason is {reason}"
     );
     ensure!(reason.contains(why), "the reason is {reason}");
-    ensure!(report.exit_code() == Some(1), "it ended with {:?}", report.exit_code());
-    ensure!(report.stderr().contains("RuntimeError: can't start new thread"), "it said {:?}", report.stderr());
+    ensure!(report.exit_code() == Some(1), "exit status is {:?}", report.exit_code());
+    ensure!(report.stderr().contains("RuntimeError: can't start new thread"), "stderr is {:?}", report.stderr());
     Ok(escalation_hint["command"].as_str().unwrap_or_default().to_owned())
 }
 
 fn check_stayed_in_wasm(report: &Report) -> Result<()> {
-    ensure!(report.at("/provenance/isolation") == "wasm", "it left wasm: {}", report.json());
-    ensure!(report.at("/provenance/escalated_from").is_null(), "it says that it was escalated: {}", report.json());
+    ensure!(report.at("/provenance/isolation") == "wasm", "isolation is not wasm: {}", report.json());
+    ensure!(
+        report.at("/provenance/escalated_from").is_null(),
+        "the report says that the job was rerun: {}",
+        report.json()
+    );
     Ok(())
 }
 
@@ -75,9 +79,9 @@ fn wrote_to_a_grant(test_env: &TestEnvironment) -> Result<()> {
     let run =
         test_env.run(&[]).grant(&test_env.granted_dir(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
     let command = escalation_hint(&test_env.report(run)?, "it has changed files outside its sandbox")?;
-    ensure!(fs::read_to_string(test_env.granted_dir().join("written"))? == "x", "it ran more than once");
+    ensure!(fs::read_to_string(test_env.granted_dir().join("written"))? == "x", "ran more than once");
     let report = check_command_works(test_env, &command, b"")?;
-    ensure!(report.stdout() == "it's done\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "it's done\n", "stdout is {:?}", report.stdout());
     ensure!(fs::read_to_string(test_env.granted_dir().join("written"))? == "xx", "the command did not run it once");
     Ok(())
 }
@@ -87,7 +91,7 @@ fn copied_files_out(test_env: &TestEnvironment) -> Result<()> {
     let code = format!("open('left', 'w').write('x')\n{STARTS_THREAD}");
     let report = test_env.report(test_env.run(&["--out", "out", "--lang", "python", "-c", &code]))?;
     escalation_hint(&report, "it has changed files outside its sandbox")?;
-    ensure!(test_env.root().join("out/left").exists(), "nothing was brought out");
+    ensure!(test_env.root().join("out/left").exists(), "no file was copied out");
     Ok(())
 }
 
@@ -98,7 +102,7 @@ fn reruns_if_grant_is_untouched(test_env: &TestEnvironment) -> Result<()> {
     let run =
         test_env.run(&[]).grant(&test_env.granted_dir(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
     check_rerun(test_env, &test_env.report(run)?, "threads")?;
-    ensure!(fs::read_to_string(test_env.granted_dir().join("word"))? == "readread", "it did not run once");
+    ensure!(fs::read_to_string(test_env.granted_dir().join("word"))? == "readread", "did not run exactly once");
     Ok(())
 }
 
@@ -120,9 +124,9 @@ fn connected_to_host(test_env: &TestEnvironment) -> Result<()> {
     let arguments = ["--net", &format!("127.0.0.1:{port}"), "--lang", "python", "-c", &code];
     let command =
         escalation_hint(&test_env.report(test_env.run(&arguments))?, "it has connected to hosts on the network")?;
-    ensure!(seen.load(Ordering::SeqCst) == 1, "it was run more than once");
+    ensure!(seen.load(Ordering::SeqCst) == 1, "ran more than once");
     let report = check_command_works(test_env, &command, b"")?;
-    ensure!(report.stdout() == "b'seen'\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "b'seen'\n", "stdout is {:?}", report.stdout());
     ensure!(seen.load(Ordering::SeqCst) == 2, "the command did not run it once");
     Ok(())
 }
@@ -138,7 +142,7 @@ fn only_wasm(test_env: &TestEnvironment) -> Result<()> {
     test_env.write_file("a program.py", &format!("import sys\n{STARTS_THREAD}print(sys.argv[1:])\n"))?;
     let arguments = ["--isolation", "wasm", "a program.py", "--isolation", "wasm", "it's", "$HOME", ""];
     let command = escalation_hint(&test_env.report(test_env.run(&arguments))?, "only isolation wasm is allowed")?;
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     let report = check_command_works(test_env, &command, b"")?;
     ensure!(report.stdout() == "['--isolation', 'wasm', \"it's\", '$HOME', '']\n", "{:?}", report.stdout());
     Ok(())
@@ -148,7 +152,7 @@ fn only_wasm(test_env: &TestEnvironment) -> Result<()> {
 fn directive_requests_wasm(test_env: &TestEnvironment) -> Result<()> {
     let code = format!("#!/usr/bin/env python\n# codebox: isolation=wasm\n{STARTS_THREAD}");
     let command = escalation_hint(&test_env.report(test_env.run(&["-c", &code]))?, "line 2 requests isolation wasm")?;
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     check_command_works(test_env, &command, b"").map(drop)
 }
 
@@ -158,7 +162,7 @@ fn forbidden(test_env: &TestEnvironment) -> Result<()> {
         &test_env.report(test_env.run(&["--lang", "python", "-c", STARTS_THREAD]))?,
         "the policy does not allow escalation",
     )?;
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     check_command_works(test_env, &command, b"").map(drop)
 }
 
@@ -202,7 +206,7 @@ fn forged_message(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.report(test_env.run(&["--lang", "python", "-c", &code]))?;
     check_stayed_in_wasm(&report)?;
     ensure!(report.at("/needs_escalation").is_null() && report.exit_code() == Some(1), "{}", report.json());
-    ensure!(!test_env.has_queried_engines(), "it asked an engine");
+    ensure!(!test_env.has_queried_engines(), "engine was queried");
     Ok(())
 }
 
@@ -244,13 +248,13 @@ fn too_much_input(test_env: &TestEnvironment) -> Result<()> {
     let run = test_env.run(&["--lang", "python", "-c", &code]).input(bytes(input.clone()));
     let command = escalation_hint(&test_env.report(run)?, "it has read more input than can be replayed")?;
     let report = check_command_works(test_env, &command, &input)?;
-    ensure!(report.stdout() == "2097152\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "2097152\n", "stdout is {:?}", report.stdout());
     // Without `--json`, standard error shows the program's last output and the suggested command.
     let result = test_env.codebox().args(["run", "--lang", "python", "-c"]).arg(code).input(bytes(input)).run()?;
     let messages = result.stderr_text();
-    ensure!(messages.contains("RuntimeError: can't start new thread"), "it said {messages}");
+    ensure!(messages.contains("RuntimeError: can't start new thread"), "stderr is {messages}");
     let line = messages.lines().find_map(|line| line.split_once("to run it in a container: "));
-    let (_, command) = line.with_context(|| format!("it said {messages}"))?;
+    let (_, command) = line.with_context(|| format!("stderr is {messages}"))?;
     let result = test_env.run_in_shell(command, b"short")?;
     ensure!(result.code == Some(0) && result.stdout_text() == "5\n", "{command}: {}", result.stderr_text());
     Ok(())
@@ -266,7 +270,7 @@ fn no_engine(test_env: &TestEnvironment) -> Result<()> {
     let reason = report.at("/provenance/reason").as_str().unwrap_or_default();
     ensure!(reason.contains("line 2 needs threads") && reason.contains("no container is available"), "{reason}");
     escalation_hint(&report, "no container engine is available")?;
-    ensure!(test_env.processes().is_empty(), "somebody stands by");
+    ensure!(test_env.processes().is_empty(), "standby process exists");
     Ok(())
 }
 

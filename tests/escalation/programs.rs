@@ -84,7 +84,7 @@ const JS_THREAD: FailingProgram = FailingProgram {
     code: "\
 console.log('before');
 const made = new (require('worker_' + 'threads').Worker)('require(\"worker_threads\").parentPort.postMessage(\"in a thread\")', { eval: true });
-made.on('message', (said) => { console.log(said); process.exit(7); });
+made.on('message', (message) => { console.log(message); process.exit(7); });
 ",
     expected_stdout: "before\nin a thread\n",
 };
@@ -96,8 +96,8 @@ const TS_PROCESS: FailingProgram = FailingProgram {
     code: "\
 enum Word { Before = 'before' }
 console.log(Word.Before);
-const said: string = require('child_' + 'process').execSync('echo in a process').toString();
-console.log(said.trim() as string);
+const output: string = require('child_' + 'process').execSync('echo in a process').toString();
+console.log(output.trim() as string);
 process.exit(7);
 ",
     expected_stdout: "before\nin a process\n",
@@ -108,11 +108,11 @@ const TS_THREAD: FailingProgram = FailingProgram {
     language: "ts",
     lacks: "threads",
     code: "\
-interface Said { word: string }
+interface Message { word: string }
 console.log('before');
 const text = 'require(\"worker_threads\").parentPort.postMessage({ word: \"in a thread\" })';
 const made = new (require('worker_' + 'threads').Worker)(text, { eval: true });
-made.on('message', (said: Said) => { console.log(said.word); process.exit(7); });
+made.on('message', (message: Message) => { console.log(message.word); process.exit(7); });
 ",
     expected_stdout: "before\nin a thread\n",
 };

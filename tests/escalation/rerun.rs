@@ -39,13 +39,13 @@ pub fn cases() -> Cases {
 /// Checks that a report describes a second run.
 pub fn check_rerun(test_env: &TestEnvironment, report: &Report, lacks: &str) -> Result<()> {
     let from = report.at("/provenance/escalated_from");
-    ensure!(from["backend"] == "wasm" && from["isolation"] == "wasm", "it is no second run: {}", report.json());
-    ensure!(from["reason"] == lacks, "it lacked {} and not {lacks}", from["reason"]);
+    ensure!(from["backend"] == "wasm" && from["isolation"] == "wasm", "not a second run: {}", report.json());
+    ensure!(from["reason"] == lacks, "missing feature is {}, expected {lacks}", from["reason"]);
     let provenance = report.at("/provenance");
-    ensure!(provenance["backend"] == test_env.engine.name(), "it ran in {}", provenance["backend"]);
-    ensure!(provenance["isolation"] == "container", "it ran in {}", provenance["isolation"]);
+    ensure!(provenance["backend"] == test_env.engine.name(), "backend is {}", provenance["backend"]);
+    ensure!(provenance["isolation"] == "container", "isolation is {}", provenance["isolation"]);
     ensure!(provenance["reason"] == format!("failed in wasm: missing {lacks}"), "{}", provenance["reason"]);
-    ensure!(report.at("/needs_escalation").is_null(), "it says that it was not run again");
+    ensure!(report.at("/needs_escalation").is_null(), "the report suggests a rerun");
     Ok(())
 }
 
@@ -57,17 +57,17 @@ fn check_both_output_modes(test_env: &TestEnvironment, program: &FailingProgram)
     check_run(&result)?;
     ensure!(
         result.stdout_text() == program.expected_stdout,
-        "it printed {:?}; {}",
+        "stdout is {:?}; {}",
         result.stdout_text(),
         result.stderr_text()
     );
-    ensure!(result.code == Some(7), "it ended with {:?}: {}", result.code, result.stderr_text());
-    ensure!(result.stderr.is_empty(), "it said {:?}", result.stderr_text());
+    ensure!(result.code == Some(7), "exit status is {:?}: {}", result.code, result.stderr_text());
+    ensure!(result.stderr.is_empty(), "stderr is {:?}", result.stderr_text());
     let report = test_env.report(test_env.run(&arguments))?;
     check_rerun(test_env, &report, program.lacks)?;
-    ensure!(report.stdout() == program.expected_stdout, "it printed {:?}", report.stdout());
-    ensure!(report.stderr().is_empty(), "it said {:?}", report.stderr());
-    ensure!(report.exit_code() == Some(7), "it ended with {:?}", report.exit_code());
+    ensure!(report.stdout() == program.expected_stdout, "stdout is {:?}", report.stdout());
+    ensure!(report.stderr().is_empty(), "stderr is {:?}", report.stderr());
+    ensure!(report.exit_code() == Some(7), "exit status is {:?}", report.exit_code());
     Ok(())
 }
 
@@ -90,11 +90,11 @@ fn trace_has_both_runs(test_env: &TestEnvironment) -> Result<()> {
 /// The second run has the same file, name and arguments, even if these look like options.
 fn file_and_arguments(test_env: &TestEnvironment) -> Result<()> {
     let code = format!("import sys\n{STARTS_THREAD}print(sys.argv, __file__)\n");
-    test_env.write_file("needy.py", &code)?;
-    let report = test_env.report(test_env.run(&["needy.py", "--isolation", "wasm", "it's"]))?;
+    test_env.write_file("starts_thread.py", &code)?;
+    let report = test_env.report(test_env.run(&["starts_thread.py", "--isolation", "wasm", "it's"]))?;
     check_rerun(test_env, &report, "threads")?;
-    let expected = "['/run/codebox/needy.py', '--isolation', 'wasm', \"it's\"] /run/codebox/needy.py\n";
-    ensure!(report.stdout() == expected, "it printed {:?}", report.stdout());
+    let expected = "['/run/codebox/starts_thread.py', '--isolation', 'wasm', \"it's\"] /run/codebox/starts_thread.py\n";
+    ensure!(report.stdout() == expected, "stdout is {:?}", report.stdout());
     Ok(())
 }
 
@@ -102,7 +102,7 @@ fn program_on_stdin(test_env: &TestEnvironment) -> Result<()> {
     let arguments = ["--lang", "python", "-", "word"];
     let report = test_env.report(test_env.run(&arguments).input(bytes(THREAD.code)))?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(report.stdout() == THREAD.expected_stdout, "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == THREAD.expected_stdout, "stdout is {:?}", report.stdout());
     let result = test_env.codebox().arg("run").args(arguments).input(bytes(THREAD.code)).run()?;
     ensure!(
         result.stdout_text() == THREAD.expected_stdout && result.code == Some(7),
@@ -130,13 +130,13 @@ fn replays_input(test_env: &TestEnvironment) -> Result<()> {
     );
     let report = test_env.report(test_env.run(&["--lang", "python", "-c", &code]).input(bytes(input)))?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(report.stdout() == input, "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == input, "stdout is {:?}", report.stdout());
     // All pieces of a longer input are kept.
     let code = format!("import sys\nread = sys.stdin.read()\n{STARTS_THREAD}print(len(read), read[-4:])\n");
     let long = format!("{}last", "x".repeat(600_000));
     let report = test_env.report(test_env.run(&["--lang", "python", "-c", &code]).input(bytes(long)))?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(report.stdout() == "600004 last\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "600004 last\n", "stdout is {:?}", report.stdout());
     Ok(())
 }
 
@@ -150,7 +150,7 @@ process.stdin.on('end', () => {
 ";
     let report = test_env.report(test_env.run(&["--lang", "js", "-c", code]).input(bytes("one\ntwo\n")))?;
     check_rerun(test_env, &report, "processes")?;
-    ensure!(report.stdout() == "ONE\nTWO\n", "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == "ONE\nTWO\n", "stdout is {:?}", report.stdout());
     Ok(())
 }
 
@@ -172,7 +172,7 @@ fn does_not_repeat_output(test_env: &TestEnvironment) -> Result<()> {
 fn continues_unfinished_line(test_env: &TestEnvironment) -> Result<()> {
     let code = format!("print('half', end='', flush=True)\n{STARTS_THREAD}print(' whole \\u00e9')\n");
     let result = test_env.codebox().args(["run", "--lang", "python", "-c"]).arg(code).run()?;
-    ensure!(result.stdout_text() == "half whole é\n", "it printed {:?}", result.stdout_text());
+    ensure!(result.stdout_text() == "half whole é\n", "stdout is {:?}", result.stdout_text());
     Ok(())
 }
 
@@ -183,8 +183,8 @@ fn private_files_start_fresh(test_env: &TestEnvironment) -> Result<()> {
     );
     let report = test_env.report(test_env.run(&["--lang", "python", "-c", &code]))?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(report.stdout() == "[] []\n", "it found {:?}", report.stdout());
-    ensure!(report.files("created") == ["/work/a"], "it left {}", report.at("/files"));
+    ensure!(report.stdout() == "[] []\n", "found {:?}", report.stdout());
+    ensure!(report.files("created") == ["/work/a"], "left behind: {}", report.at("/files"));
     Ok(())
 }
 
@@ -199,9 +199,9 @@ fn reruns_only_once(test_env: &TestEnvironment) -> Result<()> {
         test_env.run(&[]).grant(&test_env.granted_dir(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
     let report = test_env.report(run)?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(report.exit_code() == Some(1), "it ended with {:?}", report.exit_code());
+    ensure!(report.exit_code() == Some(1), "exit status is {:?}", report.exit_code());
     let runs = fs::read_to_string(test_env.granted_dir().join("runs"))?;
-    ensure!(runs == "x", "it ran {} times", runs.len());
+    ensure!(runs == "x", "ran {} times", runs.len());
     Ok(())
 }
 
@@ -209,7 +209,7 @@ fn reruns_only_once(test_env: &TestEnvironment) -> Result<()> {
 fn ignores_wasm_image(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.report(test_env.run(&["--image", "python-data", "--lang", "python", "-c", THREAD.code]))?;
     check_rerun(test_env, &report, "threads")?;
-    ensure!(report.stdout() == THREAD.expected_stdout, "it printed {:?}", report.stdout());
+    ensure!(report.stdout() == THREAD.expected_stdout, "stdout is {:?}", report.stdout());
     Ok(())
 }
 

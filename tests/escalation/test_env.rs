@@ -131,11 +131,11 @@ impl TestEnvironment {
         let home = format!("CODEBOX_HOME={}", self.home().display());
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let of_home = |pid: &String| {
+        let uses_home = |pid: &String| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes())
         };
-        pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(of_home).collect()
+        pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(uses_home).collect()
     }
 
     /// Checks that no run left anything behind.
@@ -150,7 +150,7 @@ impl TestEnvironment {
 
 /// Checks the properties of every run, whatever the program does: codebox ends by itself and does not fail.
 pub fn check_run(result: &ProcessResult) -> Result<()> {
-    ensure!(!result.timed_out, "it hung: {}", result.stderr_text());
+    ensure!(!result.timed_out, "timed out: {}", result.stderr_text());
     ensure!(result.signal.is_none(), "codebox was ended by signal {:?}: {}", result.signal, result.stderr_text());
     ensure!(!result.stderr_text().contains("panicked"), "codebox panicked: {}", result.stderr_text());
     Ok(())

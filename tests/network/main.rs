@@ -51,7 +51,7 @@ impl TestEnvironment {
         grants: &[String],
         options: &[&str],
     ) -> Result<(Report, ProcessResult)> {
-        self.run_trusting(&self.roots(), guest, text, (grants, options))
+        self.run_trusting(&self.roots(), guest, text, grants, options)
     }
 
     /// Runs a program in Lua with these grants.
@@ -61,7 +61,7 @@ impl TestEnvironment {
             self.kit.run_json().env("SSL_CERT_FILE", self.roots()).args(["--lang", "lua", "-c", text.as_str()]);
         let grants = grants.iter().flat_map(|grant| ["--net", grant.as_str()]);
         let result = command.args(grants).run()?;
-        ensure!(!result.timed_out, "it hangs");
+        ensure!(!result.timed_out, "timed out");
         result.report()
     }
 
@@ -71,7 +71,8 @@ impl TestEnvironment {
         roots: &Path,
         guest: Guest,
         text: &str,
-        (grants, options): (&[String], &[&str]),
+        grants: &[String],
+        options: &[&str],
     ) -> Result<(Report, ProcessResult)> {
         let text = self.substitute_ports(text);
         let mut command = self.kit.run_json().env("SSL_CERT_FILE", roots).args(guest.inline(&text)).args(options);
@@ -79,7 +80,7 @@ impl TestEnvironment {
             command = command.args(["--net", grant.as_str()]);
         }
         let result = command.run()?;
-        ensure!(!result.timed_out, "it hangs");
+        ensure!(!result.timed_out, "timed out");
         Ok((result.report()?, result))
     }
 
@@ -100,7 +101,7 @@ impl TestEnvironment {
     pub fn check_prints(&self, guest: Guest, text: &str, grants: &[String], expected: &str) -> Result<Report> {
         let (report, _) = self.run(guest, text, grants, &[])?;
         let details = || format!("{} {}", report.outcome(), report.stderr());
-        ensure!(report.outcome() == "exited 0", "it failed: {}", details());
+        ensure!(report.outcome() == "exited 0", "failed: {}", details());
         ensure!(report.stdout() == expected, "printed {:?} and not {expected:?}; {}", report.stdout(), details());
         Ok(report)
     }
@@ -115,7 +116,7 @@ impl TestEnvironment {
         let result = command.run()?;
         let report = result.report()?;
         let details = || format!("{} {}", report.outcome(), report.stderr());
-        ensure!(!result.timed_out && report.outcome() == "exited 0", "it failed: {}", details());
+        ensure!(!result.timed_out && report.outcome() == "exited 0", "failed: {}", details());
         ensure!(report.stdout() == expected, "printed {:?} and not {expected:?}; {}", report.stdout(), details());
         Ok(report)
     }
@@ -130,8 +131,8 @@ impl TestEnvironment {
         let result = self.with(package).args(["-c", &format!("import {package}")]).run();
         match result.and_then(|result| result.report()) {
             Ok(report) if report.outcome() == "exited 0" => Ok(()),
-            Ok(report) => Err(format!("{package} cannot be had: {}", report.json())),
-            Err(error) => Err(format!("{package} cannot be had: {error:#}")),
+            Ok(report) => Err(format!("{package} is unavailable: {}", report.json())),
+            Err(error) => Err(format!("{package} is unavailable: {error:#}")),
         }
     }
 

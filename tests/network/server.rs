@@ -42,7 +42,7 @@ impl Server {
     }
 
     /// Starts a plain HTTP server at every address of this machine.
-    pub fn everywhere() -> Result<Self> {
+    pub fn on_all_interfaces() -> Result<Self> {
         Self::start("0.0.0.0", None)
     }
 
@@ -89,10 +89,10 @@ impl Server {
     pub fn count(&self) -> Result<usize> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.write_all(b"GET /connection HTTP/1.1\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let number = answer.rsplit("\r\n").next().unwrap_or_default();
-        Ok(number.parse::<usize>().with_context(|| answer.clone())? - 1)
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        let number = response.rsplit("\r\n").next().unwrap_or_default();
+        Ok(number.parse::<usize>().with_context(|| response.clone())? - 1)
     }
 }
 
@@ -117,7 +117,7 @@ struct Request {
 fn serve_requests(stream: impl Read + Write, number: usize) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream)? {
-        answer(stream.get_mut(), &request, number)?;
+        handle_request(stream.get_mut(), &request, number)?;
         if request.headers.iter().any(|line| line.eq_ignore_ascii_case("connection: close")) {
             break;
         }
@@ -164,7 +164,7 @@ fn read(stream: &mut BufReader<impl Read>) -> io::Result<Option<Request>> {
     Ok(Some(Request { method, target, headers, body }))
 }
 
-fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<()> {
+fn handle_request(to: &mut impl Write, request: &Request, number: usize) -> io::Result<()> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let respond = |to: &mut dyn Write, status: &str, more: &str, body: &[u8]| {
         let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{more}\r\n", body.len());

@@ -125,7 +125,7 @@ fn installs_and_caches_packages(kit: &Kit) -> Result<()> {
     ensure!(run_successfully(job())? == "42\nread-only\n");
     ensure!(run_successfully(job().env("NPM_CONFIG_OFFLINE", "true"))? == "42\nread-only\n");
     ensure!(registry.request_count() == request_count && request_count == 4, "{request_count}");
-    ensure!(!marker.exists(), "its script ran");
+    ensure!(!marker.exists(), "the install script ran");
     Ok(())
 }
 
@@ -215,7 +215,7 @@ fn writes_and_honours_lock(kit: &Kit) -> Result<()> {
 }
 
 fn reports_unused_lock(kit: &Kit) -> Result<()> {
-    let (name, other) = (unique("unasked"), unique("other"));
+    let (name, other) = (unique("unrequested"), unique("other"));
     let files: &[_] = &[("index.js", "module.exports = 7")];
     let registry = Registry::of(&[
         (json!({"name": name, "version": "1.2.0"}), files),
@@ -243,7 +243,7 @@ fn reports_unused_lock(kit: &Kit) -> Result<()> {
             refusal.stderr_text()
         );
     }
-    ensure!(registry.request_count() == request_count, "somebody was asked");
+    ensure!(registry.request_count() == request_count, "registry was contacted");
     let both = ["--with", &name, "--with", &ranged, "p.js"];
     ensure!(run_successfully(run(kit, &registry).folder(folder.path()).args(both))? == "7\n");
     // A lock file of another tool, or an invalid one, does not affect a run that requests no packages.
@@ -361,7 +361,7 @@ fn lists_and_prunes_packages(kit: &Kit) -> Result<()> {
     ensure!(packages(&["list"])?.stdout_text() == "no packages are stored\n");
     let request_count = registry.request_count();
     ensure!(run_successfully(job())? == "7\n");
-    ensure!(registry.request_count() > request_count, "it was not pruned");
+    ensure!(registry.request_count() > request_count, "the package was not pruned");
     Ok(())
 }
 
@@ -414,7 +414,10 @@ fn installs_native_package(kit: &Kit, engine: &str) -> Result<()> {
         let expected = format!("ready /node_modules/{name}/index.js\n");
         ensure!(report.stdout() == expected, "{run_name}: {}\n{}", result.stdout_text(), result.stderr_text());
         ensure!(report.at("/provenance/isolation") == "container", "{}", result.stdout_text());
-        ensure!(request_count == 0 || registry.request_count() == request_count, "{run_name} asked again");
+        ensure!(
+            request_count == 0 || registry.request_count() == request_count,
+            "{run_name} contacted the registry again"
+        );
         request_count = registry.request_count();
     }
     Ok(())

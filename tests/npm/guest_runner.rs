@@ -65,7 +65,7 @@ impl GuestRunner {
         })?;
         let status = match report.outcome {
             Outcome::Exited(status) => status,
-            other => anyhow::bail!("it ended as {other:?}: {}", report.stderr.to_text_lossy()),
+            other => anyhow::bail!("unexpected result {other:?}: {}", report.stderr.to_text_lossy()),
         };
         let (stdout, stderr) = (report.stdout.to_text_lossy(), report.stderr.to_text_lossy());
         Ok(ProgramOutput { status, stdout: stdout.clone(), stderr: stderr.clone() })

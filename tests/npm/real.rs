@@ -69,7 +69,7 @@ pub fn trials(guest_runner: &Shared<GuestRunner>) -> Result<Vec<Trial>> {
 }
 
 fn compare_with_node(program: &Path, environment: &NpmEnvironment, guest_runner: &GuestRunner) -> Result<()> {
-    ensure!(environment.native.is_empty(), "it is native: {:?}", environment.native);
+    ensure!(environment.native.is_empty(), "the package is native: {:?}", environment.native);
     let name = program.file_name().context("a name")?.to_string_lossy();
     let text = fs::read_to_string(program)?;
     let node = run_in_node(&name, &text, &environment.dir)?;

@@ -22,14 +22,14 @@ pub struct Registry {
 impl Registry {
     /// Starts a registry that serves until the test process ends.
     pub fn of(packages: &[Package<'_>]) -> Result<Self> {
-        let mut answers: HashMap<String, Vec<u8>> = HashMap::new();
+        let mut responses: HashMap<String, Vec<u8>> = HashMap::new();
         let mut names: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for (manifest, files) in packages {
             let mut manifest = manifest.clone();
             let archive = archive(&manifest.to_string(), files)?;
             let path = format!("/{}/-/{}.tgz", manifest["name"], manifest["version"]).replace('"', "");
             manifest["dist"] = json!({"tarball": path, "integrity": Integrity::of(&archive).to_string()});
-            answers.insert(path, archive);
+            responses.insert(path, archive);
             names.entry(packages_name(packages, &manifest)).or_default().push(manifest);
         }
         for (name, versions) in names {
@@ -39,7 +39,7 @@ impl Registry {
                 .map(|manifest| (manifest["version"].as_str().unwrap_or_default().to_owned(), manifest))
                 .collect();
             let text = json!({"name": name, "dist-tags": {"latest": latest}, "versions": versions}).to_string();
-            answers.insert(format!("/{}", name.replace('/', "%2f")), text.into_bytes());
+            responses.insert(format!("/{}", name.replace('/', "%2f")), text.into_bytes());
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = format!("http://{}/", listener.local_addr()?);
@@ -48,7 +48,7 @@ impl Registry {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // The client may disconnect when it has read enough.
-                let _ = answer(stream, &log, &answers);
+                let _ = respond(stream, &log, &responses);
             }
         });
         Ok(Self { address, requests })
@@ -76,13 +76,13 @@ fn archive(manifest: &str, files: &[(&str, &str)]) -> Result<Vec<u8>> {
     Ok(tar.into_inner()?.finish()?)
 }
 
-fn answer(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<String, Vec<u8>>) -> Option<()> {
+fn respond(mut stream: TcpStream, log: &Mutex<Vec<String>>, responses: &HashMap<String, Vec<u8>>) -> Option<()> {
     let mut head = String::new();
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     while reader.read_line(&mut head).ok()? > 2 {}
     let path = head.split(' ').nth(1)?.to_owned();
     log.lock().ok()?.push(head);
-    let (status, body) = answers.get(&path).map_or((404, [].as_slice()), |body| (200, body.as_slice()));
+    let (status, body) = responses.get(&path).map_or((404, [].as_slice()), |body| (200, body.as_slice()));
     write!(stream, "HTTP/1.1 {status} Some\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len()).ok()?;
     stream.write_all(body).ok()
 }

@@ -12,8 +12,8 @@ use codebox_packages::NpmEnvironment;
 const HEAD: &str = "\
 # Packages of npm
 
-The most used packages of npm that are JavaScript alone, each with a program of `tests/fixtures/npm` that prints in WebAssembly
-what Node prints. The test `npm` writes this page: `CODEBOX_WRITE=packages-npm` while all of it runs.
+The most used packages of npm that are pure JavaScript. Each has a program in `tests/fixtures/npm` that must print the same in
+WebAssembly as in Node. The test `npm` writes this page if `CODEBOX_WRITE=packages-npm` is set and all its trials run.
 
 | package | packages with it | kind | tier | runs as in Node |
 |---|---|---|---|---|
@@ -76,7 +76,7 @@ impl Table {
             let runs = row.failure.as_deref().unwrap_or("yes");
             ensure!(
                 line_of_page.is_some_and(|line| line.ends_with(&format!("| {runs} |"))),
-                "{name}: {line_of_page:?} where {runs:?} is so"
+                "{name}: found {line_of_page:?}, expected {runs:?}"
             );
         }
         Ok(())

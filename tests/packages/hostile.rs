@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     ("rejects_private_redirects", rejects_private_redirects),
     ("rejects_native_package_in_wasm", rejects_native_package_in_wasm),
     ("ignores_printed_errors", ignores_printed_errors),
-    ("rejects_url_requirements", address),
+    ("rejects_url_requirements", rejects_url_requirements),
 ];
 
 fn rejects_wrong_hash(kit: &Kit) -> Result<()> {
@@ -71,7 +71,7 @@ fn rejects_malformed_archives(kit: &Kit) -> Result<()> {
     let content = zip.finish()?.into_inner();
     all.push((name, IndexFile::new(format!("{stem}-py3-none-any.whl"), content)));
     // A wheel whose metadata names another package.
-    let (name, other) = (unique("says"), unique("other"));
+    let (name, other) = (unique("misnamed"), unique("other"));
     let renamed = pure(&other, "1", &[], &[]);
     all.push((name.clone(), IndexFile::new(format!("{}-1-py3-none-any.whl", name.replace('-', "_")), renamed.content)));
     // A wheel that also has the metadata of another package, in the directory for modules that are installed elsewhere.
@@ -152,8 +152,8 @@ fn bounds_endless_page(kit: &Kit) -> Result<()> {
     let index = Index::with_behaviour([], Behaviour::EndlessPages)?;
     let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
     run_expecting_failure(job.args(["--with", &unique("endless"), "-c", "print(1)"]), "engine_unavailable")?;
-    // The bound leaves room for two buffered pages: the package's and that of the newest version.
-    ensure!(index.bytes_sent() < 1 << 29, "{} bytes were taken", index.bytes_sent());
+    // The bound allows for two buffered pages: the package's and that of the newest version.
+    ensure!(index.bytes_sent() < 1 << 29, "{} bytes were sent", index.bytes_sent());
     Ok(())
 }
 
@@ -260,7 +260,7 @@ fn rejects_private_redirects(kit: &Kit) -> Result<()> {
         ["http://169.254.7.7/x", "http://[fe80::1]/x", "http://10.255.255.254/x", "http://[::ffff:a9fe:707]/x"]
     {
         for behaviour in [Behaviour::RedirectPages(external_url), Behaviour::RedirectFiles(external_url)] {
-            let name = unique("astray");
+            let name = unique("redirected");
             let index = Index::with_behaviour([pure(&name, "1", &[], &[])], behaviour)?;
             let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
             let output = run_expecting_failure(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
@@ -293,7 +293,7 @@ fn rejects_native_package_in_wasm(kit: &Kit) -> Result<()> {
 }
 
 fn ignores_printed_errors(kit: &Kit) -> Result<()> {
-    let name = unique("lure");
+    let name = unique("printed");
     let index = Index::of([pure(&name, "1", &[], &[])])?;
     let program = format!(
         "import sys\nprint(\"ModuleNotFoundError: No module named '{name}'\", file=sys.stderr)\nimport {}",
@@ -306,7 +306,7 @@ fn ignores_printed_errors(kit: &Kit) -> Result<()> {
 }
 
 /// A requirement by URL is refused with a message of one line that names the URL once and has no colour codes.
-fn address(kit: &Kit) -> Result<()> {
+fn rejects_url_requirements(kit: &Kit) -> Result<()> {
     let (name, other) = (unique("address"), unique("other"));
     let url = format!("http://127.0.0.1:9/{}-1-py3-none-any.whl", other.replace('-', "_"));
     let index = Index::of([pure(&name, "1", &[&format!("{other} @ {url}")], &[])])?;

@@ -81,7 +81,7 @@ pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, data) in members {
         zip.start_file(*name, SimpleFileOptions::default()).expect("a member");
-        zip.write_all(data.as_bytes()).expect("its data");
+        zip.write_all(data.as_bytes()).expect("member has data");
     }
     zip.finish().expect("an archive").into_inner()
 }
@@ -150,7 +150,7 @@ impl Index {
                 let counters = Arc::clone(&counters);
                 std::thread::spawn(move || match behaviour {
                     Behaviour::EndlessPages => flood(stream, &sent_counter),
-                    _ => answer(stream, &index_files, &log, (behaviour, &sent_counter, &counters)),
+                    _ => respond(stream, &index_files, &log, behaviour, &sent_counter, &counters),
                 });
             }
         });
@@ -198,11 +198,13 @@ fn flood(mut stream: TcpStream, sent_counter: &AtomicU64) {
     }
 }
 
-fn answer(
+fn respond(
     mut stream: TcpStream,
     files: &BTreeMap<String, IndexFile>,
     log: &Mutex<Vec<String>>,
-    (behaviour, sent_counter, concurrency): (Behaviour, &AtomicU64, &ConcurrencyCounts),
+    behaviour: Behaviour,
+    sent_counter: &AtomicU64,
+    concurrency: &ConcurrencyCounts,
 ) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut head = String::new();

@@ -89,7 +89,7 @@ fn reads_wheel_metadata_by_range(kit: &Kit) -> Result<()> {
     for script in ["one.py", "two.py", "three.py"] {
         if script == "three.py" {
             // A damaged cache entry is fetched again.
-            let cached_metadata = cached_metadata()?.context("what is kept of it")?;
+            let cached_metadata = cached_metadata()?.context("stored metadata")?;
             std::fs::write(&cached_metadata, "Metadata-Version: 2.1\n")?;
             file_requests = None;
         }
@@ -233,8 +233,8 @@ fn locks_listed_hashes(kit: &Kit) -> Result<()> {
 }
 
 fn reports_unused_lock(kit: &Kit) -> Result<()> {
-    let name = unique("unasked");
-    let index = Index::of([pure(&name, "1", &[], &[("unasked_module.py", "")])])?;
+    let name = unique("unrequested");
+    let index = Index::of([pure(&name, "1", &[], &[("unrequested_module.py", "")])])?;
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("main.py"), "print(1)\n")?;
     let result = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));

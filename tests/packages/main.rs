@@ -74,7 +74,7 @@ pub fn run_successfully(codebox: Codebox) -> Result<String> {
 /// Runs a program that must fail with this kind and returns the report's text.
 pub fn run_expecting_failure(codebox: Codebox, kind: &str) -> Result<String> {
     let result: ProcessResult = codebox.run()?;
-    ensure!(!result.timed_out, "it hung");
+    ensure!(!result.timed_out, "timed out");
     let output = result.stdout_text();
     ensure!(result.report()?.kind() == kind, "not {kind}: {output}\n{}", result.stderr_text());
     Ok(output)

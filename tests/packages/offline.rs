@@ -43,14 +43,14 @@ fn uses_cached_resolution(kit: &Kit) -> Result<()> {
     let request_count = index.requests().len();
     age_responses(&packages)?;
     fs::remove_dir_all(packages.join("index"))?;
-    ensure!(run_and_count_notes("1")? == 1, "it is told of once");
+    ensure!(run_and_count_notes("1")? == 1, "expected one note");
     ensure!(index.requests().len() == request_count, "{:?}", index.requests());
     // For a while, neither the query nor the note is repeated.
     ensure!(run_and_count_notes("1")? == 0);
     // The result is the same if the index does not respond.
     age_responses(&packages)?;
     drop(index);
-    ensure!(run_and_count_notes("0")? == 1, "it is told of once");
+    ensure!(run_and_count_notes("0")? == 1, "expected one note");
     Ok(())
 }
 
@@ -60,11 +60,11 @@ fn age_responses(packages: &Path) -> Result<()> {
     for entry in fs::read_dir(packages.join("remembered"))? {
         let path = entry?.path();
         let mut response: Value = serde_json::from_slice(&fs::read(&path)?)?;
-        let time = response["at"].as_u64().context("an answer has no time")?;
+        let time = response["at"].as_u64().context("a cached response has no time")?;
         response["at"] = (time - 2 * 24 * 60 * 60).into();
         fs::write(&path, response.to_string())?;
         aged_responses += 1;
     }
-    ensure!(aged_responses > 0, "no answer is kept");
+    ensure!(aged_responses > 0, "no response is cached");
     Ok(())
 }

@@ -11,7 +11,7 @@ pub const CASES: &[Case] = &[
     ("library_installs_packages", library_installs_packages),
     ("second_run_sends_no_requests", second_run_sends_no_requests),
     ("uses_built_in_packages", uses_built_in_packages),
-    ("reads_requirements_file", listed),
+    ("reads_requirements_file", reads_requirements_file),
     ("reads_script_block", reads_script_block),
     ("packages_are_read_only", packages_are_read_only),
     ("standard_library_takes_precedence", standard_library_takes_precedence),
@@ -98,7 +98,7 @@ fn uses_built_in_packages(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-fn listed(kit: &Kit) -> Result<()> {
+fn reads_requirements_file(kit: &Kit) -> Result<()> {
     let name = unique("listed");
     let module = name.replace('-', "_");
     let index_file = pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")]);

@@ -81,7 +81,7 @@ fn test_env(kit: &Kit) -> Result<TestEnvironment> {
             .args(python_args)
             .arg("import sys; print(*sys.version_info[:2], sep='.')")
             .run()?;
-        ensure!(output.code == Some(0), "{isolation} does not tell its Python: {}", output.stderr_text());
+        ensure!(output.code == Some(0), "{isolation} does not print its Python version: {}", output.stderr_text());
         Ok(output.stdout_text().trim().to_owned())
     };
     let pythons = [python("wasm")?, python("container")?];

@@ -8,18 +8,18 @@ use crate::index::{IndexFile, sdist};
 const BACKEND: &str = r#"
 import json, os, sys, time, zipfile
 with open("wheel.json") as file:
-    SAID = json.load(file)
+    MANIFEST = json.load(file)
 
 
 def get_requires_for_build_wheel(settings=None):
-    return SAID["wants"]
+    return MANIFEST["build_requires"]
 
 
 def build_wheel(directory, settings=None, metadata=None):
-    name = SAID["file"]
-    exec(SAID["runs"])
+    name = MANIFEST["file"]
+    exec(MANIFEST["build_code"])
     with zipfile.ZipFile(os.path.join(directory, name), "w") as wheel:
-        for member, text in SAID["members"].items():
+        for member, text in MANIFEST["members"].items():
             wheel.writestr(member, text.replace("BUILT_AT", repr(time.time_ns())))
     return name
 "#;
@@ -32,7 +32,7 @@ pub struct Source<'s> {
     /// Requirements of the wheel.
     pub requires: &'s [&'s str],
     /// Build requirements that the backend returns from its hook.
-    pub wants: &'s [&'s str],
+    pub build_requires: &'s [&'s str],
     /// Content of the wheel's only module.
     pub module: &'s str,
     /// Python code that runs during the build.
@@ -46,7 +46,16 @@ pub struct Source<'s> {
 impl<'s> Source<'s> {
     /// Creates a source whose wheel supports any platform and has a module `NAME` with this content.
     pub fn of(name: &'s str, module: &'s str) -> Self {
-        Self { name, tag: "py3-none-any", requires: &[], wants: &[], module, build_code: "", file: None, members: &[] }
+        Self {
+            name,
+            tag: "py3-none-any",
+            requires: &[],
+            build_requires: &[],
+            module,
+            build_code: "",
+            file: None,
+            members: &[],
+        }
     }
 
     /// Returns version 1 with its requirements in static metadata.
@@ -67,7 +76,7 @@ impl<'s> Source<'s> {
     }
 
     fn index_file(&self, files: &[(&str, &str)]) -> IndexFile {
-        let Self { name, tag, requires, wants, module, build_code, file, members } = self;
+        let Self { name, tag, requires, build_requires, module, build_code, file, members } = self;
         let stem = name.replace('-', "_");
         let needs: String = requires.iter().map(|need| format!("Requires-Dist: {need}\n")).collect();
         let mut all = serde_json::Map::from_iter([
@@ -81,7 +90,9 @@ impl<'s> Source<'s> {
         ]);
         all.extend(members.iter().map(|(name, text)| ((*name).to_owned(), json!(text))));
         let file = file.clone().unwrap_or_else(|| format!("{stem}-1-{tag}.whl"));
-        let manifest = json!({"file": file, "wants": wants, "runs": build_code, "members": all}).to_string();
+        let manifest =
+            json!({"file": file, "build_requires": build_requires, "build_code": build_code, "members": all})
+                .to_string();
         let project = "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n";
         let fixed_files = [("pyproject.toml", project), ("backend.py", BACKEND), ("wheel.json", manifest.as_str())];
         sdist(name, "1", &[&fixed_files, files].concat())

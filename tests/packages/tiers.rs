@@ -105,7 +105,7 @@ fn honours_requires_python(kit: &Kit) -> Result<()> {
 }
 
 fn names_package_that_forces_container(kit: &Kit) -> Result<()> {
-    let (name, need) = (unique("asks"), unique("native"));
+    let (name, need) = (unique("requires"), unique("native"));
     let tag = format!("cp311-cp311-manylinux_2_17_{}", std::env::consts::ARCH);
     let index = Index::of([pure(&name, "1", &[&need], &[]), wheel(&need, "1", &tag, &[], &[])])?;
     let job = || without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());

@@ -93,7 +93,7 @@ fn end_others(runner: &Workbench, guest: Guest) -> Result<()> {
         let fatal_job =
             with_memory_limit(job(guest, guest.choose(python, javascript), BYSTANDER_TIMEOUT), ByteSize::mib(256));
         let report = runner.run(fatal_job)?;
-        ensure!(report.outcome != Outcome::Exited(0), "ending {at} is {:?}", report.outcome);
+        ensure!(report.outcome != Outcome::Exited(0), "outcome {at} is {:?}", report.outcome);
         run_successfully(runner, printing(guest, at))?;
     }
     for name in ["r6_recursion", "r7_stack_hostcall", "h9_corrupt"] {

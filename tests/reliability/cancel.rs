@@ -70,7 +70,7 @@ pub fn by_token(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
             let is_expected = matches!(report.outcome, Outcome::Cancelled | Outcome::LimitHit(_));
             ensure!(is_expected, "job {number} ended as {:?}", report.outcome);
             let delay_after_cancel = report.usage.wall.saturating_sub(delay);
-            ensure!(delay_after_cancel < Duration::from_secs(1), "job {number} went on for {delay_after_cancel:?}");
+            ensure!(delay_after_cancel < Duration::from_secs(1), "job {number} continued for {delay_after_cancel:?}");
         }
         Ok(())
     };

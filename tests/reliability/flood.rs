@@ -19,7 +19,7 @@ pub fn is_bounded(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
         ensure!(report.outcome == Outcome::LimitHit(LimitKind::Output), "outcome is {:?}", report.outcome);
         ensure!(report.stdout.bytes().len() <= 1 << 20, "{} bytes were kept", report.stdout.bytes().len());
         ensure!(report.stdout.dropped > 0, "nothing was dropped");
-        ensure!(report.usage.wall < Duration::from_secs(5), "it went on for {:?}", report.usage.wall);
+        ensure!(report.usage.wall < Duration::from_secs(5), "continued for {:?}", report.usage.wall);
     }
     let grown = ResourceSnapshot::take()?.resident.saturating_sub(before);
     ensure!(grown <= 16 << 20, "{} MiB more are resident", grown >> 20);

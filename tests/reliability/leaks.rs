@@ -21,7 +21,10 @@ pub fn alternating(runner: &Workbench, kit: &Kit) -> Result<()> {
 fn one_after_another(runner: &Workbench, kit: &Kit, jobs: usize, guest: impl Fn(usize) -> Guest) -> Result<()> {
     let one = |number: usize| {
         let report = run_successfully(runner, printing(guest(number), number))?;
-        ensure!(report.stdout.bytes().as_ref() == format!("{number}\n").as_bytes(), "job {number} printed otherwise");
+        ensure!(
+            report.stdout.bytes().as_ref() == format!("{number}\n").as_bytes(),
+            "job {number} printed different output"
+        );
         Ok(())
     };
     for number in 0..WARM_UP {

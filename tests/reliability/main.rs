@@ -40,7 +40,7 @@ const LANGUAGE_TRIALS: &[(&str, LanguageTest)] = &[
     ("L2::cancelled_by_token", cancel::by_token),
     ("L7::deadlines_hold", deadlines::deadlines_hold),
     ("L8::output_flood", flood::is_bounded),
-    ("L9::guests_exhausting_memory", memory::greedy),
+    ("L9::guests_exhausting_memory", memory::exhausts_memory),
     ("L17::random_values_are_unique", unique::random_values_are_unique),
     ("S7::planted_bytes_are_cleared", residue::planted_bytes_are_cleared),
     ("S7::cleared_after_every_end", residue::cleared_after_every_end),
@@ -81,7 +81,12 @@ fn verified(runner: &Workbench, verify: bool, trial: impl FnOnce() -> Result<()>
     runner.backend().verify_resets(verify);
     trial()?;
     let checks = runner.backend().reset_checks();
-    ensure!(checks.failed == 0, "{} of {} resets left another memory than the image", checks.failed, checks.verified);
+    ensure!(
+        checks.failed == 0,
+        "{} of {} resets left memory that differs from the image",
+        checks.failed,
+        checks.verified
+    );
     Ok(())
 }
 

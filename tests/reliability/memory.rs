@@ -21,7 +21,7 @@ for (let n = 0; n < 4096; n++) held.push(new Uint8Array(1 << 20).fill(120));";
 
 const MEMORY_LIMIT: ByteSize = ByteSize::mib(256);
 
-pub fn greedy(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn exhausts_memory(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     let guests = soak().of(16, 64);
     let before = ResourceSnapshot::take()?.resident;
     // Regions of the first guests are kept for the next ones and are the upper bound.
@@ -36,9 +36,9 @@ pub fn greedy(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     run_successfully(runner, printing(guest, 1)).map(drop)
 }
 
-/// Runs this many greedy guests concurrently and returns the peak resident memory.
+/// Runs this many guests that exhaust their memory concurrently and returns the peak resident memory.
 fn run_concurrently(runner: &Workbench, guest: Guest, guests: usize) -> Result<u64> {
-    let greedy = || {
+    let run_exhausting_job = || {
         runner
             .run(with_memory_limit(job(guest, guest.choose(PYTHON, JAVASCRIPT), Duration::from_secs(60)), MEMORY_LIMIT))
     };
@@ -51,7 +51,7 @@ fn run_concurrently(runner: &Workbench, guest: Guest, guests: usize) -> Result<u
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let guests: Vec<_> = (0..guests).map(|_| scope.spawn(greedy)).collect();
+        let guests: Vec<_> = (0..guests).map(|_| scope.spawn(run_exhausting_job)).collect();
         let reports: Vec<_> = guests.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         done.store(true, Ordering::Relaxed);
         reports
@@ -59,7 +59,7 @@ fn run_concurrently(runner: &Workbench, guest: Guest, guests: usize) -> Result<u
     for report in reports {
         let report = report.map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??;
         ensure!(report.outcome == Outcome::LimitHit(LimitKind::Memory), "outcome is {:?}", report.outcome);
-        ensure!(report.usage.peak_memory <= Some(MEMORY_LIMIT.get()), "it had {:?}", report.usage.peak_memory);
+        ensure!(report.usage.peak_memory <= Some(MEMORY_LIMIT.get()), "peak memory is {:?}", report.usage.peak_memory);
     }
     Ok(peak.into_inner())
 }

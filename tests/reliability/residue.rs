@@ -36,7 +36,7 @@ pub fn planted_bytes_are_cleared(runner: &Workbench, _kit: &Kit, guest: Guest) -
         let planted = run_successfully(runner, planting)?;
         ensure!(planted.stdout.bytes().as_ref() == b"planted\n", "round {round}: nothing was planted");
         if round % soak().of(20, 1) == 0 {
-            ensure!(runner.backend().idle_regions_are_clean(), "round {round}: idle memory is not its image");
+            ensure!(runner.backend().idle_regions_are_clean(), "round {round}: idle memory differs from its image");
         }
         let mut search_job = job(guest, guest.choose(SEARCH[0], SEARCH[1]), JOB_TIMEOUT);
         // The argument is reversed, so that the searching job does not find it in its own memory.
@@ -49,7 +49,7 @@ pub fn planted_bytes_are_cleared(runner: &Workbench, _kit: &Kit, guest: Guest) -
         );
     }
     let counts = runner.backend().region_counts(guest.name());
-    ensure!(counts.is_some_and(|(_, reused)| reused >= ROUNDS as u64), "regions were not used again: {counts:?}");
+    ensure!(counts.is_some_and(|(_, reused)| reused >= ROUNDS as u64), "regions were not reused: {counts:?}");
     Ok(())
 }
 
@@ -67,7 +67,7 @@ pub fn cleared_after_every_end(runner: &Workbench, _kit: &Kit, guest: Guest) -> 
             _ => matches!(planted.outcome, Outcome::LimitHit(_)),
         };
         ensure!(expected, "{end} ended as {:?}", planted.outcome);
-        ensure!(runner.backend().idle_regions_are_clean(), "after {end} idle memory is not its image");
+        ensure!(runner.backend().idle_regions_are_clean(), "after {end} idle memory differs from its image");
         let digest = run_successfully(runner, digest_job(guest, &marker))?;
         let digest = text(&digest.stdout.bytes()).trim().to_owned();
         let search_report = run_successfully(

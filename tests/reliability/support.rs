@@ -75,7 +75,7 @@ pub fn check_no_leaks(kit: &Kit, work: impl FnOnce() -> Result<()>) -> Result<()
     }
     now?;
     let remaining = count_job_entries(kit);
-    ensure!(remaining <= entries, "directories of jobs went from {entries} to {remaining}");
+    ensure!(remaining <= entries, "number of job directories changed from {entries} to {remaining}");
     Ok(())
 }
 

@@ -171,12 +171,12 @@ impl Attack {
         } else {
             let header = Header::of(guest, self.fixture)?;
             let is_expected = header.expect.iter().any(|one| *one == report.outcome());
-            ensure!(is_expected, "outcome is {} and none of {:?}", report.outcome(), header.expect);
+            ensure!(is_expected, "outcome is {}, expected one of {:?}", report.outcome(), header.expect);
         }
         if report.outcome() == "limit wall" {
             let limit = report.at("/limits/wall_ms").as_f64().unwrap_or(0.0);
-            let took = report.at("/duration_ms").as_f64().unwrap_or(f64::MAX);
-            ensure!(took <= limit + MAX_DELAY_MS, "it took {took} ms of {limit}");
+            let duration_ms = report.at("/duration_ms").as_f64().unwrap_or(f64::MAX);
+            ensure!(duration_ms <= limit + MAX_DELAY_MS, "duration is {duration_ms} ms, limit is {limit}");
         }
         canaries.check(result)?;
         Ok(report)
@@ -185,7 +185,7 @@ impl Attack {
 
 /// Checks the properties of every run, whatever the guest does: codebox ends by itself, in time, and does not fail.
 pub fn check_sound(result: &ProcessResult) -> Result<Report> {
-    ensure!(!result.timed_out, "it hung");
+    ensure!(!result.timed_out, "timed out");
     ensure!(result.signal.is_none(), "codebox was ended by signal {:?}: {}", result.signal, result.stderr_text());
     let messages = result.stderr_text();
     ensure!(!messages.contains("panicked"), "codebox panicked: {messages}");

@@ -39,8 +39,8 @@ fn dangling_links(kit: &Kit, guest: Guest) -> Result<Verdict> {
     for name in ["mkdir", "rename", "rmdir", "futimes"] {
         ensure!(!report.stdout().contains(&format!("{name} went")), "{name}: {}", report.stdout());
     }
-    ensure!(fs::read_dir(&protected)?.next().is_none(), "something was made in the read-only grant");
-    ensure!(fs::metadata(&protected)?.modified()? == before, "the read-only grant was touched");
+    ensure!(fs::read_dir(&protected)?.next().is_none(), "a file was created in the read-only grant");
+    ensure!(fs::metadata(&protected)?.modified()? == before, "the read-only grant was modified");
     Ok(Verdict::Passed)
 }
 
@@ -52,7 +52,7 @@ fn limits_output_size(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let report = check_sound(&run.arg(guest.hostile("f12_outputs")).run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
     let copied = total_length(&out)?;
-    ensure!(copied > 0 && copied <= 50 << 20, "{copied} bytes were brought out");
+    ensure!(copied > 0 && copied <= 50 << 20, "{copied} bytes were copied out");
     let skipped = report.at("/files/skipped").as_array().map_or(0, Vec::len);
     ensure!(skipped >= 30, "{skipped} files are named as left behind: {}", report.at("/files/skipped"));
     Ok(Verdict::Passed)
@@ -97,7 +97,7 @@ fn deadline_applies_with_stalled_reader(kit: &Kit, guest: Guest) -> Result<Verdi
             if let Some(status) = child.try_wait()? {
                 break status;
             }
-            ensure!(waited < Duration::from_secs(30), "the deadline of a second did not end it");
+            ensure!(waited < Duration::from_secs(30), "the deadline of one second was not enforced");
             std::thread::sleep(Duration::from_millis(50));
             waited += Duration::from_millis(50);
         };
@@ -109,7 +109,7 @@ fn deadline_applies_with_stalled_reader(kit: &Kit, guest: Guest) -> Result<Verdi
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn()?;
     let mut waited = Duration::ZERO;
     while child.try_wait()?.is_none() {
-        ensure!(waited < Duration::from_secs(30), "a stalled reader of standard error kept it from ending");
+        ensure!(waited < Duration::from_secs(30), "a stalled reader of standard error blocked the end");
         std::thread::sleep(Duration::from_millis(50));
         waited += Duration::from_millis(50);
     }

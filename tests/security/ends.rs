@@ -22,8 +22,8 @@ pub fn attacks() -> Vec<Attack> {
             .arg("{\"op\":\"missing\",\"what\":\"forged\"}")
             .options(&["--timeout", "20s"])
             .verify(|_, _, report| {
-                ensure!(report.kind() == "ok", "its output was taken for a report: {}", report.kind());
-                ensure!(!report.missing().contains(&"forged"), "its output was taken for a message");
+                ensure!(report.kind() == "ok", "output was parsed as a report: {}", report.kind());
+                ensure!(!report.missing().contains(&"forged"), "output was parsed as a message");
                 Ok(())
             }),
         attack("s7_search").arg(&MARKER[..16]).arg(MARKER_SHA256).options(&["--timeout", "20s"]),
@@ -52,7 +52,7 @@ fn escapes_control_characters(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let program = guest.hostile("a8_escapes");
     let out = canaries.grant().join("out");
     let result = kit.codebox().args(["run", "-v", "--out"]).arg(out).arg(&program).run()?;
-    ensure!(result.code == Some(1), "its status is {:?}: {}", result.code, result.stderr_text());
+    ensure!(result.code == Some(1), "status is {:?}: {}", result.code, result.stderr_text());
     let stderr = result.stderr_text();
     // The program's own output passes unchanged and starts a line with codebox's prefix.
     let own = stderr.lines().filter(|line| line.starts_with("codebox: ") && !line.starts_with("codebox: forged"));
@@ -64,7 +64,7 @@ fn escapes_control_characters(kit: &Kit, guest: Guest) -> Result<Verdict> {
         );
     }
     for line in lines {
-        ensure!(!line.contains(is_terminal_control), "it says {line:?}");
+        ensure!(!line.contains(is_terminal_control), "message is {line:?}");
     }
     let document = kit.run_json().arg(&program).run()?;
     ensure!(check_sound(&document)?.outcome() == "exited 1", "{}", document.stdout_text());
@@ -83,18 +83,18 @@ fn check_every_mode(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let (_, listed) = run_mode(kit, guest, &canaries, fixture, None)?;
     let modes: Vec<(&str, &str)> = listed.stdout().lines().filter_map(|line| line.split_once('\t')).collect();
-    ensure!(modes.len() >= 20, "only {} ways are listed", modes.len());
+    ensure!(modes.len() >= 20, "only {} modes are listed", modes.len());
     let mut wrong = Vec::new();
     for (mode, outcomes) in modes {
         let (result, report) =
-            run_mode(kit, guest, &canaries, fixture, Some(mode)).with_context(|| format!("way {mode:?}"))?;
-        canaries.check(&result).with_context(|| format!("way {mode:?}"))?;
+            run_mode(kit, guest, &canaries, fixture, Some(mode)).with_context(|| format!("mode {mode:?}"))?;
+        canaries.check(&result).with_context(|| format!("mode {mode:?}"))?;
         ensure!(report.stdout().starts_with("started"), "{mode:?} did not start: {}", report.json());
         if !outcomes.split(" | ").any(|outcome| outcome == report.outcome()) {
-            wrong.push(format!("{mode:?} is {} and not {outcomes}", report.outcome()));
+            wrong.push(format!("outcome of {mode:?} is {}, expected {outcomes}", report.outcome()));
         }
     }
-    ensure!(wrong.is_empty(), "{} ways end wrong:\n{}", wrong.len(), wrong.join("\n"));
+    ensure!(wrong.is_empty(), "{} modes have a wrong outcome:\n{}", wrong.len(), wrong.join("\n"));
     Ok(Verdict::Passed)
 }
 

@@ -34,7 +34,7 @@ pub fn attacks() -> Vec<Attack> {
         attack("f5_devices").options(&["--timeout", "30s", "--max-open-files", "200", "--max-disk", "1M"]),
         attack("f7_names").options(long_timeout),
         attack("f8_nonutf8").setup(plant::names).mounts(data).verify(|_, _, report| {
-            ensure!(report.stdout().contains("good.txt"), "the good names are not seen");
+            ensure!(report.stdout().contains("good.txt"), "the valid names are not listed");
             Ok(())
         }),
         attack("f12_sparse").options(long_timeout).verify(writes_few_blocks).verify(ends_quickly),
@@ -60,14 +60,14 @@ fn read_only_is_unchanged(canaries: &Canaries, _: &ProcessResult, _: &Report) ->
     let mut names: Vec<_> = fs::read_dir(&ro)?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
     names.sort();
     ensure!(names == ["folder", "keep.txt"], "the read-only folder holds {names:?}");
-    ensure!(fs::read_dir(ro.join("folder"))?.next().is_none(), "the empty folder is empty no more");
+    ensure!(fs::read_dir(ro.join("folder"))?.next().is_none(), "the empty folder is not empty");
     Ok(())
 }
 
 /// File operations must not delay the end of a guest or of codebox.
 fn ends_quickly(_: &Canaries, result: &ProcessResult, _: &Report) -> Result<()> {
-    ensure!(result.wall < Duration::from_secs(8), "it took {:?}", result.wall);
-    ensure!(result.peak_threads < 16, "it had {} threads", result.peak_threads);
+    ensure!(result.wall < Duration::from_secs(8), "duration is {:?}", result.wall);
+    ensure!(result.peak_threads < 16, "codebox has {} threads", result.peak_threads);
     Ok(())
 }
 
@@ -84,15 +84,15 @@ fn writes_few_blocks(canaries: &Canaries, _: &ProcessResult, _: &Report) -> Resu
 
 /// Removed data still counts against the limit; removals and other operations still work.
 fn usable_afterwards(canaries: &Canaries, _: &ProcessResult, report: &Report) -> Result<()> {
-    ensure!(!report.stdout().contains("survived"), "there was no limit");
+    ensure!(!report.stdout().contains("survived"), "no limit was applied");
     let after = report.lines().iter().any(|line| line["op"] == "after");
-    ensure!(after, "it did not go on afterwards");
-    ensure!(!canaries.grant().join("fill").exists(), "what it made could not be removed");
+    ensure!(after, "the program did not continue afterwards");
+    ensure!(!canaries.grant().join("fill").exists(), "created files could not be removed");
     Ok(())
 }
 
 fn descriptors_are_limited(_: &Canaries, _: &ProcessResult, report: &Report) -> Result<()> {
-    ensure!(!report.stdout().contains("survived"), "there was no limit");
+    ensure!(!report.stdout().contains("survived"), "no limit was applied");
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn nested_mount(kit: &Kit, guest: Guest) -> Result<Verdict> {
     fs::create_dir(&below)?;
     let mount_point = below.display().to_string();
     if let Err(error) = plant::run_tool("mount", &["--bind", "/etc", &mount_point]) {
-        return Ok(Verdict::Skipped(format!("nothing can be mounted here: {error:#}")));
+        return Ok(Verdict::Skipped(format!("cannot mount: {error:#}")));
     }
     let result = kit.run_json().grant(&canaries.grant(), "/data", "rw").args(guest.printing(1)).run();
     plant::run_tool("umount", &[&mount_point])?;

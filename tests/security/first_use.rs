@@ -51,7 +51,7 @@ fn completes_killed_first_use(kit: &Kit, guest: Guest) -> Result<Verdict> {
         let output = other.wait_with_output()?;
         ensure!(output.stdout == b"1\n", "a later process did not run: {:?}", output.status);
     }
-    ensure!(prepared_entries(home) == 1, "what the killed process left is still there");
+    ensure!(prepared_entries(home) == 1, "files of the killed process are still there");
     Ok(Verdict::Passed)
 }
 
@@ -73,7 +73,7 @@ fn reports_full_disk(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let report = result.report()?;
     let message = report.at("/error/message").as_str().unwrap_or_default();
     ensure!(result.code == Some(125) && message.contains("space") && !message.contains('\n'), "{}", report.json());
-    ensure!(remaining == 0, "something half-done is left");
+    ensure!(remaining == 0, "an incomplete entry is left behind");
     Ok(Verdict::Passed)
 }
 

@@ -45,13 +45,13 @@ pub fn attacks() -> Vec<Attack> {
 fn counts_all_input(canaries: &Canaries, result: &ProcessResult, report: &Report) -> Result<()> {
     uses_few_resources(canaries, result, report)?;
     let counted = report.lines().iter().any(|line| line["bytes"] == INPUT);
-    ensure!(counted, "not all of the input came");
+    ensure!(counted, "the input is incomplete");
     Ok(())
 }
 
 /// A guest that only waits or makes calls needs few threads and little memory of the host.
 fn uses_few_resources(_: &Canaries, result: &ProcessResult, _: &Report) -> Result<()> {
-    ensure!(result.peak_threads < 64, "it had {} threads", result.peak_threads);
+    ensure!(result.peak_threads < 64, "codebox has {} threads", result.peak_threads);
     ensure!(result.peak_rss < 512 << 20, "{} MiB were resident", result.peak_rss >> 20);
     Ok(())
 }
@@ -62,8 +62,8 @@ fn reveals_no_host_data(canaries: &Canaries, _: &ProcessResult, report: &Report)
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let grant_path = canaries.grant().display().to_string();
     for (what, text) in [("the host's name", host.trim()), ("a granted directory's place", &grant_path)] {
-        ensure!(text.len() < 4 || !output.contains(text), "{what} shows");
+        ensure!(text.len() < 4 || !output.contains(text), "{what} is visible");
     }
-    ensure!(!output.contains("CODEBOX_"), "a variable of codebox's own shows");
+    ensure!(!output.contains("CODEBOX_"), "a variable of codebox is visible");
     Ok(())
 }

@@ -91,7 +91,7 @@ fn artefacts(home: &Path, guest: Guest, suffix: &str) -> Result<Vec<PathBuf>> {
             found.extend(path.extension().is_some_and(|e| e == suffix).then_some(path));
         }
     }
-    ensure!(!found.is_empty(), "there is no .{suffix} file");
+    ensure!(!found.is_empty(), "no .{suffix} file");
     Ok(found)
 }
 
@@ -99,7 +99,7 @@ fn check_absent(file: &Path, words: &[&str]) -> Result<()> {
     let bytes = fs::read(file)?;
     for word in words {
         let shows = bytes.windows(word.len()).any(|window| window == word.as_bytes());
-        ensure!(!shows, "{} holds {word:?}", file.display());
+        ensure!(!shows, "{} contains {word:?}", file.display());
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ fn bounded_output(canaries: &Canaries, result: &ProcessResult, report: &Report) 
     if report.kind() == "output_limit" {
         let dropped =
             ["stdout", "stderr"].map(|stream| report.at(&format!("/{stream}_truncated/dropped_bytes")).as_u64());
-        ensure!(dropped.iter().flatten().sum::<u64>() > 0, "nothing is said of what was dropped");
+        ensure!(dropped.iter().flatten().sum::<u64>() > 0, "the report does not mention dropped output");
     }
     Ok(())
 }

@@ -30,15 +30,15 @@ fn check_every_mode(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
     for mode in modes {
         let run = canaries.around(kit.run_json()).args(["--timeout", "2s", "--memory", "512M"]).arg(&program).arg(mode);
         let result = run.deadline(Duration::from_secs(30)).run()?;
-        let report = check_sound(&result).with_context(|| format!("way {mode}"))?;
+        let report = check_sound(&result).with_context(|| format!("mode {mode}"))?;
         let outcome = report.outcome();
         ensure!(
             header.expect.contains(&outcome),
-            "{mode} is {outcome} and none of {:?}\n{}",
+            "outcome of {mode} is {outcome}, expected one of {:?}\n{}",
             header.expect,
             report.stderr()
         );
-        canaries.check(&result).with_context(|| format!("way {mode}"))?;
+        canaries.check(&result).with_context(|| format!("mode {mode}"))?;
     }
     Ok(Verdict::Passed)
 }

@@ -40,8 +40,8 @@ impl Scenario {
 
     pub fn guests(&self) -> Vec<Guest> {
         let has_programs = |guest: &Guest| {
-            let all_there = self.fixtures.iter().all(|fixture| guest.hostile(fixture).exists());
-            self.only.is_none_or(|only| only == *guest) && all_there
+            let has_all_fixtures = self.fixtures.iter().all(|fixture| guest.hostile(fixture).exists());
+            self.only.is_none_or(|only| only == *guest) && has_all_fixtures
         };
         Guest::ALL.into_iter().filter(has_programs).collect()
     }

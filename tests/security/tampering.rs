@@ -103,7 +103,7 @@ fn check_tampering(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Res
         fs::rename(&backup, &path)?;
         verdict?;
         let rerun = kit.codebox().home(home).arg("run").args(guest.printing(1)).run()?;
-        ensure!(rerun.stdout == b"1\n", "it does not run when all is right again: {}", rerun.stderr_text());
+        ensure!(rerun.stdout == b"1\n", "does not run after the repair: {}", rerun.stderr_text());
         Ok(Verdict::Passed)
     })
 }
@@ -127,13 +127,13 @@ fn check_refused_or_rebuilt(kit: &Kit, guest: Guest, home: &Path) -> Result<()> 
         messages.push('\n');
     }
     let output = child.wait_with_output()?;
-    ensure!(output.status.code() == Some(125), "{} and not 125: {messages}", output.status);
-    ensure!(!messages.contains("panicked"), "it panicked: {messages}");
+    ensure!(output.status.code() == Some(125), "status is {}, expected 125: {messages}", output.status);
+    ensure!(!messages.contains("panicked"), "panicked: {messages}");
     let report = Report::new(serde_json::from_slice(&output.stdout)?);
     ensure!(matches!(report.kind(), "image_error" | "engine_unavailable"), "{}", report.json());
     let message = report.at("/error/message").as_str().unwrap_or_default();
     ensure!(!message.is_empty() && !message.contains('\n'), "the message is {message:?}");
-    ensure!(!report.at("/error/hint").is_null(), "it does not say what to do: {}", report.json());
+    ensure!(!report.at("/error/hint").is_null(), "the message has no fix: {}", report.json());
     Ok(())
 }
 

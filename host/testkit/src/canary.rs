@@ -97,8 +97,8 @@ impl Canaries {
     /// Returns the first violation.
     pub fn check(&self, ran: &ProcessResult) -> Result<()> {
         for (name, bytes) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
-            ensure!(!contains(bytes, self.secret.as_bytes()), "the canary shows in {name}");
-            ensure!(!contains(bytes, b"ESCAPE "), "{name} tells of an escape: {}", excerpt(bytes));
+            ensure!(!contains(bytes, self.secret.as_bytes()), "the canary is visible in {name}");
+            ensure!(!contains(bytes, b"ESCAPE "), "{name} reports an escape: {}", excerpt(bytes));
         }
         self.check_host()
     }
@@ -114,16 +114,16 @@ impl Canaries {
         }
         self.check_names()?;
         self.check_guest_files(&self.grant())?;
-        ensure!(self.listener.connections() == 0, "somebody called the listener");
+        ensure!(self.listener.connections() == 0, "listener was contacted");
         Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
         let (around, beside) = (names(self.place.path())?, names(&self.path("grant-evil"))?);
-        ensure!(around == ["canary", "grant", "grant-evil"], "the place around the grant changed: {around:?}");
-        ensure!(beside == ["canary"], "the place beside the grant changed: {beside:?}");
+        ensure!(around == ["canary", "grant", "grant-evil"], "the directory around the grant changed: {around:?}");
+        ensure!(beside == ["canary"], "the directory beside the grant changed: {beside:?}");
         for path in ["/escaped", "/tmp/escaped"] {
-            ensure!(fs::symlink_metadata(path).is_err(), "{path} came to be");
+            ensure!(fs::symlink_metadata(path).is_err(), "{path} was created");
         }
         Ok(())
     }

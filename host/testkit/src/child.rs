@@ -69,7 +69,7 @@ impl ProcessResult {
             let (code, signal, timed_out) = (self.code, self.signal, self.timed_out);
             let stdout_excerpt: String = self.stdout_text().chars().take(2000).collect();
             let stderr_excerpt: String = self.stderr_text().chars().take(2000).collect();
-            format!("no report; code {code:?}, signal {signal:?}, hung {timed_out}\nstdout: {stdout_excerpt}\nstderr: {stderr_excerpt}")
+            format!("no report; code {code:?}, signal {signal:?}, timed out {timed_out}\nstdout: {stdout_excerpt}\nstderr: {stderr_excerpt}")
         })?;
         Ok(Report::new(document))
     }

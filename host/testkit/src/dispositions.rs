@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn children_of_a_test_under_nohup_do_not_ignore_signals() {
         if std::env::var_os(INNER).is_some() {
-            assert_eq!(ignored().expect("it can be read"), [SIGHUP, SIGINT, SIGQUIT], "the outer process ignores them");
+            assert_eq!(ignored().expect("can be read"), [SIGHUP, SIGINT, SIGQUIT], "the outer process ignores them");
             reset_for_children();
             let child = Command::new("cat").arg("/proc/self/status").output().expect("cat starts");
             let status = String::from_utf8(child.stdout).expect("text");
@@ -57,7 +57,7 @@ mod tests {
             }
             return;
         }
-        let test = std::env::current_exe().expect("it has a path");
+        let test = std::env::current_exe().expect("has a path");
         let name = "dispositions::tests::children_of_a_test_under_nohup_do_not_ignore_signals";
         let mut nohup = Command::new("nohup");
         // A shell ignores the same signals for its background jobs.

@@ -21,7 +21,7 @@ pub fn sources_of(crate_name: &str) -> Result<PathBuf> {
     metadata.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     let output = metadata.output().context("start cargo")?;
     ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim_end());
-    let metadata = serde_json::from_slice(&output.stdout).context("read what cargo says of the workspace")?;
+    let metadata = serde_json::from_slice(&output.stdout).context("parse the output of cargo metadata")?;
     let manifest = manifest_of(crate_name, &metadata)?;
     manifest.parent().map(Path::to_owned).with_context(|| format!("{} has no folder", manifest.display()))
 }
@@ -33,7 +33,7 @@ fn manifest_of(crate_name: &str, metadata: &Value) -> Result<PathBuf> {
     match named.as_slice() {
         [package] => {
             let path = package["manifest_path"].as_str();
-            path.map(PathBuf::from).with_context(|| format!("cargo does not say where {crate_name} is"))
+            path.map(PathBuf::from).with_context(|| format!("cargo reports no manifest path for {crate_name}"))
         }
         [] => bail!("the workspace depends on no crate {crate_name}"),
         several => bail!("the workspace depends on {} versions of {crate_name}", several.len()),

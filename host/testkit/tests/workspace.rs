@@ -99,7 +99,7 @@ fn dependencies_meet_minimum_versions() {
         let packages = lock.split("[[package]]").filter(|package| package.contains(&format!("\nname = \"{name}\"\n")));
         let versions: Vec<&str> =
             packages.filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = "))).collect();
-        assert!(!versions.is_empty(), "{name} is no dependency any more: take it off the list");
+        assert!(!versions.is_empty(), "{name} is no longer a dependency: remove it from the list");
         for version in versions {
             assert!(parsed(version.trim_matches('"')) >= Some(min_version), "{name} {version}");
         }

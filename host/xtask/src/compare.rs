@@ -73,7 +73,7 @@ pub struct BenchInputs {
 /// Makes every comparison and prints the table.
 ///
 /// # Errors
-/// Fails if an answer is wrong or codebox cannot run; with `--enforce`, also if a bar is missed.
+/// Fails if an output is wrong or codebox cannot run; with `--enforce`, also if a bar is missed.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let codebox = match &options.codebox {

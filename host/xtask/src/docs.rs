@@ -34,13 +34,13 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let found = fs::read_to_string(&path).with_context(|| format!("read {CLI}"))?;
     if found == expected {
-        println!("{CLI} is what the binary says");
+        println!("{CLI} is up to date");
         return Ok(());
     }
     let same = found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected).count();
     let line = |text: &str| text.lines().nth(same).unwrap_or("nothing").to_owned();
     bail!(
-        "{CLI} is out of date: line {} is {:?}, the binary says {:?}; run `cargo xtask docs`",
+        "{CLI} is out of date: line {} is {:?}, the binary prints {:?}; run `cargo xtask docs`",
         same + 1,
         line(&found),
         line(&expected)

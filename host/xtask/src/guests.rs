@@ -67,8 +67,8 @@ pub fn run(options: &Options) -> Result<()> {
             continue;
         }
         let (name, began) = (guest.name(), Instant::now());
-        let files = guest.make(&build_env).with_context(|| format!("make the guest {name}"))?;
-        println!("{name}: made in {:.0?}", began.elapsed());
+        let files = guest.make(&build_env).with_context(|| format!("build the guest {name}"))?;
+        println!("{name}: built in {:.0?}", began.elapsed());
         count += files.len();
         for artifact in &files {
             let path = artifact.path.display();
@@ -88,7 +88,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if differing > 0 {
         bail!(
-            "{differing} of {count} files differ from what their sources give; `cargo xtask guests --write` replaces them"
+            "{differing} of {count} files differ from the build of their sources; `cargo xtask guests --write` replaces them"
         );
     }
     Ok(())

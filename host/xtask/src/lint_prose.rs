@@ -1,8 +1,8 @@
 //! Check of the prose in comments and documents.
 //!
-//! A comment that opens with a question word describes its subject by a riddle ("What makes a job run …"): a noun phrase or a verb
-//! says it directly. The check looks at the opening word of each comment, paragraph and list item, and at words that
-//! stand for a standard term nowhere in the field.
+//! A comment that opens with a question word is hard to read ("What makes a job run …"); a noun phrase or a verb is
+//! direct. The check covers the opening word of each comment, Python docstring, Markdown paragraph and list item, and
+//! phrases in comments that are not terms of the field.
 
 use std::fs;
 use std::path::Path;
@@ -12,26 +12,25 @@ use anyhow::{Result, bail};
 
 use crate::project::{Project, output_of};
 
-/// Words that open no comment, paragraph or list item.
+/// Words that must not open a comment, docstring, paragraph or list item.
 const OPENERS: [&str; 10] = ["What", "Whether", "Who", "Whom", "Whose", "Nothing", "Nobody", "None", "Where", "How"];
 
-/// Phrases that stand in no comment.
+/// Phrases that must not occur in a comment.
 const PHRASES: [&str; 5] = ["nobody", "whoever", "for want of", "say for ", "that is none"];
 
-/// Comment markers of a kind of file.
-struct Syntax {
-    endings: &'static [&'static str],
-    markers: &'static [&'static str],
+/// Prose of a kind of file.
+#[derive(Clone, Copy)]
+enum Syntax {
+    /// Lines that begin with one of these comment markers.
+    Comments(&'static [&'static str]),
+    Markdown,
 }
 
-const SYNTAXES: [Syntax; 3] = [
-    Syntax { endings: &["rs", "js", "cjs", "mjs", "ts", "c", "h"], markers: &["///", "//!", "//", "/*", "* "] },
-    Syntax { endings: &["py", "toml", "sh", "yml"], markers: &["#"] },
-    Syntax { endings: &["lua"], markers: &["--"] },
-];
+/// Scripts without an extension: folders and files.
+const SCRIPTS: [&str; 2] = ["tests/engines/", ".ci/run"];
 
-/// Folders whose files are programs that tests run, sources of others, or results of a build.
-const EXCLUDED: [&str; 2] = ["tests/fixtures/", "guest-runtimes/javascript/prelude.js"];
+/// Programs that tests run, copies of other projects' sources, build results, and the descriptions of past changes.
+const EXCLUDED: [&str; 3] = ["tests/fixtures/", "guest-runtimes/javascript/prelude.js", "docs/changelog.md"];
 
 /// Checks every file of the repository.
 ///
@@ -55,27 +54,42 @@ pub fn run() -> Result<()> {
             "{found} lines of prose to reword: a type's comment is a noun phrase, a function's a verb in the third person"
         );
     }
-    println!("the prose of comments passes");
+    println!("the prose of comments and documents passes");
     Ok(())
 }
 
-fn syntax_of(name: &str) -> Option<&'static Syntax> {
-    let ending = Path::new(name).extension()?.to_str()?;
-    SYNTAXES.iter().find(|syntax| syntax.endings.contains(&ending))
+fn syntax_of(name: &str) -> Option<Syntax> {
+    let Some(ending) = Path::new(name).extension() else {
+        return SCRIPTS.iter().any(|script| name.starts_with(script)).then_some(Syntax::Comments(&["#"]));
+    };
+    match ending.to_str()? {
+        "rs" | "js" | "cjs" | "mjs" | "ts" | "c" | "h" => Some(Syntax::Comments(&["///", "//!", "//", "/*", "* "])),
+        "py" => Some(Syntax::Comments(&["#", "\"\"\""])),
+        "toml" | "sh" | "yml" => Some(Syntax::Comments(&["#"])),
+        "lua" => Some(Syntax::Comments(&["--"])),
+        "md" => Some(Syntax::Markdown),
+        _ => None,
+    }
 }
 
 /// Returns the numbers of the lines that do not pass, from 1, each with the reason.
-fn faults(text: &str, syntax: &Syntax) -> Vec<(usize, String)> {
+fn faults(text: &str, syntax: Syntax) -> Vec<(usize, String)> {
+    match syntax {
+        Syntax::Comments(markers) => comment_faults(text, markers),
+        Syntax::Markdown => markdown_faults(text),
+    }
+}
+
+fn comment_faults(text: &str, markers: &[&str]) -> Vec<(usize, String)> {
     let mut faults = Vec::new();
     let mut continues = false;
     for (number, line) in text.lines().enumerate() {
-        let Some(comment) = comment_of(line, syntax) else {
+        let Some(comment) = comment_of(line, markers) else {
             continues = false;
             continue;
         };
-        let first = comment.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        if !continues && OPENERS.contains(&first) {
-            faults.push((number + 1, format!("the comment opens with \"{first}\"")));
+        if let Some(opener) = opener_of(comment).filter(|_| !continues) {
+            faults.push((number + 1, format!("the comment opens with \"{opener}\"")));
         }
         let lower = comment.to_lowercase();
         if let Some(phrase) = PHRASES.iter().find(|phrase| lower.contains(**phrase)) {
@@ -86,40 +100,100 @@ fn faults(text: &str, syntax: &Syntax) -> Vec<(usize, String)> {
     faults
 }
 
+/// Checks the first line of each paragraph and list item. Questions are allowed.
+fn markdown_faults(text: &str) -> Vec<(usize, String)> {
+    let mut faults = Vec::new();
+    let (mut is_code, mut continues) = (false, false);
+    for (number, line) in text.lines().map(str::trim).enumerate() {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        // A heading or a table row ends the paragraph before it.
+        if is_code || is_fence || line.is_empty() || line.starts_with(['#', '|']) {
+            continues = false;
+            continue;
+        }
+        let item = item_of(line);
+        let prose = item.unwrap_or(line).trim_start_matches(['*', '_', '>', ' ']);
+        let is_opening = item.is_some() || !continues;
+        if let Some(opener) = opener_of(prose).filter(|_| is_opening && !prose.contains('?')) {
+            faults.push((number + 1, format!("the paragraph opens with \"{opener}\"")));
+        }
+        continues = true;
+    }
+    faults
+}
+
+fn opener_of(prose: &str) -> Option<&'static str> {
+    let first = prose.split(|c: char| !c.is_alphanumeric()).next()?;
+    OPENERS.into_iter().find(|opener| *opener == first)
+}
+
 /// Returns the text of a line that is a comment, without its marker.
-fn comment_of<'l>(line: &'l str, syntax: &Syntax) -> Option<&'l str> {
+fn comment_of<'l>(line: &'l str, markers: &[&str]) -> Option<&'l str> {
     let line = line.trim_start();
-    let marker = syntax.markers.iter().find(|marker| line.starts_with(**marker))?;
+    let marker = markers.iter().find(|marker| line.starts_with(**marker))?;
     Some(line[marker.len()..].trim())
+}
+
+/// Returns the text of a line that opens a Markdown list item, without its marker.
+fn item_of(line: &str) -> Option<&str> {
+    let bullet = ["- ", "* ", "+ "].iter().find_map(|marker| line.strip_prefix(*marker));
+    bullet.or_else(|| line.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(". "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines_of(text: &str, ending: &str) -> Vec<usize> {
-        let syntax = syntax_of(&format!("x.{ending}")).expect("a known ending");
+    fn lines_of(text: &str, name: &str) -> Vec<usize> {
+        let syntax = syntax_of(name).expect("kind of file is known");
         faults(text, syntax).into_iter().map(|(line, _)| line).collect()
     }
 
     #[test]
     fn rejects_question_words_that_open_a_comment() {
-        assert_eq!(lines_of("/// What makes a job run.\nfn f() {}\n", "rs"), [1]);
-        assert_eq!(lines_of("//! Limits.\n//!\n//! Whether they hold.\n", "rs"), [3]);
-        assert_eq!(lines_of("# Where it is\nx = 1\n", "py"), [1]);
-        assert_eq!(lines_of("-- Nothing else.\n", "lua"), [1]);
+        assert_eq!(lines_of("/// What makes a job run.\nfn f() {}\n", "x.rs"), [1]);
+        assert_eq!(lines_of("//! Limits.\n//!\n//! Whether they hold.\n", "x.rs"), [3]);
+        assert_eq!(lines_of("# Where it is\nx = 1\n", "x.py"), [1]);
+        assert_eq!(lines_of("-- Nothing else.\n", "x.lua"), [1]);
     }
 
     #[test]
     fn accepts_question_words_inside_a_sentence() {
-        assert_eq!(lines_of("/// Reads the file and tells\n/// What is in it.\n", "rs"), [0; 0]);
-        assert_eq!(lines_of("/// Returns true if `Where` is set.\nlet what = 1;\n", "rs"), [0; 0]);
-        assert_eq!(lines_of("/// Whatever the caller passes.\n", "rs"), [0; 0]);
+        assert_eq!(lines_of("/// Reads the file and tells\n/// What is in it.\n", "x.rs"), [0; 0]);
+        assert_eq!(lines_of("/// Returns true if `Where` is set.\nlet what = 1;\n", "x.rs"), [0; 0]);
+        assert_eq!(lines_of("/// Whatever the caller passes.\n", "x.rs"), [0; 0]);
     }
 
     #[test]
     fn rejects_phrases_anywhere_in_a_comment() {
-        assert_eq!(lines_of("/// It ends for want of threads.\n// and nobody waits\n", "rs"), [1, 2]);
-        assert_eq!(lines_of("let nobody = 1;\n", "rs"), [0; 0]);
+        assert_eq!(lines_of("/// It ends for want of threads.\n// and nobody waits\n", "x.rs"), [1, 2]);
+        assert_eq!(lines_of("let nobody = 1;\n", "x.rs"), [0; 0]);
+    }
+
+    #[test]
+    fn rejects_question_words_that_open_a_docstring() {
+        assert_eq!(lines_of("def f():\n    \"\"\"What it is.\"\"\"\n", "x.py"), [2]);
+        assert_eq!(lines_of("\"\"\"Reads a file.\n\nWhat it has.\n\"\"\"\nx = None\n", "x.py"), [0; 0]);
+    }
+
+    #[test]
+    fn checks_scripts_without_extension() {
+        assert_eq!(lines_of("#!/bin/sh\n\n# Whether it runs\n", "tests/engines/check"), [3]);
+        assert_eq!(lines_of("# None yet\n", ".ci/run"), [1]);
+        assert!(syntax_of("LICENSE").is_none());
+    }
+
+    #[test]
+    fn rejects_question_words_that_open_a_paragraph_or_list_item() {
+        assert_eq!(lines_of("# Limits\nWhat holds.\n\nText,\nWhere it goes on.\n", "x.md"), [2]);
+        assert_eq!(lines_of("Text:\n- **How** it runs\n2. Nothing\n", "x.md"), [2, 3]);
+    }
+
+    #[test]
+    fn accepts_headings_tables_code_and_questions() {
+        assert_eq!(lines_of("## What holds\n\n| What | How |\n|---|---|\n", "x.md"), [0; 0]);
+        assert_eq!(lines_of("```\nWhat\n\nWho\n```\n\nWhat holds?\n", "x.md"), [0; 0]);
+        assert_eq!(lines_of("`None` is the default.\n", "x.md"), [0; 0]);
     }
 }

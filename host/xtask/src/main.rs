@@ -34,7 +34,7 @@ enum Task {
     Docs(docs::Options),
     /// Build the checked-in guests from their pinned sources and compare
     Guests(guests::Options),
-    /// Check the prose of comments
+    /// Check the prose of comments and documents
     LintProse,
 }
 

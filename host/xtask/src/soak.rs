@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// Lists the names of the workspace's test targets below the folders, sorted and without duplicates.
 fn targets(project: &Project) -> Result<Vec<String>> {
     let text = output_of(project.cargo().args(["metadata", "--no-deps", "--format-version=1"]))?;
-    let metadata: Metadata = serde_json::from_str(&text).context("read what cargo says of the workspace")?;
+    let metadata: Metadata = serde_json::from_str(&text).context("parse the output of cargo metadata")?;
     let folders = FOLDERS.map(|folder| project.root.join(folder));
     let mut names: Vec<String> = metadata
         .packages

@@ -49,7 +49,7 @@ const EDITS: [Edit; 21] = [
 /// Applies the edits of a test and redirects its imports of quickjs-libc to the replacement.
 pub fn apply_edits(test: &str, mut text: String) -> Result<String> {
     for (_, from, to) in EDITS.iter().filter(|(edited, ..)| *edited == test) {
-        ensure!(text.contains(from), "{test} no longer says {from:?}");
+        ensure!(text.contains(from), "{test} no longer contains {from:?}");
         text = text.replace(from, to);
     }
     Ok(text.replace("\"qjs:std\"", LIBC).replace("\"qjs:os\"", LIBC))

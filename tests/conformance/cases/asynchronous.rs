@@ -27,12 +27,12 @@ pub fn cases() -> Vec<Case> {
             .scripts(ORDER),
         file("async::order_in_a_module")
             .prints("sync job tick\n")
-            .javascript(program("const said = ['sync']\nprocess.nextTick(() => said.push('tick'))\nPromise.resolve().then(() => said.push('job'))\nprocess.on('exit', () => console.log(said.join(' ')))").with_name("main.mjs"))
-            .typescript(program("const said: string[] = ['sync']\nprocess.nextTick(() => said.push('tick'))\nPromise.resolve().then(() => said.push('job'))\nprocess.on('exit', () => console.log(said.join(' ')))\nexport {}").with_name("main.mts")),
+            .javascript(program("const events = ['sync']\nprocess.nextTick(() => events.push('tick'))\nPromise.resolve().then(() => events.push('job'))\nprocess.on('exit', () => console.log(events.join(' ')))").with_name("main.mjs"))
+            .typescript(program("const events: string[] = ['sync']\nprocess.nextTick(() => events.push('tick'))\nPromise.resolve().then(() => events.push('job'))\nprocess.on('exit', () => console.log(events.join(' ')))\nexport {}").with_name("main.mts")),
         code("async::timers_fire_in_time_order")
             .prints("1 2 3 4\n")
-            .javascript("const said = []\nfor (const [ms, n] of [[40, 4], [5, 1], [30, 3], [20, 2]]) setTimeout(n => said.push(n), ms, n)\nprocess.on('exit', () => console.log(said.join(' ')))")
-            .typescript("const said: number[] = []\nfor (const [ms, n] of [[40, 4], [5, 1], [30, 3], [20, 2]] as const) setTimeout((n: number): void => { said.push(n) }, ms, n)\nprocess.on('exit', () => console.log(said.join(' ')))"),
+            .javascript("const events = []\nfor (const [ms, n] of [[40, 4], [5, 1], [30, 3], [20, 2]]) setTimeout(n => events.push(n), ms, n)\nprocess.on('exit', () => console.log(events.join(' ')))")
+            .typescript("const events: number[] = []\nfor (const [ms, n] of [[40, 4], [5, 1], [30, 3], [20, 2]] as const) setTimeout((n: number): void => { events.push(n) }, ms, n)\nprocess.on('exit', () => console.log(events.join(' ')))"),
         code("async::cancelled_timers")
             .prints("1\n2\n3\nend\n")
             .javascript("let n = 0\nconst often = setInterval(() => { console.log(++n); if (n === 3) clearInterval(often) }, 2)\nclearTimeout(setTimeout(() => console.log('never'), 1))\nclearImmediate(setImmediate(() => console.log('never')))\nprocess.on('exit', () => console.log('end'))")
@@ -42,7 +42,7 @@ pub fn cases() -> Vec<Case> {
             .scripts("setTimeout(() => console.log('never'), 50).unref()\nsetInterval(() => {}, 50).unref()\nconsole.log('end')"),
         code("async::nested_timers")
             .prints("0 1 2 3\n")
-            .scripts("const said = []\nfunction again(n) { said.push(n); if (n < 3) setTimeout(again, 1, n + 1); else console.log(said.join(' ')) }\nagain(0)"),
+            .scripts("const events = []\nfunction again(n) { events.push(n); if (n < 3) setTimeout(again, 1, n + 1); else console.log(events.join(' ')) }\nagain(0)"),
         code("async::timeout")
             .python(program(TIMEOUT).prints("TimeoutError\nTimeoutError\n"))
             .javascript(program("const { setTimeout: sleep } = require('timers/promises')\nconst late = (p, ms) => Promise.race([p, sleep(ms).then(() => { throw new Error('late') })])\nlate(new Promise(() => {}), 20).catch(e => console.log(e.message))").prints("late\n"))
@@ -87,7 +87,7 @@ pub fn cases() -> Vec<Case> {
             .lua(program("local g = coroutine.wrap(function() for n = 0, 2 do coroutine.yield(n) end end)\nfor n in g do io.write(n, ' ') end\nprint()").prints("0 1 2 \n")),
         code("async::scheduler")
             .prints("a1 b1 a2 b2 a3\n")
-            .lua("local tasks, said = {}, {}\nfor name, count in pairs({ a = 3, b = 2 }) do\n  tasks[#tasks + 1] = { name = name, co = coroutine.create(function() for n = 1, count do coroutine.yield(name .. n) end end) }\nend\ntable.sort(tasks, function(x, y) return x.name < y.name end)\nwhile #tasks > 0 do\n  local left = {}\n  for _, task in ipairs(tasks) do\n    local _, value = coroutine.resume(task.co)\n    if value then said[#said + 1] = value left[#left + 1] = task end\n  end\n  tasks = left\nend\nprint(table.concat(said, ' '))"),
+            .lua("local tasks, events = {}, {}\nfor name, count in pairs({ a = 3, b = 2 }) do\n  tasks[#tasks + 1] = { name = name, co = coroutine.create(function() for n = 1, count do coroutine.yield(name .. n) end end) }\nend\ntable.sort(tasks, function(x, y) return x.name < y.name end)\nwhile #tasks > 0 do\n  local left = {}\n  for _, task in ipairs(tasks) do\n    local _, value = coroutine.resume(task.co)\n    if value then events[#events + 1] = value left[#left + 1] = task end\n  end\n  tasks = left\nend\nprint(table.concat(events, ' '))"),
         code("async::wraps_errors")
             .prints("v\n")
             .python("import asyncio\nasync def f(): raise ValueError('v')\nasync def main():\n    try: await f()\n    except ValueError as e: print(e)\nasyncio.run(main())")
@@ -224,15 +224,15 @@ const COMBINATORS: &str = "const after = (ms, value) => new Promise(done => setT
   console.log(first, any, none, settled.map(s => s.status).join())
 })()";
 
-const ORDER: &str = "const said = []
-setImmediate(() => said.push('immediate'))
-setTimeout(() => { said.push('timer') }, 0)
-Promise.resolve().then(() => said.push('job')).then(() => said.push('job2'))
-process.nextTick(() => said.push('tick'))
-said.push('sync')
+const ORDER: &str = "const events = []
+setImmediate(() => events.push('immediate'))
+setTimeout(() => { events.push('timer') }, 0)
+Promise.resolve().then(() => events.push('job')).then(() => events.push('job2'))
+process.nextTick(() => events.push('tick'))
+events.push('sync')
 const until = Date.now() + 5
 while (Date.now() < until);
-process.on('exit', () => console.log(said.join(' ')))";
+process.on('exit', () => console.log(events.join(' ')))";
 
 const JS_QUEUE: &str = "class Queue {
   held = []; takers = []

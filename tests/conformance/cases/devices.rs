@@ -43,7 +43,7 @@ fn devices() -> Vec<Case> {
             .python("import os, stat\nprint(stat.S_ISCHR(os.stat('/dev/null').st_mode), os.path.isdir('/dev/fd'))\nprint(os.path.exists('/dev/null'), os.path.exists('/dev/fd/1'), os.path.exists('/dev/fd/99'))\nprint({'null', 'zero', 'full', 'random', 'urandom', 'stdin', 'stdout', 'stderr', 'fd'} <= set(os.listdir('/dev')), {'0', '1', '2'} <= set(os.listdir('/dev/fd')))")
             .javascript(program("const fs = require('fs')\nconst say = b => b ? 'True' : 'False'\nconsole.log(say(fs.statSync('/dev/null').isCharacterDevice()), say(fs.statSync('/dev/fd').isDirectory()))\nconsole.log(say(fs.existsSync('/dev/null')), say(fs.existsSync('/dev/fd/1')), say(fs.existsSync('/dev/fd/99')))\nconsole.log(say(['null', 'zero', 'stdin', 'fd'].every(name => fs.readdirSync('/dev').includes(name))), say(['0', '1', '2'].every(name => fs.readdirSync('/dev/fd').includes(name))))")),
         code("devices::dev_cannot_be_changed")
-            .only_in(Tier::Wasm, "a container's root may change its own /dev")
+            .only_in(Tier::Wasm, "root in a container can change its /dev")
             .prints("PermissionError\nPermissionError\nPermissionError\nPermissionError\nFileExistsError\nOSError\nIsADirectoryError\nNotADirectoryError\nFileNotFoundError\n")
             .python("import os\nopen('f', 'w').close()\ncalls = [lambda: open('/dev/new', 'w'), lambda: os.mkdir('/dev/new'), lambda: os.unlink('/dev/null'), lambda: os.rename('/dev/null', '/dev/zero'), lambda: os.mkdir('/dev/fd'), lambda: os.rename('f', '/dev/null'), lambda: open('/dev', 'w'), lambda: open('/dev/null/x'), lambda: open('/dev/fd/../../work/f')]\nfor call in calls:\n    try: print(call())\n    except OSError as e: print(type(e).__name__)"),
     ]
@@ -71,7 +71,7 @@ fn descriptors() -> Vec<Case> {
             .prints("line\n[]\n[True]\n")
             .python("import os, selectors\nr, w = os.pipe()\nwith selectors.DefaultSelector() as s:\n    s.register(r, selectors.EVENT_READ)\n    empty = s.select(0)\n    with os.fdopen(w, 'w') as f: f.write('line\\n')\n    print(os.fdopen(os.dup(r)).read(), end='')\n    print(empty)\n    print([key.fd == r for key, _ in s.select(1)])"),
         code("descriptors::pipe_without_writer")
-            .only_in(Tier::Wasm, "natively it waits for ever")
+            .only_in(Tier::Wasm, "the native interpreter waits forever")
             .exits(1)
             .stderr_contains("Resource deadlock would occur")
             .python("import os\nr, w = os.pipe()\nos.read(r, 1)"),
@@ -79,7 +79,7 @@ fn descriptors() -> Vec<Case> {
             .prints("0o22 0o77\n")
             .python("import os\nprint(oct(os.umask(0o077)), oct(os.umask(0o022)))"),
         code("descriptors::count_as_open_files")
-            .only_in(Tier::Wasm, "a container's limit counts its own way")
+            .only_in(Tier::Wasm, "a container's limit counts memory differently")
             .with(&["--max-open-files", "8"])
             .wasm(expected().prints("8 True\nTrue\n"))
             .python("import errno, os\nheld = []\ntry:\n    while True: held.append(os.open('/dev/null', os.O_RDONLY) if len(held) % 2 else os.dup(1))\nexcept OSError as e: print(len(held), e.errno == errno.EMFILE)\nos.close(held.pop())\ntry: os.pipe()\nexcept OSError as e: print(e.errno == errno.EMFILE)"),

@@ -122,14 +122,14 @@ pub fn cases() -> Vec<Case> {
             .scripts("require('fs').writeFileSync('a', 'kept')\nprocess.exit(2)")
             .lua("local f <close> = io.open('a', 'w')\nf:write('kept')\nos.exit(2, true)"),
         code("files::granted_working_directory")
-            .grant(("w", "/work", "rw"), &[("old", "o"), ("same", "s")])
+            .grant("w", "/work", "rw", &[("old", "o"), ("same", "s")])
             .prints("s\n")
             .leaves_file(("w", "new", "n"))
             .leaves_file(("w", "old", "o+"))
             .verify(|report| {
                 let listed: Vec<&str> = [report.files("created"), report.files("modified")].concat();
                 let right = listed.contains(&"/work/new") && listed.contains(&"/work/old") && !listed.contains(&"/work/same");
-                if right { Ok(()) } else { Err(format!("listed are {listed:?}")) }
+                if right { Ok(()) } else { Err(format!("listed files are {listed:?}")) }
             })
             .python("open('new', 'w').write('n')\nopen('old', 'a').write('+')\nprint(open('same').read())")
             .javascript("const fs = require('fs')\nfs.writeFileSync('new', 'n')\nfs.appendFileSync('old', '+')\nconsole.log(fs.readFileSync('same', 'utf8'))")

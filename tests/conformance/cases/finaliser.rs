@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Case> {
             .typescript("function* g(): Generator<number> { try { yield 1; yield 2 } finally { console.log('tidied') } }\nfor (const n of g()) { console.log(n as number); break }")
             .lua("local function g()\n  return function(_, n) return n < 2 and n + 1 or nil end, nil, 0, setmetatable({}, { __close = function() print('tidied') end })\nend\nfor n in g() do\n  print(n)\n  break\nend"),
         code("finaliser::generator_of_a_raising_function")
-            .grant(("d", "/work", "rw"), &[])
+            .grant("d", "/work", "rw", &[])
             .exits(1)
             .prints("")
             .leaves_file(("d", "o.txt", "hello"))

@@ -13,16 +13,16 @@ pub fn cases() -> Vec<Case> {
         code("library::chown_to_others_is_refused")
             .python(program("import os\nopen('/work/f', 'w').close()\nos.chown('/work/f', os.getuid(), -1)\nos.lchown('/work/f', -1, os.getgid())\nfor owner in (7, 12345):\n    try:\n        os.chown('/work/f', owner, -1)\n    except PermissionError:\n        print('refused')\ntry:\n    os.chown('/work/none', -1, -1)\nexcept FileNotFoundError:\n    print('not there')").prints("refused\nrefused\nnot there\n")),
         code("library::extracted_directories_keep_timestamps")
-            .only_in(Tier::Wasm, "in a container Python is root that may change no owner, and gives up on the times as well")
+            .only_in(Tier::Wasm, "Python in a container is root without the right to change owners, and does not set the times either")
             .prints("tar 1000000000.0 1000000000.0\nfully_trusted 1000000000.0 1000000000.0\ndata 1000000000.0 1000000000.0\n")
             .python("import io, os, tarfile\nwith tarfile.open('a.tar', 'w') as tar:\n    for name in ('top', 'top/sub'):\n        entry = tarfile.TarInfo(name)\n        entry.type, entry.mode, entry.mtime, entry.uid = tarfile.DIRTYPE, 0o755, 10**9, 1000\n        tar.addfile(entry)\nfor kind in ('tar', 'fully_trusted', 'data'):\n    with tarfile.open('a.tar') as tar: tar.extractall(kind, filter=kind)\n    print(kind, os.stat(kind + '/top').st_mtime, os.stat(kind + '/top/sub').st_mtime)"),
         code("library::tqdm_does_not_warn")
-            .only_in(Tier::Wasm, "our runtime has tqdm; what an image has is its own affair")
+            .only_in(Tier::Wasm, "our runtime has tqdm; an image may have other packages")
             .prints("3\n")
             .stderr_omits("Warning")
             .python("from tqdm import tqdm\nprint(sum(tqdm(range(3))))"),
         file("library::matplotlib")
-            .only_in(Tier::Wasm, "our runtime has matplotlib; what an image has is its own affair")
+            .only_in(Tier::Wasm, "our runtime has matplotlib; an image may have other packages")
             .creates(&["/work/plot.png", "/work/plot.svg"])
             .verify(|report| {
                 let size = report.file("/work/plot.png").and_then(|file| file["size"].as_u64()).unwrap_or(0);
@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
             })
             .python(PLOT),
         code("library::numpy_and_pandas")
-            .only_in(Tier::Wasm, "our runtime has numpy and pandas; what an image has is its own affair")
+            .only_in(Tier::Wasm, "our runtime has numpy and pandas; an image may have other packages")
             .prints("10 1.5\n")
             .python("import numpy as np, pandas as pd\nprint(np.arange(5).sum(), pd.Series([1, 2]).mean())"),
         code("library::sqlite")
@@ -115,7 +115,7 @@ pub fn cases() -> Vec<Case> {
             .prints("on\n")
             .python("import time\ntime.sleep(0.01)\nprint('on')"),
         code("library::yaml_and_lxml")
-            .only_in(Tier::Wasm, "our runtime has yaml and lxml; what an image has is its own affair")
+            .only_in(Tier::Wasm, "our runtime has yaml and lxml; an image may have other packages")
             .prints("{'a': [1]} a\n")
             .python("import yaml, lxml.etree\nprint(yaml.safe_load('a: [1]'), lxml.etree.fromstring('<a/>').tag)"),
         code("library::pathlib")

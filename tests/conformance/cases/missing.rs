@@ -83,7 +83,7 @@ fn threads_and_processes() -> Vec<Case> {
             .javascript(program("process.kill(1)").in_containers("const kid = require('child_process').spawn('sleep', ['60'])\nkid.on('exit', (status, signal) => console.log(status, signal)).on('spawn', () => process.kill(kid.pid))"))
             .typescript(program("const id: number = 1\nprocess.kill(id, 'SIGTERM')").in_containers("import { spawn, type ChildProcess } from 'child_process'\nconst kid: ChildProcess = spawn('sleep', ['60'])\nkid.on('exit', (status: number | null, signal: string | null) => console.log(status, signal)).on('spawn', (): boolean => process.kill(kid.pid!, 'SIGTERM'))")),
         code("missing::first_process_cannot_be_killed")
-            .only_in(Tier::Container, "in WebAssembly no process can be killed, which missing::kill says")
+            .only_in(Tier::Container, "WebAssembly has no processes to kill; missing::kill covers it")
             .prints("on\n")
             .python("import os, signal\ntry:\n    os.kill(1, signal.SIGKILL)\nexcept PermissionError:\n    pass\nprint('on')")
             .scripts("try { process.kill(1, 'SIGKILL') } catch {}\nsetTimeout(() => console.log('on'), 50)"),
@@ -151,8 +151,8 @@ fn threads_and_processes() -> Vec<Case> {
             .stderr_contains("encoder jpeg not available")
             .python("from PIL import Image\nImage.new('RGB', (4, 4)).save('x.jpg')"),
         code("missing::every_row_of_the_table")
-            .only_in(Tier::Wasm, "a container has what the table names")
-            .grant(("table", "/table", "ro"), &[("lacking.py", include_str!("../../../guest-runtimes/python/prelude/lacking.py"))])
+            .only_in(Tier::Wasm, "a container has the modules in the table")
+            .grant("table", "/table", "ro", &[("unsupported.py", include_str!("../../../guest-runtimes/python/prelude/unsupported.py"))])
             .misses("processes")
             .misses("signals")
             .misses("hashlib.scrypt")
@@ -165,11 +165,11 @@ fn threads_and_processes() -> Vec<Case> {
                 }
             })
             .prints("[]\n")
-            .python("import importlib, sys\nsys.path.append('/table')\nimport lacking\nwrong = []\nfor module, names, what in lacking.FUNCTIONS:\n    kind, number, text = lacking.ERRORS[what]\n    for name in names.split():\n        try: getattr(importlib.import_module(module), name)()\n        except kind as e:\n            if text not in str(e): wrong.append(name)\n        else: wrong.append(name)\nprint(wrong)"),
+            .python("import importlib, sys\nsys.path.append('/table')\nimport unsupported\nwrong = []\nfor module, names, what in unsupported.FUNCTIONS:\n    kind, number, text = unsupported.ERRORS[what]\n    for name in names.split():\n        try: getattr(importlib.import_module(module), name)()\n        except kind as e:\n            if text not in str(e): wrong.append(name)\n        else: wrong.append(name)\nprint(wrong)"),
         code("missing::attributes_are_those_of_linux")
-            .grant(("table", "/table", "ro"), &[("lacking.py", include_str!("../../../guest-runtimes/python/prelude/lacking.py"))])
+            .grant("table", "/table", "ro", &[("unsupported.py", include_str!("../../../guest-runtimes/python/prelude/unsupported.py"))])
             .prints("[]\n")
-            .python("import importlib, sys\nsys.path.append('/table')\nimport lacking\nthere = sys.platform == 'linux'\nrows = [(importlib.import_module(module), names) for module, names, _ in lacking.ATTRIBUTES]\nprint([name for module, names in rows for name in names.split() if hasattr(module, name) != there])"),
+            .python("import importlib, sys\nsys.path.append('/table')\nimport unsupported\nthere = sys.platform == 'linux'\nrows = [(importlib.import_module(module), names) for module, names, _ in unsupported.ATTRIBUTES]\nprint([name for module, names in rows for name in names.split() if hasattr(module, name) != there])"),
         code("missing::file_owners")
             .wasm(expected().exits(1).misses("the module pwd"))
             .containers(expected().prints("True\n"))
@@ -183,17 +183,17 @@ fn threads_and_processes() -> Vec<Case> {
             .containers(expected().exits(1))
             .python("import os, signal\nos.WINDOWS if hasattr(os, 'WINDOWS') else signal.SIGKIL"),
         code("missing::unknown_submodules_are_not_reported")
-            .only_in(Tier::Wasm, "the hints are the runtime's")
+            .only_in(Tier::Wasm, "only our runtime adds the hints")
             .exits(1)
             .verify(check_nothing_missing)
             .python("import os.nosuchpart"),
         code("missing::modules_of_other_platforms")
-            .only_in(Tier::Wasm, "the hints are the runtime's")
+            .only_in(Tier::Wasm, "only our runtime adds the hints")
             .exits(1)
             .verify(check_nothing_missing)
             .python("import winreg"),
         code("missing::modules_removed_from_python")
-            .only_in(Tier::Wasm, "the hints are the runtime's")
+            .only_in(Tier::Wasm, "only our runtime adds the hints")
             .exits(1)
             .misses("the module cgi")
             .verify(|report| match report.at("/missing/0/hint").as_str() {
@@ -206,7 +206,7 @@ fn threads_and_processes() -> Vec<Case> {
             .containers(expected().exits(2))
             .python("import os, sys\ntry:\n    raise ExceptionGroup('two', [ValueError(), AttributeError(name='mkfifo', obj=os)])\nexcept ExceptionGroup as e:\n    raise SystemExit(2) from e"),
         code("missing::hostile_errors_keep_their_own_report")
-            .only_in(Tier::Wasm, "the report's error is the runtime's")
+            .only_in(Tier::Wasm, "only our runtime reports the error")
             .exits(1)
             .verify(|report| match report.at("/error/value").as_str() {
                 Some("mine") => Ok(()),
@@ -214,7 +214,7 @@ fn threads_and_processes() -> Vec<Case> {
             })
             .python("import types\nmodule = types.ModuleType('os')\ndel module.__name__\nraise AttributeError('mine', obj=module, name='mkfifo')"),
         code("missing::long_chains_of_errors")
-            .only_in(Tier::Wasm, "the report's error is the runtime's")
+            .only_in(Tier::Wasm, "only our runtime reports the error")
             .exits(1)
             .stderr_contains("ValueError: at 0")
             .verify(|report| match report.at("/error/value").as_str() {
@@ -223,7 +223,7 @@ fn threads_and_processes() -> Vec<Case> {
             })
             .python("error = KeyError('first')\nfor n in range(5000):\n    error, error.__cause__ = ValueError(f'at {4999 - n}'), error\nimport sys\nsys.tracebacklimit = 0\nraise error"),
         code("missing::each_has_a_hint")
-            .only_in(Tier::Wasm, "a container misses no power that a hint could be for")
+            .only_in(Tier::Wasm, "a container lacks no feature that a hint could name")
             .exits(1)
             .verify(|report| {
                 let hint = report.at("/missing/0/hint").as_str().unwrap_or_default();
@@ -251,13 +251,13 @@ fn sockets() -> Vec<Case> {
             .javascript(program("require('net').connect(1, '127.0.0.1')").wasm(expected().stderr_contains("EACCES")).in_containers(JS_LOOPBACK))
             .typescript(program("import { connect, type Socket } from 'net'\nconst socket: Socket = connect(1, '127.0.0.1')").wasm(expected().stderr_contains("EACCES")).in_containers(TS_LOOPBACK)),
         code("missing::outside_hosts_are_unreachable")
-            .only_in(Tier::Container, "in WebAssembly there is no socket at all, which missing::socket says")
+            .only_in(Tier::Container, "WebAssembly has no sockets; missing::socket covers it")
             .prints("ENETUNREACH\n")
             .python("import errno, socket\ntry:\n    socket.create_connection(('192.0.2.1', 80), 5)\nexcept OSError as e:\n    print(errno.errorcode.get(e.errno))")
             .javascript("require('net').connect(80, '192.0.2.1').on('error', e => console.log(e.code))")
             .typescript("import { connect } from 'net'\nconnect(80, '192.0.2.1').on('error', (e: NodeJS.ErrnoException): void => console.log(e.code))"),
         code("missing::outside_names_do_not_resolve")
-            .only_in(Tier::Container, "in WebAssembly no name is known, which missing::name_lookup says")
+            .only_in(Tier::Container, "WebAssembly has no name lookup; missing::name_lookup covers it")
             .prints("unknown\n")
             .python("import socket\ntry:\n    print(socket.getaddrinfo('example.com', 80))\nexcept socket.gaierror:\n    print('unknown')")
             .javascript("require('dns').lookup('example.com', (e, found) => console.log(e ? 'unknown' : found))")

@@ -25,14 +25,14 @@ pub fn cases() -> Vec<Case> {
             .prints("refused\n")
             .verify(|report| check_attempts(report, &[("other.example", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://other.example/')\nexcept OSError:\n    print('refused')")
-            .scripts("fetch('http://other.example/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))")
+            .scripts("fetch('http://other.example/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(result => console.log(result))")
             .lua(program("print(require('socket').connect('other.example', 80) and 'reached' or 'refused')").only_in(Tier::Wasm, NO_SOCKETS)),
         code("network::internet_range_excludes_local_network")
             .with(&["--net", "0.0.0.0/0"])
             .prints("refused\n")
             .verify(|report| check_attempts(report, &[("169.254.7.7", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://169.254.7.7/')\nexcept OSError:\n    print('refused')")
-            .scripts("fetch('http://169.254.7.7/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))")
+            .scripts("fetch('http://169.254.7.7/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(result => console.log(result))")
             .lua(program("print(require('socket').connect('169.254.7.7', 80) and 'reached' or 'refused')").only_in(Tier::Wasm, NO_SOCKETS)),
         code("network::redirect_target_is_checked")
             .needs_server()
@@ -40,7 +40,7 @@ pub fn cases() -> Vec<Case> {
             .prints("refused\n")
             .verify(|report| check_attempts(report, &[("127.0.0.1", "allowed"), ("other.example", "refused")]))
             .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:PORT/away')\nexcept OSError:\n    print('refused')")
-            .scripts("fetch('http://127.0.0.1:PORT/away').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
+            .scripts("fetch('http://127.0.0.1:PORT/away').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(result => console.log(result))"),
         code("network::bytes_are_limited")
             .needs_server()
             .with(&["--net", "127.0.0.1:PORT", "--max-net-bytes", "100k"])
@@ -48,7 +48,7 @@ pub fn cases() -> Vec<Case> {
             .verify(|report| {
                 let transferred = ["sent", "received"].map(|direction| report.at(&format!("/network/{direction}")).as_u64().unwrap_or(0));
                 let transferred = transferred[0] + transferred[1];
-                if transferred <= 102_400 { Ok(()) } else { Err(format!("{transferred} bytes went over")) }
+                if transferred <= 102_400 { Ok(()) } else { Err(format!("{transferred} bytes were transferred")) }
             })
             .python("import urllib.request\nprint(len(urllib.request.urlopen('http://127.0.0.1:PORT/large').read()))")
             .scripts("fetch('http://127.0.0.1:PORT/large').then(answer => answer.text()).then(text => console.log(text.length))")

@@ -32,7 +32,7 @@ pub fn cases() -> Vec<Case> {
                 if report.stderr().starts_with("Traceback (most recent call last):\n  File \"") {
                     return Ok(());
                 }
-                Err("it does not begin as Python's".to_owned())
+                Err("traceback does not begin like Python's".to_owned())
             }))
             .javascript(program("null.x").stderr_contains("main.js:1:").wasm(expected().verify(|report| frames(report, "\n    at ", 1))))
             .typescript(program("(null as any).x").stderr_contains("main.ts:1:").wasm(expected().verify(|report| frames(report, "\n    at ", 1))))
@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
             .wasm(expected().verify(check_traceback_equals_stderr))
             .containers(expected().verify(check_traceback_in_stderr)),
         file("tracebacks::in_a_module")
-            .grant((".", "/work", "ro"), &[])
+            .grant(".", "/work", "ro", &[])
             .exits(1)
             .python(program("import near\nnear.f()").with_files(".", &[("near.py", "def f():\n    1/0")]).stderr_contains("near.py\", line 2, in f").stderr_contains("main.py\", line 2, in <module>"))
             .javascript(program("const { f } = require('./near.js')\nf()").with_files(".", &[("near.js", "exports.f = function f() {\n  null.x\n}")]).stderr_contains("near.js:2\n  null.x\n").stderr_contains("near.js:2:").stderr_contains("main.js:2:1"))
@@ -159,7 +159,7 @@ fn frames(report: &Report, mark: &str, expected: usize) -> Result<(), String> {
 }
 
 fn check_stderr_prefix(report: &Report, with: &str) -> Result<(), String> {
-    if report.stderr().starts_with(with) { Ok(()) } else { Err(format!("it does not begin with {with:?}")) }
+    if report.stderr().starts_with(with) { Ok(()) } else { Err(format!("stderr does not begin with {with:?}")) }
 }
 
 /// Checks that standard error contains the reported traceback; an image's interpreter may print more.
@@ -167,7 +167,11 @@ fn check_traceback_in_stderr(report: &Report) -> Result<(), String> {
     let traceback = report.at("/error/traceback").as_array().map(Vec::as_slice).unwrap_or_default();
     let traceback: Vec<&str> = traceback.iter().filter_map(|line| line.as_str()).collect();
     let is_contained = traceback.len() > 1 && report.stderr().contains(&traceback.join("\n"));
-    if is_contained && report.at("/error/line") == 2 { Ok(()) } else { Err(format!("{} is told", report.at("/error"))) }
+    if is_contained && report.at("/error/line") == 2 {
+        Ok(())
+    } else {
+        Err(format!("reported error is {}", report.at("/error")))
+    }
 }
 
 /// Checks that the reported traceback equals the printed one.
@@ -175,5 +179,9 @@ fn check_traceback_equals_stderr(report: &Report) -> Result<(), String> {
     let traceback = report.at("/error/traceback").as_array().map(Vec::as_slice).unwrap_or_default();
     let traceback: Vec<&str> = traceback.iter().filter_map(|line| line.as_str()).collect();
     let printed: Vec<&str> = report.stderr().lines().collect();
-    if traceback == printed && report.at("/error/line") == 2 { Ok(()) } else { Err(format!("{traceback:?} is told")) }
+    if traceback == printed && report.at("/error/line") == 2 {
+        Ok(())
+    } else {
+        Err(format!("traceback is {traceback:?}"))
+    }
 }

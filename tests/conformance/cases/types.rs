@@ -43,23 +43,23 @@ pub fn cases() -> Vec<Case> {
             .prints("3 none\n")
             .typescript("const isText = (x: unknown): x is string => typeof x === 'string'\nfunction check(x: unknown): asserts x is string { if (!isText(x)) throw new TypeError('none') }\ntry { check('a'); check(1) } catch (e: unknown) { console.log('abc'.length, (e as Error).message) }"),
         file("types::type_imports")
-            .grant((".", "/work", "ro"), &[("near.ts", "console.log('evaluated')\nexport interface Held { n: number }\nexport class Used { n = 1 }"), ("types.ts", "console.log('never evaluated')\nexport type T = number")])
+            .grant(".", "/work", "ro", &[("near.ts", "console.log('evaluated')\nexport interface Held { n: number }\nexport class Used { n = 1 }"), ("types.ts", "console.log('never evaluated')\nexport type T = number")])
             .prints("evaluated\n1\n")
             .typescript("import type { T } from './types.ts'\nimport { type Held, Used } from './near.ts'\nexport type { T }\nconst held: Held = new Used()\nconst n: T = held.n\nconsole.log(n)"),
         file("types::modules_of_types_alone")
-            .grant((".", "/work", "ro"), &[("near.ts", "export interface Held { n: number }")])
+            .grant(".", "/work", "ro", &[("near.ts", "export interface Held { n: number }")])
             .prints("1\n")
             .typescript("import { Held } from './near.ts'\nconst held: Held = { n: 1 }\nconsole.log(held.n)"),
         file("types::exports_are_kept")
-            .grant((".", "/work", "ro"), &[("near.ts", "enum E { A = 7 }\nnamespace N { export const b = 8 }\nexport { E, N }\nexport default class<T> { held?: T }")])
+            .grant(".", "/work", "ro", &[("near.ts", "enum E { A = 7 }\nnamespace N { export const b = 8 }\nexport { E, N }\nexport default class<T> { held?: T }")])
             .prints("7 8 true\n")
             .typescript("import Held, { E, N } from './near.ts'\nconsole.log(E.A, N.b, new Held<number>() instanceof Held)"),
         file("types::commonjs_imports")
-            .grant((".", "/work", "ro"), &[("near.cts", "const held: { n: number } = { n: 7 }\nexport = held")])
+            .grant(".", "/work", "ro", &[("near.cts", "const held: { n: number } = { n: 7 }\nexport = held")])
             .prints("7 /\n")
             .typescript(program("import near = require('./near.cts')\nimport path = require('path')\nconst { sep }: { sep: string } = path\nconsole.log(near.n, sep)").with_name("main.cts")),
         file("types::imports_javascript")
-            .grant((".", "/work", "ro"), &[("near.mjs", "export const n = 7"), ("back.ts", "export const back: string = 'back'")])
+            .grant(".", "/work", "ro", &[("near.mjs", "export const n = 7"), ("back.ts", "export const back: string = 'back'")])
             .prints("7 back\n")
             .javascript(program("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n, back)").with_name("main.mjs"))
             .typescript("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n as number, back)"),

@@ -44,11 +44,11 @@ pub fn plain(test_env: &TestEnvironment) -> Result<()> {
 /// The machine's certificate authorities are trusted in the container too; a granted port of this machine is at the
 /// job's own localhost.
 pub fn tls(test_env: &TestEnvironment) -> Result<()> {
-    let (server, authority) = Server::with_tls(&["localhost"], "well said")?;
+    let (server, authority) = Server::with_tls(&["localhost"], "over TLS")?;
     let (grant, url) = (format!("localhost:{}", server.port), format!("https://localhost:{}/", server.port));
     let job = test_env.run().args(["--net", &grant]).env("SSL_CERT_FILE", authority.path());
     let report = test_env.run_expecting("ok", 0, python(job, FETCH, &[&url]))?;
-    ensure!(report.stdout() == "well said\n", "{}", report.stdout());
+    ensure!(report.stdout() == "over TLS\n", "{}", report.stdout());
     all_allowed(&report, 1)?;
     let untrusting_job = test_env.run().args(["--net", &grant]);
     let report = test_env.run_expecting("guest_error", 1, python(untrusting_job, FETCH, &[&url]))?;
@@ -58,14 +58,14 @@ pub fn tls(test_env: &TestEnvironment) -> Result<()> {
 
 /// Node's `fetch` ignores proxies: a granted name leads to a port forward.
 pub fn node(test_env: &TestEnvironment) -> Result<()> {
-    let (server, authority) = Server::with_tls(&["api.example.test"], "well said")?;
+    let (server, authority) = Server::with_tls(&["api.example.test"], "over TLS")?;
     let (name, address) = (format!("api.example.test:{}", server.port), format!("127.0.0.1:{}", server.port));
     let fetch = "const got = await fetch(process.argv.at(-1)); console.log(got.status, await got.text())";
     let job = test_env.run().args(["--net", &name, "--net", &address]).env("SSL_CERT_FILE", authority.path());
     let job = job.args(["--lang", "javascript", "-c", fetch, &format!("https://{name}/")]);
     let job = with_host_names(test_env, &[("api.example.test", "127.0.0.1")], &job)?;
     let report = test_env.run_expecting("ok", 0, job)?;
-    ensure!(report.stdout() == "200 well said\n", "{}", report.stdout());
+    ensure!(report.stdout() == "200 over TLS\n", "{}", report.stdout());
     all_allowed(&report, 1)?;
     ensure!(attempts(&report)[0]["host"] == "api.example.test", "{}", report.at("/network"));
     Ok(())
@@ -104,7 +104,7 @@ pub fn many_requests(test_env: &TestEnvironment) -> Result<()> {
     ensure!(report.stdout() == "100000 300000\n", "{}", report.stdout());
     let attempts = attempts(&report);
     ensure!(attempts.len() == 1 && attempts[0]["times"] == 400, "{attempts:?}");
-    ensure!(server.connection_count() == 400, "{} came", server.connection_count());
+    ensure!(server.connection_count() == 400, "{} connections", server.connection_count());
     Ok(())
 }
 
@@ -124,7 +124,7 @@ pub fn warm(test_env: &TestEnvironment) -> Result<()> {
         (0..4).try_for_each(|_| run())
     });
     let ended = test_env.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
-    ensure!(ended.code == Some(0), "the run that ends it: {}", ended.stderr_text());
+    ensure!(ended.code == Some(0), "final run: {}", ended.stderr_text());
     done
 }
 
@@ -145,6 +145,6 @@ pub fn wildcard(test_env: &TestEnvironment) -> Result<()> {
     let refused = |host| format!("403 codebox: {host}:{port}: it is not granted\n");
     let expected = format!("below\nbelow\n{}{}", refused("example.test"), refused("evilexample.test"));
     ensure!(report.stdout() == expected, "{}", report.stdout());
-    ensure!(server.connection_count() == 2, "{} came", server.connection_count());
+    ensure!(server.connection_count() == 2, "{} connections", server.connection_count());
     Ok(())
 }

@@ -31,7 +31,7 @@ pub fn connections(test_env: &TestEnvironment) -> Result<()> {
         test_env.run().args(["--net", &grant, "--max-net-connections", "5", "--lang", "python", "-c", text, &port]);
     let report = test_env.run_expecting("net_limit", 122, job)?;
     ensure!(report.outcome() == "limit net_connections", "{}", report.json());
-    ensure!(server.connection_count() == 5, "{} came", server.connection_count());
+    ensure!(server.connection_count() == 5, "{} connections", server.connection_count());
     Ok(())
 }
 
@@ -50,7 +50,7 @@ pub fn stalled_server(test_env: &TestEnvironment) -> Result<()> {
         time.sleep(1)\nprint('x' * 3000000, flush=True)\ntime.sleep(60)";
     let job = test_env.run().args(["--net", &grant, "--timeout", "5s", "--lang", "python", "-c", text, &port]);
     let report = test_env.run_expecting("timeout_wall", 124, job)?;
-    ensure!(report.stdout().len() == 3_000_001, "{} bytes came", report.stdout().len());
+    ensure!(report.stdout().len() == 3_000_001, "{} bytes were received", report.stdout().len());
     Ok(())
 }
 

@@ -91,7 +91,7 @@ pub fn other_hosts(test_env: &TestEnvironment) -> Result<()> {
         hint.contains("add --net other.example:443") && hint.contains(&format!("add --net 127.0.0.1:{canary}")),
         "{hint}"
     );
-    ensure!(server.connection_count() == 0, "the server was called {} times", server.connection_count());
+    ensure!(server.connection_count() == 0, "the server received {} requests", server.connection_count());
     Ok(())
 }
 
@@ -106,7 +106,7 @@ pub fn redirects(test_env: &TestEnvironment) -> Result<()> {
     ensure!(report.stdout().starts_with("403 codebox: 127.0.0.1:"), "{}", report.stdout());
     let verdicts: Vec<_> = attempts(&report).iter().map(|one| one["verdict"].clone()).collect();
     ensure!(verdicts == ["allowed", "refused"], "{verdicts:?}");
-    ensure!(server.connection_count() == 1, "the server was called {} times", server.connection_count());
+    ensure!(server.connection_count() == 1, "the server received {} requests", server.connection_count());
     Ok(())
 }
 
@@ -139,7 +139,7 @@ pub fn private_addresses_behind_names(test_env: &TestEnvironment) -> Result<()> 
         "{}",
         report.at("/denials")
     );
-    ensure!(server.connection_count() == 0, "the server was called {} times", server.connection_count());
+    ensure!(server.connection_count() == 0, "the server received {} requests", server.connection_count());
     Ok(())
 }
 
@@ -206,7 +206,7 @@ pub fn not_allowed_by_configuration(test_env: &TestEnvironment) -> Result<()> {
     // A project file without an allow list changes nothing; a project file that tries to grant is invalid.
     std::fs::write(folder.path().join("codebox.toml"), "net = [\"evil.example\"]\n")?;
     ensure!(run_with_grant(folder.path(), "a.example.test:443")?.kind() == "invalid_request");
-    ensure!(test_env.containers()?.is_empty(), "a container is there");
+    ensure!(test_env.containers()?.is_empty(), "a container exists");
     std::fs::remove_file(config)?;
     Ok(())
 }

@@ -44,7 +44,7 @@ impl Server {
 
     /// Answers every request with this status line and headers, without a length header, and this body.
     pub fn with_response(head: &'static str, body: Vec<u8>) -> Result<Self> {
-        Self::start(move |mut stream| answer(&mut stream, head, &body))
+        Self::start(move |mut stream| respond(&mut stream, head, &body))
     }
 
     /// Echoes all data.
@@ -74,7 +74,7 @@ impl Server {
         let config = Arc::new(config);
         let server = Self::start(move |stream| {
             let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&config))?, stream);
-            answer(&mut stream, OK, body.as_bytes())?;
+            respond(&mut stream, OK, body.as_bytes())?;
             stream.conn.send_close_notify();
             Ok(stream.flush()?)
         })?;
@@ -89,7 +89,7 @@ impl Server {
 /// Head of a successful response.
 pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain";
 
-fn answer(stream: &mut (impl Read + Write), head: &str, body: &[u8]) -> Result<()> {
+fn respond(stream: &mut (impl Read + Write), head: &str, body: &[u8]) -> Result<()> {
     let (mut request, mut byte) = (Vec::new(), [0]);
     while !request.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte)?;

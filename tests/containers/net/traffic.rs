@@ -33,7 +33,8 @@ pub fn bidirectional(test_env: &TestEnvironment) -> Result<()> {
 fn count_received(
     test_env: &TestEnvironment,
     text: &str,
-    (kind, code): (&str, i64),
+    kind: &str,
+    code: i64,
     delay: Duration,
 ) -> Result<(usize, Option<ErrorKind>)> {
     let (sender, received) = channel();
@@ -55,7 +56,7 @@ fn count_received(
         code,
         python(test_env.run().args(["--net", &grant, "--timeout", "3s"]), text, &[&port]),
     )?;
-    received.recv_timeout(Duration::from_secs(30)).context("the server heard of no end")
+    received.recv_timeout(Duration::from_secs(30)).context("server saw no end of stream")
 }
 
 /// All data that a program sent before its end arrives.
@@ -63,7 +64,7 @@ pub fn data_before_exit(test_env: &TestEnvironment) -> Result<()> {
     let text = "import os, socket, sys\n\
         one = socket.create_connection(('localhost', int(sys.argv[1])))\n\
         one.sendall(bytes(3000000))\nos._exit(0)";
-    let received = count_received(test_env, text, ("ok", 0), Duration::ZERO)?;
+    let received = count_received(test_env, text, "ok", 0, Duration::ZERO)?;
     ensure!(received == (3_000_000, None), "{received:?}");
     Ok(())
 }
@@ -73,7 +74,7 @@ pub fn reset_on_kill(test_env: &TestEnvironment) -> Result<()> {
     let text = "import socket, sys\n\
         one = socket.create_connection(('localhost', int(sys.argv[1])))\n\
         while True: one.sendall(bytes(100000))";
-    let (count, error_kind) = count_received(test_env, text, ("timeout_wall", 124), Duration::from_secs(8))?;
+    let (count, error_kind) = count_received(test_env, text, "timeout_wall", 124, Duration::from_secs(8))?;
     ensure!(error_kind == Some(ErrorKind::ConnectionReset), "{count} bytes, {error_kind:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-"""Leaves everything that a file system can hold. Arguments: a directory, how deep, and a path of the host's to link to."""
+"""Creates every kind of file. Arguments: a directory, the depth, and a host path as the target of links."""
 import os
 import socket
 import sys

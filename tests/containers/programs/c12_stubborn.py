@@ -1,10 +1,10 @@
-"""Starts processes that ignore every signal, have another parent and a session of their own. Argument: stay or leave."""
+"""Starts processes that ignore every signal, with another parent and in separate sessions. Argument: stay or leave."""
 import os
 import signal
 import sys
 import time
 
-ready, tell = os.pipe()
+reader, writer = os.pipe()
 for _ in range(3):
     child = os.fork()
     if child == 0:
@@ -16,13 +16,13 @@ for _ in range(3):
                 signal.signal(number, signal.SIG_IGN)
             except (OSError, ValueError):
                 pass
-        os.write(tell, b".")
+        os.write(writer, b".")
         while True:
             time.sleep(600)
     os.waitpid(child, 0)
 count = 0
 while count < 3:
-    count += len(os.read(ready, 3))
+    count += len(os.read(reader, 3))
 print("three are up")
 if sys.argv[1] == "stay":
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

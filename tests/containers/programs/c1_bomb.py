@@ -1,4 +1,4 @@
-"""Forks for ever: every process of it does."""
+"""Fork bomb."""
 import os
 import time
 

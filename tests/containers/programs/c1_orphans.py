@@ -1,4 +1,4 @@
-"""Leaves two thousand dead processes to the first process of the container."""
+"""Leaves two thousand zombies to the first process of the container."""
 import os
 
 for _ in range(2000):

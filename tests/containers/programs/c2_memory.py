@@ -1,4 +1,4 @@
-"""Takes memory. Argument: self, child, shm."""
+"""Allocates memory until the limit. Argument: self, child, shm."""
 import os
 import sys
 

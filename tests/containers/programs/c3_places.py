@@ -1,4 +1,4 @@
-"""Tells which mounts it can write to, and which of them allow devices."""
+"""Lists the writable mounts and those that allow devices."""
 import json
 import os
 

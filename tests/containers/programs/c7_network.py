@@ -1,10 +1,10 @@
-"""Tells what of a network there is, one JSON object a line. Argument: the port of a listener on the host's loopback."""
+"""Lists the available network resources, one JSON object per line. Argument: port of a listener on the host's loopback."""
 import json
 import socket
 import sys
 
 
-def tell(what, value):
+def report(what, value):
     print(json.dumps({"what": what, "value": value}))
 
 
@@ -36,16 +36,16 @@ def lines(path):
 
 
 port = int(sys.argv[1])
-tell("interfaces", [name for _, name in socket.if_nameindex()])
-tell("routes", len(lines("/proc/net/route")[1:]))
-tell("routes of version 6", len([line for line in lines("/proc/net/ipv6_route") if not line.endswith("lo")]))
-tell("connect 127.0.0.1", attempt(lambda: connect(socket.AF_INET, ("127.0.0.1", port))))
-tell("connect ::1", attempt(lambda: connect(socket.AF_INET6, ("::1", port))))
+report("interfaces", [name for _, name in socket.if_nameindex()])
+report("routes", len(lines("/proc/net/route")[1:]))
+report("routes of version 6", len([line for line in lines("/proc/net/ipv6_route") if not line.endswith("lo")]))
+report("connect 127.0.0.1", attempt(lambda: connect(socket.AF_INET, ("127.0.0.1", port))))
+report("connect ::1", attempt(lambda: connect(socket.AF_INET6, ("::1", port))))
 # An address from a block reserved for documentation.
-tell("connect 192.0.2.1", attempt(lambda: connect(socket.AF_INET, ("192.0.2.1", 80))))
-tell("datagram 192.0.2.1", attempt(lambda: datagram(("192.0.2.1", 53))))
-tell("name", attempt(lambda: socket.getaddrinfo("codebox.invalid", 80)))
-tell("socket raw", attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)))
+report("connect 192.0.2.1", attempt(lambda: connect(socket.AF_INET, ("192.0.2.1", 80))))
+report("datagram 192.0.2.1", attempt(lambda: datagram(("192.0.2.1", 53))))
+report("name", attempt(lambda: socket.getaddrinfo("codebox.invalid", 80)))
+report("socket raw", attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)))
 for family, kind in (("AF_PACKET", socket.SOCK_RAW), ("AF_ALG", socket.SOCK_SEQPACKET), ("AF_VSOCK", socket.SOCK_STREAM)):
-    tell("socket " + family, attempt(lambda: socket.socket(getattr(socket, family), kind)))
-tell("sockets of the system", [line.split()[-1] for line in lines("/proc/net/unix")[1:]])
+    report("socket " + family, attempt(lambda: socket.socket(getattr(socket, family), kind)))
+report("sockets of the system", [line.split()[-1] for line in lines("/proc/net/unix")[1:]])

@@ -1,4 +1,4 @@
-"""Tells which of the kernel's telling files it can read anything from, one JSON object a line."""
+"""Lists the sensitive kernel files and whether each is readable, one JSON object per line."""
 import glob
 import json
 

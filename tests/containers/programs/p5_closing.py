@@ -1,5 +1,5 @@
-"""Swaps closed directories for links, as fast as it can, in /work and /tmp. Argument: where the links lead. Says so by a
-file `ready` in /data."""
+"""Swaps closed directories for links as fast as possible, in /work and /tmp. Argument: target of the links. Creates `ready`
+in /data when started."""
 import ctypes
 import os
 import sys

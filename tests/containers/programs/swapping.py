@@ -1,5 +1,5 @@
-"""Changes directories, files and links about, as fast as it can, in the directories named. Arguments: a path of the
-host's that holds a secret, then the directories. Says so by a file `ready` in /data, if there is one."""
+"""Swaps directories, files and links as fast as possible. Arguments: a host path that holds a secret, then the
+directories. Creates `ready` in /data when started, if /data exists."""
 import ctypes
 import os
 import sys

@@ -37,20 +37,20 @@ fn compromised_process_gets_only_granted_hosts(test_env: &TestEnvironment) -> Re
     let run = run.arg(grant(granted.address.port())).args(["--lang", "python", "-c", "print(1, flush=True); input()"]);
     let mut child = KillOnDrop(run.command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let mut line = String::new();
-    BufReader::new(child.0.stdout.take().context("its output")?).read_line(&mut line)?;
-    ensure!(line == "1\n", "it said {line:?}");
+    BufReader::new(child.0.stdout.take().context("stdout is piped")?).read_line(&mut line)?;
+    ensure!(line == "1\n", "stdout is {line:?}");
 
     let forged = [&granted, &test_env.plain].map(|server| NetGrant::new(&grant(server.address.port())));
     let forged = NetRules(forged.into_iter().collect::<Result<_, _>>()?);
     let broker = BrokerClient::attach(broker_socket(&child.0)?, &forged);
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let dial = |port: u16| executor.block_on(broker.dial("127.0.0.1", port));
-    ensure!(dial(granted.address.port()).is_ok(), "what was granted is not to be had");
+    ensure!(dial(granted.address.port()).is_ok(), "granted host is not reachable");
     // The forged rules on this side allow the address, so the refusal comes from the broker.
-    ensure!(dial(test_env.plain.address.port()).is_err(), "what was not granted is to be had");
-    ensure!(dial(granted.address.port()).is_ok(), "the third one is not to be had");
+    ensure!(dial(test_env.plain.address.port()).is_err(), "host without a grant is reachable");
+    ensure!(dial(granted.address.port()).is_ok(), "the third connection is not reachable");
     let fourth = dial(granted.address.port());
-    ensure!(matches!(fourth, Err(DialError::Failed(_))), "there are more connections than were granted: {fourth:?}");
+    ensure!(matches!(fourth, Err(DialError::Failed(_))), "more connections than the limit: {fourth:?}");
     Ok(())
 }
 
@@ -65,5 +65,5 @@ fn broker_socket(child: &Child) -> Result<OwnedFd> {
             return Ok(descriptor);
         }
     }
-    anyhow::bail!("it has no line to a broker")
+    anyhow::bail!("the process has no broker socket")
 }

@@ -277,7 +277,7 @@ for (const [to, init] of [['/hello', { redirect: 'error' }], ['http://127.0.0.1:
     let expected = "true true hello\n302\nfetch failed undefined\nfetch failed EACCES\nhello\n";
     let (other, text) = test_env.other(text)?;
     let report = test_env.check_prints(JavaScript, &text, &test_env.all(), expected)?;
-    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(other.count()? == 0, "a redirect reached a host without a grant");
     let hint = report.at("/denials/0/hint");
     ensure!(hint.as_str() == Some(&format!("add --net 127.0.0.1:{}", other.address.port())), "{hint}");
     Ok(())
@@ -335,7 +335,7 @@ await fetch('http://user:word@127.0.0.1:PLAIN/').catch((error) => console.log(er
     let expected = "fetch failed EACCES true\n".repeat(4) + "fetch failed\nTypeError\n";
     let (other, text) = test_env.other(text)?;
     let report = test_env.check_prints(JavaScript, &text, &test_env.all(), &expected)?;
-    ensure!(other.count()? == 0, "a port that was not granted was connected to");
+    ensure!(other.count()? == 0, "a port without a grant was contacted");
     ensure!(report.at("/network/attempts").as_array().map(Vec::len) == Some(4), "{}", report.at("/network"));
     Ok(())
 }
@@ -363,7 +363,7 @@ fn reports_missing_network_without_grant(test_env: &TestEnvironment) -> Result<(
         "await fetch('http://127.0.0.1:OTHER/hello').catch((error) => console.log(error.message, error.cause.code));";
     let (other, text) = test_env.other(text)?;
     let report = test_env.check_prints(JavaScript, &text, &[], "fetch failed EACCES\n")?;
-    ensure!(other.count()? == 0, "it was connected to");
+    ensure!(other.count()? == 0, "the host was contacted");
     ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
     Ok(())
 }

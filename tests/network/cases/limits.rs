@@ -44,7 +44,7 @@ fn limits_bytes(test_env: &TestEnvironment, guest: Guest) -> Result<()> {
     ensure!(report.outcome() == "limit net_bytes", "{} {}", report.outcome(), report.stderr());
     let transferred =
         report.at("/network/sent").as_u64().unwrap_or(0) + report.at("/network/received").as_u64().unwrap_or(0);
-    ensure!(transferred > 50_000 && transferred <= 102_400, "{transferred} bytes went over");
+    ensure!(transferred > 50_000 && transferred <= 102_400, "{transferred} bytes were transferred");
     Ok(())
 }
 
@@ -111,15 +111,15 @@ for head in (b'{}', b'{"method": "G\\nT", "url": "http://127.0.0.1:PLAIN/", "hea
              b'{"method": "GET", "url": "file:///etc/passwd", "headers": [], "streams": false}'):
     answer = ask(struct.pack("<BBIII", 1, 16, 0, len(head), 0) + head)
     if isinstance(answer, bytes) and answer[:1] == b"\0":
-        told = ask(struct.pack("<BBIII", 1, 18, struct.unpack("<I", answer[1:5])[0], 0, 2000))
-        print(told[:1])
+        reply = ask(struct.pack("<BBIII", 1, 18, struct.unpack("<I", answer[1:5])[0], 0, 2000))
+        print(reply[:1])
 import socket
-held = []
+sockets = []
 try:
     while True:
-        held.append(socket.create_connection(("127.0.0.1", PLAIN)))
+        sockets.append(socket.create_connection(("127.0.0.1", PLAIN)))
 except OSError as error:
-    print(len(held), error.errno != 2)
+    print(len(sockets), error.errno != 2)
 print("alive")
 "#;
     let (report, _) = test_env.run(Python, text, &test_env.all(), &[])?;
@@ -177,12 +177,12 @@ print(sum(start("http://SILENT/", body)[:1] == b"\0" for _ in range(20)) * len(b
     let report = test_env.run(Python, &text, &[address], &[])?.0;
     ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
     let accepted: u64 = report.stdout().trim().parse()?;
-    ensure!((8 << 20..=16 << 20).contains(&accepted), "{accepted} bytes are held");
+    ensure!((8 << 20..=16 << 20).contains(&accepted), "{accepted} bytes are buffered");
     Ok(())
 }
 
 fn bounds_idle_connections(test_env: &TestEnvironment) -> Result<()> {
-    let server = Server::everywhere()?;
+    let server = Server::on_all_interfaces()?;
     let text = r#"
 def finish(handle):
     body = b""

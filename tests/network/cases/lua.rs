@@ -118,7 +118,7 @@ fn check_prints(
     expected: &str,
 ) -> Result<codebox_testkit::Report> {
     let report = test_env.run_lua(&[REQUEST, text].concat(), grants)?;
-    ensure!(report.outcome() == "exited 0", "it failed: {}", report.json());
+    ensure!(report.outcome() == "exited 0", "failed: {}", report.json());
     ensure!(report.stdout() == expected, "printed {:?} and not {expected:?}", report.stdout());
     Ok(report)
 }

@@ -55,7 +55,7 @@ print(kind("https://localhost:MISNAMED/hello"), kind("https://localhost:MISNAMED
     let expected = "('ConnectionError', True)\n('ReadTimeout', False)\n('HTTPError', False)\n\
         ('SSLError', False) ('SSLError', False)\n";
     let report = test_env.check_prints_with("requests", &text, expected)?;
-    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(other.count()? == 0, "a redirect reached a host without a grant");
     let hint = report.at("/denials/0/hint");
     ensure!(hint.as_str() == Some(&format!("add --net 127.0.0.1:{}", other.address.port())), "{hint}");
     Ok(())
@@ -80,7 +80,7 @@ with httpx.Client(base_url=base, follow_redirects=True) as client:
     let (other, text) = test_env.other(text)?;
     let expected = "hello True\n1 b'abc'\nb'one two three'\nhello\nConnectError True\nReadTimeout False\n";
     test_env.check_prints_with("httpx", &text, expected)?;
-    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(other.count()? == 0, "a redirect reached a host without a grant");
     Ok(())
 }
 
@@ -111,6 +111,6 @@ asyncio.run(main())
     let (other, text) = test_env.other(text)?;
     let expected = "100\n{'one two three'} 1048576\nTrue\nTrue hello\ntick\nReadTimeout False\nConnectError True\nConnectError False\n";
     test_env.check_prints_with("httpx", &text, expected)?;
-    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(other.count()? == 0, "a redirect reached a host without a grant");
     Ok(())
 }

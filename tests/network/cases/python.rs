@@ -92,7 +92,7 @@ except OSError as error:
 "#;
     let (other, text) = test_env.other(text)?;
     let report = test_env.check_prints(Python, &text, &test_env.all(), "b'hello'\nPermissionError True\n")?;
-    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(other.count()? == 0, "a redirect reached a host without a grant");
     ensure!(report.at("/network/attempts/1/verdict") == "refused", "{}", report.at("/network"));
     ensure!(
         report.at("/denials/0/hint").as_str().is_some_and(|hint| hint.contains("--net")),
@@ -129,12 +129,12 @@ async def apart(context):
     _, writer = await asyncio.open_connection("localhost", TLS, ssl=context)
     writer.close()
     return writer.get_extra_info("ssl_object").version()
-def told(context):
+def versions(context):
     sock = context.wrap_socket(socket.create_connection(("localhost", TLS)), server_hostname="localhost")
     return sock.version(), asyncio.run(apart(context))
-print(told(context(last=two)), told(context(three)), told(context()), told(context(off=without)))
+print(versions(context(last=two)), versions(context(three)), versions(context()), versions(context(off=without)))
 try:
-    told(context(three, off=without))
+    versions(context(three, off=without))
 except ssl.SSLError as error:
     print(error.reason)
 "#;
@@ -165,7 +165,7 @@ except urllib.error.URLError as error:
     let trusted = test_env.kit.folder()?;
     let roots = trusted.path().join("roots.pem");
     std::fs::write(&roots, test_env.misnamed.certificate.as_deref().unwrap_or_default())?;
-    let (report, _) = test_env.run_trusting(&roots, Python, text, (&test_env.all(), &[]))?;
+    let (report, _) = test_env.run_trusting(&roots, Python, text, &test_env.all(), &[])?;
     ensure!(report.stdout() == "SSLCertVerificationError\n", "{:?} {}", report.stdout(), report.stderr());
     Ok(())
 }
@@ -208,7 +208,7 @@ except OSError as error:
     let (other, text) = test_env.other(text)?;
     let report =
         test_env.check_prints(Python, &text, &test_env.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
-    ensure!(other.count()? == 0, "a port that was not granted was connected to");
+    ensure!(other.count()? == 0, "a port without a grant was contacted");
     let verdicts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     ensure!(verdicts.len() == 6 && verdicts.iter().all(|one| one["verdict"] == "refused"), "{verdicts:?}");
     Ok(())
@@ -217,9 +217,9 @@ except OSError as error:
 fn parses_headers_like_email_parser(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import email.parser, http.client, random
-def told(message):
+def fields(message):
     payload = message.get_payload()
-    inner = payload if isinstance(payload, str) else [told(part) for part in payload]
+    inner = payload if isinstance(payload, str) else [fields(part) for part in payload]
     rest = {name: value for name, value in vars(message).items() if name not in ("_payload", "defects")}
     return type(message), rest, inner, [repr(defect) for defect in message.defects]
 parts = [b"Content-Type", b"X-a", b"Set-Cookie", b"From ", b"", b" ", b":", b"a b", b"text/plain", b"Multipart/mixed; boundary=x", b"message/rfc822",
@@ -232,7 +232,7 @@ for turn in range(3000):
         name = pick(parts[:3]) + b":" + pick([b"", b" ", b" \t"]) if turn % 2 else b""
         lines.append(name + b"".join(pick(parts) for _ in range(count(4))) + pick([b"\r\n", b"\r\n", b"\r\n", b"\n"]))
     by_mail = email.parser.Parser(_class=http.client.HTTPMessage).parsestr(b"".join(lines).decode("iso-8859-1"))
-    assert told(http.client._parse_header_lines(lines)) == told(by_mail), lines
+    assert fields(http.client._parse_header_lines(lines)) == fields(by_mail), lines
 message = http.client._parse_header_lines([b"A: 1\r\n", b"a:2 \r\n", b"B:\r\n"])
 print(message.items(), message.get_all("A"), message["b"] == "")
 print(http.client._parse_header_lines.__module__)
@@ -493,7 +493,7 @@ for op in (1, 8, 16):
         "{}",
         report.stdout()
     );
-    ensure!(other.count()? == 0, "it was connected to");
+    ensure!(other.count()? == 0, "the host was contacted");
     ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
     Ok(())
 }

@@ -31,7 +31,7 @@ fn escalation_reason(test_env: &TestEnvironment, guest: Guest, text: &str) -> Re
     }
     let report = run.run()?.report()?;
     let reason = report.at("/needs_escalation/reason").as_str().unwrap_or_default().to_owned();
-    ensure!(reason.starts_with("the program needs processes"), "it did not die of that: {}", report.json());
+    ensure!(reason.starts_with("the program needs processes"), "failed for another reason: {}", report.json());
     Ok(reason)
 }
 

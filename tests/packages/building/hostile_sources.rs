@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     ("rejects_invalid_build_output", rejects_invalid_build_output),
     ("reports_build_failure", reports_build_failure),
     ("rejects_malformed_sources", rejects_malformed_sources),
-    ("rejects_build_requirements_by_url", wants),
+    ("rejects_build_requirements_by_url", rejects_build_requirements_by_url),
     ("starts_no_host_program", starts_no_host_program),
     ("builds_per_image", builds_per_image),
     ("rejects_contradicting_wheel", rejects_contradicting_wheel),
@@ -28,22 +28,22 @@ const ESCAPE_ATTEMPTS: &str = r#"
 import socket, subprocess
 def tries(what, act):
     try:
-        said = act()
+        result = act()
     except Exception as error:
-        print("held:", what, type(error).__name__, file=sys.stderr)
+        print("blocked:", what, type(error).__name__, file=sys.stderr)
     else:
-        if said:
-            print("ESCAPE", what, said, file=sys.stderr)
+        if result:
+            print("ESCAPE", what, result, file=sys.stderr)
 tries("a secret file", lambda: open("PLACE/canary").read())
 tries("a secret variable", lambda: os.environ.get("CODEBOX_CANARY"))
 tries("the listener", lambda: socket.create_connection(("127.0.0.1", PORT), 2))
-tries("another place", lambda: socket.create_connection(("192.0.2.1", 80), 2))
+tries("another host", lambda: socket.create_connection(("192.0.2.1", 80), 2))
 tries("a name", lambda: socket.getaddrinfo("example.org", 80))
 tries("a network", lambda: [name for _, name in socket.if_nameindex() if name != "lo"])
 for place in ("/source/planted", "/usr/local/lib/codebox/planted", "/etc/planted", "/escaped", "/run/codebox/planted"):
     tries(place, lambda: open(place, "w"))
 tries("the source", lambda: os.remove("/source/wheel.json") or "removed")
-tries("what the program was granted", lambda: os.listdir("/granted"))
+tries("the grants of the program", lambda: os.listdir("/granted"))
 tries("the engine", lambda: [path for path in ("/var/run/docker.sock", "/run/podman") if os.path.exists(path)])
 tries("root", lambda: os.getuid() == 0 and open("/proc/1/environ").read())
 os.symlink("PLACE", "/work/link")
@@ -65,7 +65,7 @@ fn build_cannot_reach_host(test_env: &TestEnvironment) -> Result<()> {
     let result = canaries.around(job.args(["--with", &name, "-c", "print(1)"])).run()?;
     let output = format!("{}\n{}", result.stdout_text(), result.stderr_text());
     ensure!(result.report()?.kind() == "install_failed" && output.contains("tried all"), "{output}");
-    ensure!(output.contains("held: a secret file FileNotFoundError"), "{output}");
+    ensure!(output.contains("blocked: a secret file FileNotFoundError"), "{output}");
     canaries.check(&result)?;
     ensure!(!test_env.has_built_packages());
     Ok(())
@@ -84,7 +84,7 @@ fn build_obeys_run_limits(test_env: &TestEnvironment) -> Result<()> {
         ("x = bytearray(1 << 30)\nfor at in range(0, 1 << 30, 4096):\n    x[at] = 1", ["--memory", "128M"], ""),
         ("for n in range(200):\n    os.fork() or time.sleep(30)", ["--max-processes", "20"], ""),
     ] {
-        let name = unique("greedy");
+        let name = unique("limited");
         let index = Index::of([Source { build_code, ..Source::of(&name, "") }.with_static_metadata()])?;
         let job = test_env.building(&index).args(options).args(["--with", &name, "-c", "print(1)"]);
         let output = run_expecting_failure(job, "install_failed")?;
@@ -100,13 +100,13 @@ fn rejects_invalid_build_output(test_env: &TestEnvironment) -> Result<()> {
     for (what, expected) in [
         ("another name", "its name or version does not match"),
         ("another version", "its name or version does not match"),
-        ("no wheel's name", "install"),
+        ("a name that is not a wheel's", "install"),
         ("for another system", "it is not compatible with"),
-        ("members that lead elsewhere", "a name that is not allowed"),
-        ("a package in it that is another", "its metadata is for package"),
-        ("more metadata than anybody has to say", "larger than 1 MiB"),
-        ("two of them", "no wheel or more than one"),
-        ("none", "no wheel or more than one"),
+        ("members outside the directory", "a name that is not allowed"),
+        ("metadata of another package", "its metadata is for package"),
+        ("oversized metadata", "larger than 1 MiB"),
+        ("two wheels", "no wheel or more than one"),
+        ("no wheel", "no wheel or more than one"),
         ("a link", "no wheel or more than one"),
         ("a directory", "no wheel or more than one"),
         ("no archive", "is not a valid zip archive"),
@@ -119,15 +119,15 @@ fn rejects_invalid_build_output(test_env: &TestEnvironment) -> Result<()> {
         match what {
             "another name" => file = Some(format!("{other}-1-py3-none-any.whl")),
             "another version" => file = Some(format!("{stem}-2-py3-none-any.whl")),
-            "no wheel's name" => file = Some(format!("{stem}.zip")),
+            "a name that is not a wheel's" => file = Some(format!("{stem}.zip")),
             "for another system" => file = Some(format!("{stem}-1-{foreign_tag}.whl")),
-            "members that lead elsewhere" => members.push(("../../../../planted", "x")),
-            "a package in it that is another" => {
+            "members outside the directory" => members.push(("../../../../planted", "x")),
+            "metadata of another package" => {
                 members.push((metadata.as_str(), "Metadata-Version: 2.1\nName: other\nVersion: 1\n"));
             }
-            "more metadata than anybody has to say" => members.push((metadata.as_str(), large_metadata.as_str())),
-            "two of them" => build_code = "open(directory + '/more.whl', 'w').close()".to_owned(),
-            "none" => build_code = "os._exit(0)".to_owned(),
+            "oversized metadata" => members.push((metadata.as_str(), large_metadata.as_str())),
+            "two wheels" => build_code = "open(directory + '/more.whl', 'w').close()".to_owned(),
+            "no wheel" => build_code = "os._exit(0)".to_owned(),
             "a link" => {
                 build_code =
                     format!("os.symlink('/etc/hostname', directory + '/{stem}-1-py3-none-any.whl'); os._exit(0)")
@@ -224,12 +224,13 @@ fn malformed_sdist(name: &str, member: &str, kind: tar::EntryType) -> IndexFile 
     IndexFile::new(format!("{stem}.tar.gz"), content)
 }
 
-fn wants(test_env: &TestEnvironment) -> Result<()> {
+fn rejects_build_requirements_by_url(test_env: &TestEnvironment) -> Result<()> {
     let many: Vec<&str> = std::iter::repeat_n("six", 1000).collect();
-    for wants in [&["-r /etc/passwd"][..], &["x @ http://127.0.0.1/x.whl"], &["--index-url=http://127.0.0.1:1/"], &many]
+    for build_requires in
+        [&["-r /etc/passwd"][..], &["x @ http://127.0.0.1/x.whl"], &["--index-url=http://127.0.0.1:1/"], &many]
     {
-        let name = unique("wants");
-        let index = Index::of([Source { wants, ..Source::of(&name, "") }.with_static_metadata()])?;
+        let name = unique("url-requires");
+        let index = Index::of([Source { build_requires, ..Source::of(&name, "") }.with_static_metadata()])?;
         let output = run_expecting_failure(test_env.with(&index, &name, "print(1)"), "install_failed")?;
         ensure!(output.contains("invalid requirements from its build backend"), "{output}");
         let requested = index.requests();
@@ -296,15 +297,15 @@ fn rejects_contradicting_wheel(test_env: &TestEnvironment) -> Result<()> {
 /// With sources allowed, missing wheels are not given as the reason for an impossible resolution.
 fn explains_unsolvable_requirements(test_env: &TestEnvironment) -> Result<()> {
     let (name, need) = (unique("conf"), unique("okone"));
-    let wants = format!("{need}==99");
+    let requirement = format!("{need}==99");
     let index = Index::of([
-        Source { requires: &[&wants], ..Source::of(&name, "") }.with_static_metadata(),
+        Source { requires: &[&requirement], ..Source::of(&name, "") }.with_static_metadata(),
         Source::of(&need, "").with_static_metadata(),
     ])?;
     for isolation in ["wasm", "container"] {
         let job = test_env.building(&index).args(["--isolation", isolation, "--with", &name, "-c", "print(1)"]);
         let output = run_expecting_failure(job, "install_failed")?;
-        ensure!(output.contains(&wants) && !output.contains("only source distributions"), "{output}");
+        ensure!(output.contains(&requirement) && !output.contains("only source distributions"), "{output}");
     }
     // Without `--build`, the missing wheels are the reason.
     let job = test_env.codebox(&index).args(["run", "--json", "--with", &name, "-c", "print(1)"]);

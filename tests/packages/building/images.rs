@@ -14,12 +14,14 @@ pub(super) const CASES: &[Case] = &[
     ("locks_builds_for_named_image", locks_builds_for_named_image),
 ];
 
-/// File that makes Python report an old C library.
-const OLD_C_LIBRARY: (&str, &str) =
-    ("/usr/local/lib/python3.11/dist-packages/old.pth", "import os; os.confstr = lambda name: 'glibc 2.17'\n");
+/// Path of the file that makes Python report an old C library.
+const OLD_C_LIBRARY_PATH: &str = "/usr/local/lib/python3.11/dist-packages/old.pth";
 
-/// File that only makes an image different from others.
-const MARKER: (&str, &str) = ("/marker", "");
+/// Content of the file that makes Python report an old C library.
+const OLD_C_LIBRARY: &str = "import os; os.confstr = lambda name: 'glibc 2.17'\n";
+
+/// Path of an empty file that only makes an image different from others.
+const MARKER_PATH: &str = "/marker";
 
 /// Test image with one more file; removed when dropped.
 struct Image<'g> {
@@ -28,7 +30,7 @@ struct Image<'g> {
 }
 
 impl<'g> Image<'g> {
-    fn with_file(test_env: &'g TestEnvironment, (image_path, text): (&str, &str)) -> Result<Self> {
+    fn with_file(test_env: &'g TestEnvironment, image_path: &str, text: &str) -> Result<Self> {
         let folder = test_env.kit.folder()?;
         let file = folder.path().join("file");
         std::fs::write(&file, text)?;
@@ -57,7 +59,7 @@ fn resolves_per_c_library(test_env: &TestEnvironment) -> Result<()> {
         wheel(&name, version, &tag, &[], &[(&format!("{module}.py"), &text)])
     };
     let index = Index::of([created("1", "2_17"), created("2", "2_34")])?;
-    let old = Image::with_file(test_env, OLD_C_LIBRARY)?;
+    let old = Image::with_file(test_env, OLD_C_LIBRARY_PATH, OLD_C_LIBRARY)?;
     let folder = test_env.kit.folder()?;
     let text = format!("import {module}\nprint({module}.VALUE)\n");
     std::fs::write(folder.path().join("main.py"), format!("# /// script\n# dependencies = ['{name}']\n# ///\n{text}"))?;
@@ -92,13 +94,13 @@ fn resolves_build_requirements_per_image(test_env: &TestEnvironment) -> Result<(
     let (name, need) = (unique("needs"), unique("need"));
     let [module, inner] = [&name, &need].map(|name| name.replace('-', "_"));
     let build_code = format!(
-        "if os.path.exists('/marker'):\n    SAID['members']['{module}-1.dist-info/METADATA'] += 'Requires-Dist: {need}\\n'"
+        "if os.path.exists('/marker'):\n    MANIFEST['members']['{module}-1.dist-info/METADATA'] += 'Requires-Dist: {need}\\n'"
     );
     let index = Index::of([
         Source { build_code: &build_code, ..Source::of(&name, "") }.with_dynamic_metadata(),
         pure(&need, "1", &[], &[(&format!("{inner}.py"), "")]),
     ])?;
-    let marked = Image::with_file(test_env, MARKER)?;
+    let marked = Image::with_file(test_env, MARKER_PATH, "")?;
     let program = format!("import importlib.util\nprint(importlib.util.find_spec('{inner}') is not None)");
     let job = || test_env.building(&index).args(["--isolation", "container", "--with", &name, "-c", &program]);
     let in_marked_image = || test_env.building(&index).args(["--image", &marked.name, "--with", &name, "-c", &program]);
@@ -112,7 +114,7 @@ fn locks_builds_for_named_image(test_env: &TestEnvironment) -> Result<()> {
     let name = unique("locked");
     let module = name.replace('-', "_");
     let index = Index::of([Source::of(&name, "VALUE = 7\n").with_dynamic_metadata()])?;
-    let marked = Image::with_file(test_env, MARKER)?;
+    let marked = Image::with_file(test_env, MARKER_PATH, "")?;
     let folder = test_env.kit.folder()?;
     std::fs::write(
         folder.path().join("main.py"),

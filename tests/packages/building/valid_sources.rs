@@ -120,14 +120,14 @@ fn installs_build_requirements(test_env: &TestEnvironment) -> Result<()> {
     let project = format!("[build-system]\nrequires = ['{tool}']\nbuild-backend = '{builder}'\n");
     let source = sdist(&name, "1", &[("pyproject.toml", &project), (&format!("{inner}.py"), "VALUE = 'the source'\n")]);
     let program = format!(
-        "import {module}\nprint({module}.VALUE)\ntry:\n    import {inner}\nexcept ImportError:\n    print('gone')"
+        "import {module}\nprint({module}.VALUE)\ntry:\n    import {inner}\nexcept ImportError:\n    print('absent')"
     );
     let index = Index::of([
         source.clone(),
         pure(&tool, "1", &[], &[(&format!("{builder}.py"), &backend)]),
         pure(&transitive_tool, "1", &[], &[(&format!("{inner}.py"), "VALUE = 7\n")]),
     ])?;
-    ensure!(run_successfully(test_env.with(&index, &name, &program))? == "7\ngone\n");
+    ensure!(run_successfully(test_env.with(&index, &name, &program))? == "7\nabsent\n");
     // Build requirements need wheels; otherwise the build fails.
     let other = unique("other");
     let project = format!("[build-system]\nrequires = ['{other}']\nbuild-backend = '{builder}'\n");
@@ -146,9 +146,9 @@ fn runs_scripts_of_build_requirements(test_env: &TestEnvironment) -> Result<()> 
     let backend = format!(
         "import os, subprocess, zipfile\ndef main():\n    print('an entry')\n\
          def build_wheel(directory, settings=None, metadata=None):\n    name = '{module}-1-py3-none-any.whl'\n\
-         \x20   said = [subprocess.check_output([one], text=True).strip() for one in ('cbt-script', 'cbt-entry')]\n\
+         \x20   output = [subprocess.check_output([one], text=True).strip() for one in ('cbt-script', 'cbt-entry')]\n\
          \x20   with zipfile.ZipFile(os.path.join(directory, name), 'w') as wheel:\n\
-         \x20       wheel.writestr('{module}.py', f'VALUE = {{said}}\\n')\n\
+         \x20       wheel.writestr('{module}.py', f'VALUE = {{output}}\\n')\n\
          \x20       wheel.writestr('{module}-1.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n')\n\
          \x20   return name\n"
     );
@@ -234,7 +234,9 @@ fn locks_source(test_env: &TestEnvironment) -> Result<()> {
     let evil = unique("evil");
     let metadata = format!("Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n");
     let impostor = Source {
-        build_code: &format!("SAID['members'] = {{'{module}.py': '', '{module}-1.dist-info/METADATA': '{metadata}'}}"),
+        build_code: &format!(
+            "MANIFEST['members'] = {{'{module}.py': '', '{module}-1.dist-info/METADATA': '{metadata}'}}"
+        ),
         file: Some(format!("{module}-1-py3-none-any.whl")),
         ..Source::of(&evil, "")
     };
@@ -315,7 +317,7 @@ fn concurrent_runs_build_once(test_env: &TestEnvironment) -> Result<()> {
     }
     output.dedup();
     ensure!(output.len() == 1, "{output:?}");
-    ensure!(waiting_runs > 0, "nobody said that it waits");
+    ensure!(waiting_runs > 0, "no run reported waiting");
     let listed = test_env.run_packages(&["list"])?;
     ensure!(listed.lines().count() == 1 && listed.contains("built from"), "{listed}");
     Ok(())

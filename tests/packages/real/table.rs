@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result, ensure};
 const BEGIN: &str = "## The most used packages\n";
 
 const HEAD: &str = "
-The test `packages` writes this: `CODEBOX_REAL=pypi CODEBOX_WRITE=packages` while it runs, for the packages that it is run for.
-Each is asked for alone, at its newest version, and runs a short program of `tests/packages/real` there.
+The test `packages` updates this table for the packages that it covers if `CODEBOX_REAL=pypi CODEBOX_WRITE=packages` is set.
+Each package is installed alone, at its newest version, and runs a short program of `tests/packages/real`.
 
 | package | tier | why | runs |
 |---|---|---|---|
@@ -65,12 +65,12 @@ impl Table {
             return Ok(fs::write(&page, text)?);
         }
         let line_of_page =
-            rows.get(name).with_context(|| format!("docs/packages.md does not tell of {name}: {row:?}"))?;
+            rows.get(name).with_context(|| format!("docs/packages.md has no row for {name}: {row:?}"))?;
         let cells: Vec<&str> = line_of_page.split('|').map(str::trim).collect();
         let isolation = cells.get(2).and_then(|cell| cell.split(',').next()).unwrap_or_default();
         ensure!(
             isolation == row.isolation() && cells.get(4) == Some(&row.runs()),
-            "{line_of_page:?} where {row:?} is so"
+            "found {line_of_page:?}, expected {row:?}"
         );
         Ok(())
     }

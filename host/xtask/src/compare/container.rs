@@ -53,7 +53,7 @@ const FLAGS: [&str; 26] = [
 /// Compares a cold container with `podman run`.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn podman(inputs: &BenchInputs) -> Result<Row> {
     compare(inputs, "podman", PODMAN)
 }
@@ -61,7 +61,7 @@ pub fn podman(inputs: &BenchInputs) -> Result<Row> {
 /// Compares a cold container with `docker run`.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn docker(inputs: &BenchInputs) -> Result<Row> {
     compare(inputs, "docker", DOCKER)
 }
@@ -69,7 +69,7 @@ pub fn docker(inputs: &BenchInputs) -> Result<Row> {
 /// Compares ready containers with `podman run`.
 ///
 /// # Errors
-/// Fails if an answer is wrong or the containers do not become ready.
+/// Fails if an output is wrong or the containers do not become ready.
 pub fn podman_ready(inputs: &BenchInputs) -> Result<Row> {
     compare_ready(inputs, "podman", PODMAN_READY)
 }
@@ -77,7 +77,7 @@ pub fn podman_ready(inputs: &BenchInputs) -> Result<Row> {
 /// Compares ready containers with `docker run`.
 ///
 /// # Errors
-/// Fails if an answer is wrong or the containers do not become ready.
+/// Fails if an output is wrong or the containers do not become ready.
 pub fn docker_ready(inputs: &BenchInputs) -> Result<Row> {
     compare_ready(inputs, "docker", DOCKER_READY)
 }
@@ -89,8 +89,8 @@ fn compare(inputs: &BenchInputs, engine: &'static str, what: &'static str) -> Re
         Err(why) => return Ok(row(Err(why))),
     };
     let runs = inputs.runs.long * 3;
-    let codebox = Subject { command: codebox(inputs, engine, &[]), answer: "1\n" };
-    let medians = run_alternately(codebox, Subject { command: native, answer: "1\n" }, runs)?;
+    let codebox = Subject { command: codebox(inputs, engine, &[]), expected_output: "1\n" };
+    let medians = run_alternately(codebox, Subject { command: native, expected_output: "1\n" }, runs)?;
     Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
@@ -114,8 +114,9 @@ fn compare_ready(inputs: &BenchInputs, engine: &'static str, what: &'static str)
         thread::sleep(Duration::from_millis(200));
     }
     let runs = (inputs.runs.long * 3).min(READY - 1);
-    let codebox_ready = Subject { command: codebox(inputs, engine, &["--warm", &READY.to_string()]), answer: "1\n" };
-    let medians = run_alternately(codebox_ready, Subject { command: native, answer: "1\n" }, runs);
+    let codebox_ready =
+        Subject { command: codebox(inputs, engine, &["--warm", &READY.to_string()]), expected_output: "1\n" };
+    let medians = run_alternately(codebox_ready, Subject { command: native, expected_output: "1\n" }, runs);
     output_of(&mut codebox(inputs, engine, &["--warm", "0"]))?;
     Ok(row(Ok(Measurement::of(&medians?, format!("{runs} each")))))
 }

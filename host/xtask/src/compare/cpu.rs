@@ -85,13 +85,13 @@ fn run_one(mut command: Command, program: &Program) -> Result<Duration> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {command_line}"))?;
     let stderr_text = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command_line} failed ({}): {}", output.status, stderr_text.trim_end());
-    let answer = format!("{} {}\n", program.name, program.digest);
+    let expected_output = format!("{} {}\n", program.name, program.digest);
     let found = String::from_utf8_lossy(&output.stdout);
-    ensure!(found == answer, "{command_line} printed {found:?} and not {answer:?}");
+    ensure!(found == expected_output, "{command_line} printed {found:?} and not {expected_output:?}");
     let seconds = stderr_text.lines().find_map(|line| line.strip_prefix(&program.name)?.trim().strip_suffix(" s"));
     let seconds: f64 =
-        seconds.and_then(|text| text.parse().ok()).with_context(|| format!("{command_line} told no time"))?;
-    ensure!(seconds > 0.0, "{command_line} took no time");
+        seconds.and_then(|text| text.parse().ok()).with_context(|| format!("{command_line} printed no duration"))?;
+    ensure!(seconds > 0.0, "{command_line} printed a duration of zero");
     Ok(Duration::from_secs_f64(seconds))
 }
 

@@ -151,9 +151,9 @@ fn compare(inputs: &BenchInputs, what: &'static str, name: &str, part: &str) -> 
         let output = codebox.output().context("start codebox")?;
         process_times.push(began.elapsed());
         let log = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success() && log.contains("ran in wasm"), "it did not run in wasm: {log}");
+        ensure!(output.status.success() && log.contains("ran in wasm"), "did not run in wasm: {log}");
         decision_times
-            .push(reported_duration(&log).with_context(|| format!("codebox does not tell how long it took: {log}"))?);
+            .push(reported_duration(&log).with_context(|| format!("cannot find the duration in the log: {log}"))?);
     }
     let medians = Medians { one: median(&mut decision_times), other: median(&mut process_times) };
     let runs = format!("{} processes", inputs.runs.short);
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn scripts_have_the_stated_length() {
         for part in [PYTHON_PART, TYPESCRIPT_PART] {
-            let script_text = script_text(part).expect("a string takes all");
+            let script_text = script_text(part).expect("write succeeds");
             assert_eq!(script_text.lines().count(), LINES);
             assert!(
                 script_text.lines().filter(|line| line.contains("# line ") || line.contains("// line ")).count() < 50

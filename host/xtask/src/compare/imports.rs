@@ -16,12 +16,12 @@ import pandas as pd
 frame = pd.DataFrame({'key': [1, 2, 1], 'value': np.arange(3)})
 print(int(frame.groupby('key')['value'].sum().loc[1]))
 ";
-const ANSWER: &str = "2\n";
+const EXPECTED_OUTPUT: &str = "2\n";
 
 /// Compares codebox with native Python; the row gives the reason if no native Python has both packages.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     if let Err(error) = inputs.python.ensure_data_packages() {
         return Ok(Row {
@@ -40,8 +40,8 @@ pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     // Of each pair, codebox takes a few milliseconds and Python hundreds.
     let runs = inputs.runs.long * 3;
     let medians = run_alternately(
-        Subject { command: codebox, answer: ANSWER },
-        Subject { command: native, answer: ANSWER },
+        Subject { command: codebox, expected_output: EXPECTED_OUTPUT },
+        Subject { command: native, expected_output: EXPECTED_OUTPUT },
         runs,
     )?;
     Ok(Row { what: WHAT, max_ratio: Some(0.06), measurement: Ok(Measurement::of(&medians, format!("{runs} each"))) })

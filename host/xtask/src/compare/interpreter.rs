@@ -63,5 +63,5 @@ fn seconds(command: &mut Command, program: &str) -> Result<Duration> {
     let seconds = seconds.filter(|seconds| *seconds > 0.0);
     seconds
         .map(Duration::from_secs_f64)
-        .with_context(|| format!("{} told no time but {stdout:?}", command_line(command)))
+        .with_context(|| format!("{} printed no duration but {stdout:?}", command_line(command)))
 }

@@ -39,7 +39,7 @@ console.log(sum);
 /// Compares the smallest programs; the row gives the reason if Node is missing.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn smallest(inputs: &BenchInputs) -> Result<Row> {
     let row = |measurement| Row { what: SMALLEST, max_ratio: Some(0.12), measurement };
     let node = match &inputs.node {
@@ -52,15 +52,18 @@ pub fn smallest(inputs: &BenchInputs) -> Result<Row> {
     native.args(["-e", PROGRAM]);
     // Node takes a good part of a second for every ten pairs.
     let runs = inputs.runs.short / 2;
-    let medians =
-        run_alternately(Subject { command: codebox, answer: "1\n" }, Subject { command: native, answer: "1\n" }, runs)?;
+    let medians = run_alternately(
+        Subject { command: codebox, expected_output: "1\n" },
+        Subject { command: native, expected_output: "1\n" },
+        runs,
+    )?;
     Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
 /// Compares a typed program with the same program without types; the row gives the reason if Node is missing.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn typed(inputs: &BenchInputs) -> Result<Row> {
     let row = |measurement| Row { what: TYPED, max_ratio: None, measurement };
     let node = match &inputs.node {
@@ -77,8 +80,8 @@ pub fn typed(inputs: &BenchInputs) -> Result<Row> {
     native.arg(&stripped);
     let runs = inputs.runs.short / 2;
     let medians = run_alternately(
-        Subject { command: codebox, answer: "21\n" },
-        Subject { command: native, answer: "21\n" },
+        Subject { command: codebox, expected_output: "21\n" },
+        Subject { command: native, expected_output: "21\n" },
         runs,
     )?;
     Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))

@@ -24,7 +24,7 @@ impl Node {
         // `node` may be a script of a version manager, whose time must not be measured.
         let script = "console.log(process.execPath); console.log(process.versions.node)";
         let stdout = output_of(clean_command(Path::new("node")).args(["-e", script]))?;
-        let (path, version) = stdout.trim_end().split_once('\n').context("ask node for its own path")?;
+        let (path, version) = stdout.trim_end().split_once('\n').context("query node for its own path")?;
         Ok(Self { path: path.into(), version: version.to_owned() })
     }
 

@@ -49,27 +49,28 @@ const PROGRAM: &str = "print(1)";
 /// Compares WebAssembly with packages with WebAssembly without packages.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn wasm(inputs: &BenchInputs) -> Result<Row> {
     let with: Vec<&str> = PURE.iter().flat_map(|name| ["--with", *name]).collect();
-    with_and_without(inputs, WASM, 1.3, (&["--isolation", "wasm"], &with), inputs.runs.short)
+    with_and_without(inputs, WASM, 1.3, &["--isolation", "wasm"], &with, inputs.runs.short)
 }
 
 /// Compares a container with a native package with a container without packages.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn container(inputs: &BenchInputs) -> Result<Row> {
     let options =
         ["--isolation", "container", "--engine", "docker", "--image", "localhost/codebox-test:1", "--lang", "python"];
-    with_and_without(inputs, CONTAINER, 1.1, (&options, &["--with", "polars"]), inputs.runs.long * 3)
+    with_and_without(inputs, CONTAINER, 1.1, &options, &["--with", "polars"], inputs.runs.long * 3)
 }
 
 fn with_and_without(
     inputs: &BenchInputs,
     what: &'static str,
     max_ratio: f64,
-    (options, with): (&[&str], &[&str]),
+    options: &[&str],
+    with: &[&str],
     runs: usize,
 ) -> Result<Row> {
     let row = |measurement| Row { what, max_ratio: Some(max_ratio), measurement };
@@ -81,10 +82,10 @@ fn with_and_without(
     let first = command(with).stdin(Stdio::null()).output().context("start codebox")?;
     if first.stdout != b"1\n" {
         let stderr_text = String::from_utf8_lossy(&first.stderr);
-        return Ok(row(Err(stderr_text.lines().last().unwrap_or("it did not run").to_owned())));
+        return Ok(row(Err(stderr_text.lines().last().unwrap_or("did not run").to_owned())));
     }
-    let one = Subject { command: command(with), answer: "1\n" };
-    let medians = run_alternately(one, Subject { command: command(&[]), answer: "1\n" }, runs)?;
+    let one = Subject { command: command(with), expected_output: "1\n" };
+    let medians = run_alternately(one, Subject { command: command(&[]), expected_output: "1\n" }, runs)?;
     Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
@@ -111,7 +112,7 @@ pub fn lock(inputs: &BenchInputs) -> Result<Row> {
     theirs.env("UV_CACHE_DIR", folder.path().join("cache")).current_dir(folder.path());
     theirs.args(["pip", "compile", "--quiet", "--only-binary", ":all:", "--python-version", "3.13"]);
     theirs.args(["--output-file", "requirements.txt", "--no-header", "--no-annotate", "--upgrade", "requirements.in"]);
-    let answer = "wrote main.py.lock\n";
+    let expected_output = "wrote main.py.lock\n";
     if let Err(error) = output_of(&mut ours) {
         return Ok(row(Err(format!("{error:#}"))));
     }
@@ -121,8 +122,8 @@ pub fn lock(inputs: &BenchInputs) -> Result<Row> {
     ours.env("UV_OFFLINE", "1");
     theirs.env("UV_OFFLINE", "1");
     let runs = inputs.runs.long * 3;
-    let theirs = Subject { command: theirs, answer: &chosen };
-    let medians = run_alternately(Subject { command: ours, answer }, theirs, runs)?;
+    let theirs = Subject { command: theirs, expected_output: &chosen };
+    let medians = run_alternately(Subject { command: ours, expected_output }, theirs, runs)?;
     Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 

@@ -44,7 +44,7 @@ impl Python {
         let script = "import platform, sys; print(sys.executable); print(platform.python_version())";
         let stdout = output_of(clean_command(requested).args(["-c", script]))
             .context("find a native Python; name one with --python")?;
-        let (found, version) = stdout.trim_end().split_once('\n').context("ask a native Python for its own path")?;
+        let (found, version) = stdout.trim_end().split_once('\n').context("query a native Python for its own path")?;
         let origin = if path.is_some() { Origin::Named } else { Origin::Machine };
         let found = Self { path: found.into(), version: version.to_owned(), origin };
         if origin == Origin::Named {

@@ -47,6 +47,6 @@ fn check(built: &Path, root: &Path) -> Result<()> {
     let runtime = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let version = output_of(Command::new(built).arg("--version"))?;
     let line = format!("version = \"{}\"", version.trim());
-    ensure!(runtime.lines().any(|found| found == line), "{} does not say {line}", path.display());
+    ensure!(runtime.lines().any(|found| found == line), "{} does not contain {line}", path.display());
     Ok(())
 }

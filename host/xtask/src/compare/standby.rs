@@ -11,12 +11,12 @@ use super::table::{Measurement, Row};
 use super::timing::{Medians, median};
 
 const WHAT: &str = "whole process with another standing by, `print(1)`, vs `--isolation wasm`";
-const PIPED: &str = "the same, until nobody has its output open any more";
+const PIPED: &str = "the same, until its output pipe is closed";
 
 /// Compares the times until the process has ended.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn ended(inputs: &BenchInputs) -> Result<Row> {
     compare(inputs, WHAT, |times| times.0)
 }
@@ -24,7 +24,7 @@ pub fn ended(inputs: &BenchInputs) -> Result<Row> {
 /// Compares the times until the output reaches end of file.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn read(inputs: &BenchInputs) -> Result<Row> {
     compare(inputs, PIPED, |times| times.1)
 }
@@ -32,7 +32,7 @@ pub fn read(inputs: &BenchInputs) -> Result<Row> {
 fn compare(inputs: &BenchInputs, what: &'static str, of: fn((Duration, Duration)) -> Duration) -> Result<Row> {
     let row = |measurement| Row { what, max_ratio: None, measurement };
     if !has_engine(inputs)? {
-        return Ok(row(Err("no engine, so that nobody stands by".to_owned())));
+        return Ok(row(Err("no engine, so no standby process".to_owned())));
     }
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..inputs.runs.short {
@@ -56,7 +56,7 @@ fn has_engine(inputs: &BenchInputs) -> Result<bool> {
     ]);
     let output = codebox.stdin(Stdio::null()).output().context("start codebox")?;
     let explanation: serde_json::Value =
-        serde_json::from_slice(&output.stdout).context("read what codebox explains")?;
+        serde_json::from_slice(&output.stdout).context("parse the output of codebox explain")?;
     Ok(explanation["isolation"] == "container")
 }
 
@@ -71,7 +71,7 @@ fn times(command: &mut Command) -> Result<(Duration, Duration)> {
     let status = child.wait().context("wait for codebox")?;
     let ended = began.elapsed();
     let mut text = String::new();
-    output.read_to_string(&mut text).context("read what codebox prints")?;
+    output.read_to_string(&mut text).context("read the output of codebox")?;
     let read = began.elapsed();
     ensure!(status.success() && text == "1\n", "codebox printed {text:?} and ended with {status}");
     Ok((ended, read))

@@ -8,12 +8,12 @@ use super::timing::{Subject, run_alternately};
 
 const WHAT: &str = "whole process, `codebox run -c 'print(1)'` vs `python3 -c 'print(1)'`";
 const PROGRAM: &str = "print(1)";
-const ANSWER: &str = "1\n";
+const EXPECTED_OUTPUT: &str = "1\n";
 
 /// Compares codebox with native Python.
 ///
 /// # Errors
-/// Fails if an answer is wrong.
+/// Fails if an output is wrong.
 pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     let mut codebox = inputs.codebox();
     codebox.args(["-c", PROGRAM]);
@@ -21,8 +21,8 @@ pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     native.args(["-c", PROGRAM]);
     let runs = inputs.runs.short;
     let medians = run_alternately(
-        Subject { command: codebox, answer: ANSWER },
-        Subject { command: native, answer: ANSWER },
+        Subject { command: codebox, expected_output: EXPECTED_OUTPUT },
+        Subject { command: native, expected_output: EXPECTED_OUTPUT },
         runs,
     )?;
     Ok(Row { what: WHAT, max_ratio: Some(1.3), measurement: Ok(Measurement::of(&medians, format!("{runs} each"))) })

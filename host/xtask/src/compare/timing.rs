@@ -7,18 +7,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::project::{command_line, output_of};
 
-/// Compared process: its command and the answer that it must print.
+/// Compared process: its command and the output that it must print.
 pub struct Subject<'a> {
     pub command: Command,
-    pub answer: &'a str,
+    pub expected_output: &'a str,
 }
 
 impl Subject<'_> {
-    /// Runs the process once, untimed, and checks its answer.
+    /// Runs the process once, untimed, and checks its output.
     fn check(&mut self) -> Result<()> {
         let command_line = command_line(&self.command);
         let found = output_of(&mut self.command)?;
-        ensure!(found == self.answer, "{command_line} printed {found:?} and not {:?}", self.answer);
+        ensure!(found == self.expected_output, "{command_line} printed {found:?} and not {:?}", self.expected_output);
         Ok(())
     }
 
@@ -39,10 +39,10 @@ pub struct Medians {
     pub other: Duration,
 }
 
-/// Checks both answers, then runs both processes alternately.
+/// Checks both outputs, then runs both processes alternately.
 ///
 /// # Errors
-/// Fails if either process cannot be run, fails, or prints a wrong answer.
+/// Fails if either process cannot be run, fails, or prints a wrong output.
 pub fn run_alternately(mut one: Subject, mut other: Subject, runs: usize) -> Result<Medians> {
     one.check()?;
     other.check()?;
@@ -85,10 +85,10 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn rejects_wrong_output() {
-        let echo = |answer| {
+        let echo = |expected_output| {
             let mut command = Command::new("echo");
             command.arg("1");
-            Subject { command, answer }
+            Subject { command, expected_output }
         };
         assert!(run_alternately(echo("1\n"), echo("1\n"), 1).is_ok());
         let error = run_alternately(echo("1\n"), echo("2\n"), 1).err().map(|error| error.to_string());

@@ -74,13 +74,13 @@ fn difference(found: Option<&[u8]>, made: Option<&[u8]>) -> Option<String> {
         (Some(found), Some(made)) => {
             let offset = found.iter().zip(made).take_while(|(found, made)| found == made).count();
             Some(format!(
-                "{} bytes are checked in, {} were made, and the first that differs is at offset {offset}",
+                "{} bytes are checked in, {} were built, and the first difference is at offset {offset}",
                 found.len(),
                 made.len()
             ))
         }
-        (None, _) => Some("it is not checked in".to_owned()),
-        (_, None) => Some("it is checked in, and the sources give no such file".to_owned()),
+        (None, _) => Some("not checked in".to_owned()),
+        (_, None) => Some("checked in, but not built from the sources".to_owned()),
     }
 }
 
@@ -92,11 +92,11 @@ mod tests {
     fn difference_names_sizes_and_first_offset() {
         assert_eq!(difference(Some(b"abc"), Some(b"abc")), None);
         let of = |found, made| difference(found, made).unwrap_or_default();
-        let summary = "3 bytes are checked in, 4 were made, and the first that differs is at offset 1";
+        let summary = "3 bytes are checked in, 4 were built, and the first difference is at offset 1";
         assert_eq!(of(Some(b"abc"), Some(b"aBcd")), summary);
         assert!(of(Some(b"abc"), Some(b"abcd")).ends_with("at offset 3"));
-        assert_eq!(of(None, Some(b"abc")), "it is not checked in");
-        assert_eq!(of(Some(b"abc"), None), "it is checked in, and the sources give no such file");
+        assert_eq!(of(None, Some(b"abc")), "not checked in");
+        assert_eq!(of(Some(b"abc"), None), "checked in, but not built from the sources");
     }
 
     #[test]

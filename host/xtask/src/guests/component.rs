@@ -51,7 +51,7 @@ pub fn component(core: &[u8]) -> Result<Vec<u8>> {
         .context("read the WASI adapter")?
         .validate(true)
         .encode()
-        .context("make a component of the core module")?;
+        .context("create a component from the core module")?;
     strip_metadata(&component_bytes)
 }
 
@@ -65,7 +65,7 @@ const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
 ///
 /// The list of producers contains tool versions, which may change without a change of the output.
 fn strip_metadata(binary: &[u8]) -> Result<Vec<u8>> {
-    let (header, mut rest) = binary.split_at_checked(8).context("a binary ends in its header")?;
+    let (header, mut rest) = binary.split_at_checked(8).context("a binary ends inside its header")?;
     let nests = header[4..] == COMPONENT;
     let mut out = header.to_vec();
     while let [id, after @ ..] = rest {

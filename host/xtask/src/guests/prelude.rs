@@ -51,7 +51,7 @@ fn require(program: &str) -> Result<()> {
     match version.status() {
         Ok(status) => ensure!(status.success(), "{program} --version failed: {status}"),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("{program} is missing: the prelude takes Node 18 or newer and its npm to bundle; install them")
+            bail!("{program} is missing: bundling the prelude requires Node 18 or newer and its npm; install them")
         }
         Err(error) => return Err(error).with_context(|| format!("start {program}")),
     }

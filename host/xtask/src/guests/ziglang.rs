@@ -27,7 +27,7 @@ pub fn python(project: &Project, cache_dir: &Path) -> Result<PathBuf> {
     }
     let folder = tempfile::tempdir_in(cache_dir).context("make a folder for the compiler")?;
     output_of(clean_command(Path::new("python3")).args(["-m", "venv"]).arg(folder.path())).context(
-        "make a virtual environment, which takes python3 with its modules venv and ensurepip (Debian's python3-venv)",
+        "create a virtual environment; python3 with the modules venv and ensurepip is required (Debian's python3-venv)",
     )?;
     let mut pip = clean_command(&python_in(folder.path()));
     pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--only-binary=:all:"]);
