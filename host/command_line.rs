@@ -24,8 +24,8 @@ pub fn cli_main() -> ExitCode {
     }
     let machine = Machine::new(Use::CommandLine, Places::from_env);
     let compose = |options: RunnerOptions| command_line_runner(&machine, options);
-    let waiter = || waiter(&machine);
-    let status = codebox_cli::main(args, Host { runner: &compose, waiter: &waiter });
+    let standby_launcher = || standby_launcher(&machine);
+    let status = codebox_cli::main(args, Host { runner: &compose, standby_launcher: &standby_launcher });
     machine.remove_scratch();
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     std::mem::forget(machine);
@@ -43,7 +43,7 @@ fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions) -> Runner
 
 /// Returns the command of the small program that waits for a byte and then executes codebox. A program that cannot be
 /// verified is not run; the report then only states how to rerun the job in a container.
-fn waiter(machine: &Machine) -> Option<Command> {
+fn standby_launcher(machine: &Machine) -> Option<Command> {
     let program = codebox_container::agent_program(&machine.places().ok()?.containers()).ok()?;
     let command = program.command();
     // The program's descriptor must stay open until the process has started.

@@ -23,11 +23,13 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Returns a backend for each engine, the preferred one first. `start_pool_daemon` starts the process that keeps containers ready;
-/// without it, this process keeps them ready itself.
+/// Returns a backend for each engine, the preferred one first.
+///
+/// `start_pool_daemon` starts the process that keeps containers ready; without it, this process keeps them ready itself.
 pub(crate) fn backends(
     places: &Places,
-    (settings, languages): (&Settings, &Languages),
+    settings: &Settings,
+    languages: &Languages,
     scratch: &Arc<Scratch>,
     start_pool_daemon: Option<StartPoolDaemon>,
     analyzer: &Analyzer,

@@ -20,9 +20,11 @@
 //! here.
 //!
 //! # Features
+//! - `wasm`: the first tier, WebAssembly in this process. Without it and `containers`, no job can run.
+//! - `analysis`: the analyzer of programs, which selects tiers and images by their needs, and strips TypeScript.
 //! - `containers`: the second tier, in Podman and Docker.
-//! - `packages`: packages of Python and npm, and the download of runtimes.
-//! - `cli`: the command line.
+//! - `packages`: packages of Python and npm, and the download of runtimes. Enables `wasm`.
+//! - `cli`: the command line, with all of them. The default.
 
 /// The README, whose examples are compiled with the tests.
 #[cfg(all(doctest, feature = "cli"))]
@@ -36,31 +38,34 @@ mod confinement;
 #[cfg(feature = "containers")]
 mod containers;
 mod machine;
+#[cfg(feature = "wasm")]
 mod network;
 mod places;
 #[cfg(feature = "cli")]
 mod processes;
+#[cfg(feature = "wasm")]
+mod webassembly;
+#[cfg(feature = "wasm")]
 mod workbench;
 
-pub use codebox_analysis::Analyzer;
-pub use codebox_core::{
-    Access, Backend, BackendError, BackendId, BoxFuture, ByteSize, CancelToken, Capabilities, CapturedOutput,
-    Diagnosis, DirGrant, DirGrantSpec, EnvName, EscalatedFrom, ExecIo, Finding, Grants, GuestPath, Handover, HostPath,
-    ImageName, ImageStore, InputFile, Instance, InstanceSpec, Isolation, IsolationSet, Job, Language, Layer,
-    LayerState, Leftover, LeftoverCollector, Leftovers, Limit, LimitKind, LimitOverrides, Limits, LocalImage, Missing,
-    NeedsEscalation, NetGrant, Outcome, OutputSink, Progress, Provenance, ResultKind, RunReport, RunnerError,
-    SandboxLayer, Silent, Source, Stdin, Sweep, Unavailable, WarmPool,
+pub use codebox_analysis::{
+    AnalysisError, Analyzer, Budget, Capability, Need, Needs, ResourceUsage, StripRequest, StripResponse, SyntaxError,
+    Weight,
 };
+// All values and traits of jobs, reports and backends appear in the signatures of the pipeline.
+pub use codebox_core::*;
 pub use codebox_runner::{
-    Builder, Confinement, Detached, Ended, Explanation, FrontEnd, Lazy, Runner, Standby, StandbyProcess, TierReport,
+    Builder, Confinement, Detached, Ended, Explanation, FrontEnd, Runner, Standby, StandbyProcess, TierReport,
 };
 pub use codebox_service::{
-    Admitted, Catalog, Check, Choice, EnvRequest, Escalation, HostEnvironment, ImageChoice, LayerTarget, LinkPolicy,
-    Need, PackageLayers, PackageNeeds, PackageProvider, Policy, Preference, Program, Record, Request, StoredPackage,
+    Admitted, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment,
+    ImageChoice, LayerTarget, LinkPolicy, PackageLayers, PackageNeeds, PackageProvider, Policy, Preference, Program,
+    Record, Rejected, Request, State, StoredPackage, catalog,
 };
 #[cfg(feature = "cli")]
 pub use command_line::{cli_main, cli_reference};
 pub use places::{Places, PlacesError};
+#[cfg(feature = "wasm")]
 #[doc(hidden)]
 pub use workbench::{Workbench, workbench};
 

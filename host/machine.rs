@@ -8,26 +8,28 @@ use codebox_analysis::Analyzer;
 #[cfg(feature = "containers")]
 use codebox_core::Backend;
 use codebox_core::path::{ProtectedDir, ProtectionScope};
-use codebox_core::{BackendError, HostPath, Languages, ResultKind, RunnerError};
+use codebox_core::{BackendError, HostPath, Languages, RunnerError};
 use codebox_files::{FilesError, Scratch};
-use codebox_runner::{Builder, get_or_create};
+use codebox_runner::{Builder, Runner, get_or_create};
+#[cfg(feature = "wasm")]
 use codebox_runtimes::RuntimeCatalog;
+#[cfg(feature = "wasm")]
+use codebox_service::EnvLookup;
+use codebox_service::Policy;
 use codebox_service::catalog::Catalog;
+#[cfg(not(feature = "wasm"))]
+use codebox_service::catalog::NoRuntimes;
 use codebox_service::config::{Settings, read_user};
 #[cfg(feature = "cli")]
 use codebox_service::config::{narrow, read_project};
-use codebox_service::{EnvLookup, Policy};
-use codebox_wasm::{StoreDirs, WasmBackend};
+#[cfg(feature = "wasm")]
+use codebox_wasm::WasmBackend;
 
-use crate::network;
 use crate::places::{Places, PlacesError};
 
 /// Name of a project's configuration file, which is read from the working directory.
 #[cfg(feature = "cli")]
 const PROJECT_FILE: &str = "codebox.toml";
-
-/// Number of idle memory regions of each image that a process keeps between jobs.
-const IDLE_REGIONS: usize = 16;
 
 /// Use of the parts by the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +43,15 @@ pub(crate) enum Use {
 
 /// Parts of this machine, each created on first use.
 pub(crate) struct Machine {
-    usage: Use,
+    pub(crate) usage: Use,
     find_places: Box<dyn Fn() -> Result<Places, PlacesError> + Send + Sync>,
     places: OnceLock<Places>,
     settings: OnceLock<Settings>,
-    catalog: OnceLock<Arc<RuntimeCatalog>>,
+    #[cfg(feature = "wasm")]
+    pub(crate) catalog: OnceLock<Arc<RuntimeCatalog>>,
     analyzer: OnceLock<Analyzer>,
-    wasm: OnceLock<Arc<WasmBackend>>,
+    #[cfg(feature = "wasm")]
+    pub(crate) wasm: OnceLock<Arc<WasmBackend>>,
     scratch: OnceLock<Arc<Scratch>>,
     /// The descriptor over which a confined process receives its connections, if its job has network grants.
     #[cfg(feature = "cli")]
@@ -65,8 +69,10 @@ impl Machine {
             find_places: Box::new(find_places),
             places: OnceLock::new(),
             settings: OnceLock::new(),
+            #[cfg(feature = "wasm")]
             catalog: OnceLock::new(),
             analyzer: OnceLock::new(),
+            #[cfg(feature = "wasm")]
             wasm: OnceLock::new(),
             scratch: OnceLock::new(),
             #[cfg(feature = "cli")]
@@ -82,19 +88,11 @@ impl Machine {
         get_or_create(&self.settings, || self.read_settings())
     }
 
-    fn catalog(&self) -> Result<&Arc<RuntimeCatalog>, RunnerError> {
-        get_or_create(&self.catalog, || self.open_catalog())
-    }
-
     pub(crate) fn analyzer(&self) -> Result<&Analyzer, RunnerError> {
         get_or_create(&self.analyzer, || Ok(Analyzer::below(&self.places()?.programs())))
     }
 
-    pub(crate) fn wasm(&self) -> Result<&Arc<WasmBackend>, RunnerError> {
-        get_or_create(&self.wasm, || self.create_wasm())
-    }
-
-    fn scratch(&self) -> Result<&Arc<Scratch>, RunnerError> {
+    pub(crate) fn scratch(&self) -> Result<&Arc<Scratch>, RunnerError> {
         get_or_create(&self.scratch, || self.create_scratch())
     }
 
@@ -116,27 +114,6 @@ impl Machine {
         }
     }
 
-    fn open_catalog(&self) -> Result<Arc<RuntimeCatalog>, RunnerError> {
-        let places = self.places()?;
-        let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
-        let catalog = RuntimeCatalog::open(dirs, env_lookup());
-        Ok(Arc::new(catalog.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?))
-    }
-
-    fn create_wasm(&self) -> Result<Arc<WasmBackend>, RunnerError> {
-        let stores = self.catalog()?.stores().iter().cloned();
-        let scratch = Arc::clone(self.scratch()?);
-        let wasm = match self.usage {
-            Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).with_connectors(network::direct()),
-            // A process of the command line runs one job.
-            #[cfg(feature = "cli")]
-            Use::CommandLine => WasmBackend::new(stores, scratch, 0)
-                .with_connectors(network::of_command_line(&self.line))
-                .with_dedicated_process(),
-        };
-        Ok(Arc::new(wasm.with_analyzer(self.analyzer()?.clone())))
-    }
-
     /// Creates the private directory of this process.
     fn create_scratch(&self) -> Result<Arc<Scratch>, RunnerError> {
         let scratch = Scratch::new(&self.places()?.scratch()).map_err(|FilesError::Io { doing, path, source }| {
@@ -146,9 +123,20 @@ impl Machine {
         Ok(Arc::new(scratch))
     }
 
+    /// Returns the catalog of the runtimes, which is empty without the WebAssembly tier.
+    fn runtimes(&self) -> Result<Arc<dyn Catalog>, RunnerError> {
+        #[cfg(feature = "wasm")]
+        return Ok(Arc::clone(self.catalog()?) as _);
+        #[cfg(not(feature = "wasm"))]
+        Ok(Arc::new(NoRuntimes))
+    }
+
     /// Returns all languages, for which the settings have been checked.
     fn languages(&self) -> Result<Languages, RunnerError> {
+        #[cfg(feature = "wasm")]
         let languages = self.catalog()?.languages();
+        #[cfg(not(feature = "wasm"))]
+        let languages = Languages::default();
         self.settings()?.images.check(&languages)?;
         Ok(languages)
     }
@@ -161,12 +149,14 @@ impl Machine {
     /// Returns a builder with all parts of this machine.
     pub(crate) fn builder(self: &Arc<Self>) -> Builder {
         let of = || Arc::clone(self);
-        let (analyzer, catalog, policy, wasm) = (of(), of(), of(), of());
-        let builder = Builder::new(
-            move || Ok(analyzer.analyzer()?.clone()),
-            move || Ok(Arc::clone(catalog.catalog()?) as Arc<dyn Catalog>),
-        );
-        let builder = builder.policy(move || policy.policy()).backend(move || Ok(Arc::clone(wasm.wasm()?) as _));
+        let (analyzer, catalog, policy) = (of(), of(), of());
+        let builder = Runner::builder(move || Ok(analyzer.analyzer()?.clone()), move || catalog.runtimes());
+        let builder = builder.policy(move || policy.policy());
+        #[cfg(feature = "wasm")]
+        let builder = {
+            let wasm = of();
+            builder.backend(move || Ok(Arc::clone(wasm.wasm()?) as _))
+        };
         #[cfg(feature = "containers")]
         let builder = {
             let engines = of();
@@ -191,7 +181,8 @@ impl Machine {
         let (places, settings) = (self.places()?, self.settings()?);
         let backends = crate::containers::backends(
             places,
-            (settings, &self.languages()?),
+            settings,
+            &self.languages()?,
             self.scratch()?,
             pool_daemon,
             self.analyzer()?,
@@ -220,12 +211,12 @@ impl Machine {
             #[cfg(feature = "cli")]
             Use::CommandLine => Box::new(|work| crate::processes::compile_elsewhere(work).unwrap_or(false)),
         };
-        let catalog = Arc::clone(self.catalog()?) as Arc<dyn Catalog>;
-        Ok(Arc::new(JobPackages::new(dirs, self.settings()?.clone(), catalog, env_lookup(), compiler)))
+        Ok(Arc::new(JobPackages::new(dirs, self.settings()?.clone(), self.runtimes()?, env_lookup(), compiler)))
     }
 }
 
-fn env_lookup() -> EnvLookup {
+#[cfg(feature = "wasm")]
+pub(crate) fn env_lookup() -> EnvLookup {
     Arc::new(|name: &str| std::env::var(name).ok())
 }
 

@@ -13,7 +13,7 @@ use crate::trace::TraceArgs;
 mod run;
 mod values;
 
-pub(crate) use run::{ProgramAt, RunArgs, marked};
+pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
 
 /// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";

@@ -11,7 +11,6 @@ use crate::progress::progress;
 use crate::reference::reference;
 use crate::{Confinement, Host, RunnerOptions, answer};
 
-pub(crate) mod again;
 mod doctor;
 mod explain;
 mod gc;
@@ -34,7 +33,7 @@ pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, tak
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let runner = ManuallyDrop::new(runner);
     let done = match command {
-        Command::Run(args) => return run::run(*args, messages, (&runner, host), takeover),
+        Command::Run(args) => return run::run(*args, messages, &runner, host, takeover),
         Command::Explain(args) => explain::explain(*args, &runner),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),

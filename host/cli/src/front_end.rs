@@ -8,8 +8,8 @@ use codebox_runner::{FrontEnd, Standby};
 use codebox_service::Admitted;
 use codebox_streams::DivergenceFlag;
 
-use crate::commands::again::{Image, again};
 use crate::interrupt::Signals;
+use crate::rerun_command::{ImageOption, rerun_command};
 use crate::standby::{self, StandbyConnection};
 
 /// Maximum time to write the held output of a run to a standard error that is not read.
@@ -17,9 +17,9 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The command line as a front end of one run.
 pub(crate) struct CommandLine<'c> {
-    waiter: &'c (dyn Fn() -> Option<Command> + Sync),
+    standby_launcher: &'c (dyn Fn() -> Option<Command> + Sync),
     /// Number of the last words of the command line that are the program and its arguments.
-    typed: usize,
+    program_words: usize,
     signals: Option<Signals>,
     takeover: Option<&'c mut Takeover>,
     differs: Option<DivergenceFlag>,
@@ -28,11 +28,11 @@ pub(crate) struct CommandLine<'c> {
 
 impl<'c> CommandLine<'c> {
     pub(crate) fn new(
-        waiter: &'c (dyn Fn() -> Option<Command> + Sync),
-        typed: usize,
+        standby_launcher: &'c (dyn Fn() -> Option<Command> + Sync),
+        program_words: usize,
         takeover: Option<&'c mut Takeover>,
     ) -> Self {
-        Self { waiter, typed, signals: None, takeover, differs: None, out: None }
+        Self { standby_launcher, program_words, signals: None, takeover, differs: None, out: None }
     }
 
     /// Returns the directory that files are copied to.
@@ -58,7 +58,8 @@ impl FrontEnd for CommandLine<'_> {
     /// Starts a process that can run the command again. If it cannot be started, the run continues without it, and the
     /// report names the features that were missing.
     fn standby(&mut self) -> Standby {
-        let started = (self.waiter)().and_then(|waiter| standby::Standby::start(waiter).ok());
+        let started =
+            (self.standby_launcher)().and_then(|standby_launcher| standby::Standby::start(standby_launcher).ok());
         started.map_or(Standby::Unavailable, |process| Standby::Process(Box::new(process)))
     }
 
@@ -76,8 +77,8 @@ impl FrontEnd for CommandLine<'_> {
     }
 
     fn rerun_hint(&self, admitted: &Admitted) -> String {
-        let image = if admitted.container_image().is_some() { Image::Kept } else { Image::Dropped };
-        again(self.typed, image)
+        let image = if admitted.container_image().is_some() { ImageOption::Keep } else { ImageOption::Drop };
+        rerun_command(self.program_words, image)
     }
 
     fn release_timeout(&self, _report: &RunReport) -> Option<Duration> {

@@ -27,6 +27,7 @@ mod messages;
 mod progress;
 mod reference;
 mod render;
+mod rerun_command;
 #[cfg(unix)]
 mod standby;
 mod streams;
@@ -44,7 +45,7 @@ use std::sync::Arc;
 use codebox_core::{Progress, RunnerError};
 use codebox_runner::Runner;
 
-use args::{Cli, marked};
+use args::{Cli, mark_separator};
 use front_end::Takeover;
 use messages::Messages;
 use standby::StandbyConnection;
@@ -57,7 +58,7 @@ pub struct Host<'h> {
     pub runner: &'h dyn Fn(RunnerOptions) -> Runner,
     /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
     /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
-    pub waiter: &'h (dyn Fn() -> Option<Command> + Sync),
+    pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),
 }
 
 /// Options of the runner that the arguments determine.
@@ -90,9 +91,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
             None => return ExitCode::SUCCESS,
         },
     };
-    places_for_files();
+    raise_open_file_limit();
     let args: Vec<OsString> = args.into_iter().collect();
-    let status = match Cli::try_parse_from(marked(args.clone())) {
+    let status = match Cli::try_parse_from(mark_separator(args.clone())) {
         Ok(cli) => {
             let messages = Messages::new(cli.verbosity.into());
             match Tracing::start(cli.trace) {
@@ -123,7 +124,7 @@ pub fn fail(error: &RunnerError) -> ExitCode {
 }
 
 /// Raises the limit on open files to the maximum, because connections and directories of concurrent jobs need many.
-fn places_for_files() {
+fn raise_open_file_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -44,20 +44,20 @@ impl Messages {
     /// Prints a message that the user needs.
     pub(crate) fn note(self, line: impl Display) {
         if self.verbosity >= Verbosity::Normal {
-            say(NOTE, &line.to_string());
+            print_line(NOTE, &line.to_string());
         }
     }
 
     /// Prints an explanation.
     pub(crate) fn explain(self, line: impl Display) {
         if self.verbosity >= Verbosity::Verbose {
-            say(NOTE, &line.to_string());
+            print_line(NOTE, &line.to_string());
         }
     }
 
     /// Prints a failure and its remedy at every verbosity.
     pub(crate) fn fail(self, failure: &RunnerError) {
-        say(ERROR, failure.message());
+        print_line(ERROR, failure.message());
         if let Some(fix) = failure.fix() {
             let fix = Escaped(fix);
             let _lost = writeln!(anstream::stderr(), "  {FIX}fix:{FIX:#} {fix}");
@@ -65,7 +65,7 @@ impl Messages {
     }
 }
 
-fn say(style: Style, line: &str) {
+fn print_line(style: Style, line: &str) {
     let line = Escaped(line);
     let _lost = writeln!(anstream::stderr(), "{style}codebox:{style:#} {line}");
 }

@@ -97,8 +97,8 @@ impl Progress for Bar {
 
 /// Progress as plain lines: one at the start of a step, one at about every tenth, and one at the end.
 struct Lines<S, D> {
-    say: S,
-    say_detail: D,
+    print_line: S,
+    print_detail: D,
     step: Mutex<Step>,
 }
 
@@ -108,12 +108,12 @@ struct Step {
     what: String,
     total: Option<u64>,
     done: u64,
-    told_tenths: u64,
+    reported_tenths: u64,
 }
 
 impl<S: Fn(String) + Send + Sync, D: Fn(String) + Send + Sync> Lines<S, D> {
-    fn new(say: S, say_detail: D) -> Self {
-        Self { say, say_detail, step: Mutex::default() }
+    fn new(print_line: S, print_detail: D) -> Self {
+        Self { print_line, print_detail, step: Mutex::default() }
     }
 }
 
@@ -121,7 +121,7 @@ impl<S: Fn(String) + Send + Sync, D: Fn(String) + Send + Sync> Progress for Line
     fn started(&self, what: &str, total_bytes: Option<u64>) {
         let total = total_bytes.filter(|total| *total > 0);
         let size = total.map(|total| format!(" ({})", bytes(total)));
-        (self.say)(format!("{what}{}", size.unwrap_or_default()));
+        (self.print_line)(format!("{what}{}", size.unwrap_or_default()));
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) =
             Step { what: what.to_owned(), total, ..Step::default() };
     }
@@ -135,25 +135,25 @@ impl<S: Fn(String) + Send + Sync, D: Fn(String) + Send + Sync> Progress for Line
         let tenths = (u128::from(step.done) * 10 / u128::from(total)).min(10);
         let tenths = u64::try_from(tenths).unwrap_or(10);
         // The line at the end covers the last tenth.
-        if tenths > step.told_tenths && tenths < 10 {
-            step.told_tenths = tenths;
-            (self.say)(format!("{}: {}%", step.what, tenths * 10));
+        if tenths > step.reported_tenths && tenths < 10 {
+            step.reported_tenths = tenths;
+            (self.print_line)(format!("{}: {}%", step.what, tenths * 10));
         }
     }
 
     fn finished(&self) {
         let step = std::mem::take(&mut *self.step.lock().unwrap_or_else(PoisonError::into_inner));
         if !step.what.is_empty() {
-            (self.say)(format!("{}: done", step.what));
+            (self.print_line)(format!("{}: done", step.what));
         }
     }
 
     fn note(&self, line: &str) {
-        (self.say)(line.to_owned());
+        (self.print_line)(line.to_owned());
     }
 
     fn detail(&self, line: &str) {
-        (self.say_detail)(line.to_owned());
+        (self.print_detail)(line.to_owned());
     }
 }
 

@@ -25,28 +25,28 @@ pub const STANDBY_VARIABLE: &str = "CODEBOX_STANDBY";
 const WAKE: u8 = b'w';
 
 /// Byte that reports that the standby process is about to run the job.
-const GO: u8 = b'g';
+const STARTED: u8 = b'g';
 
 /// The standby process, as seen by the first process.
 pub(crate) struct Standby {
-    orders: io::PipeWriter,
-    answers: io::PipeReader,
+    requests: io::PipeWriter,
+    replies: io::PipeReader,
     _child: Child,
 }
 
 impl Standby {
-    /// Starts the standby process with the arguments and the environment of this process. `waiter` waits and then
+    /// Starts the standby process with the arguments and the environment of this process. `standby_launcher` waits and then
     /// executes codebox.
-    pub(crate) fn start(mut waiter: Command) -> io::Result<Self> {
-        let (theirs_in, orders) = io::pipe()?;
-        let (answers, theirs_out) = io::pipe()?;
-        for theirs in [rustix::fd::AsFd::as_fd(&theirs_in), rustix::fd::AsFd::as_fd(&theirs_out)] {
+    pub(crate) fn start(mut standby_launcher: Command) -> io::Result<Self> {
+        let (child_in, requests) = io::pipe()?;
+        let (replies, child_out) = io::pipe()?;
+        for theirs in [rustix::fd::AsFd::as_fd(&child_in), rustix::fd::AsFd::as_fd(&child_out)] {
             rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
         }
-        waiter.arg("wait").arg(theirs_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
-        let descriptors = format!("{} {}", theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
-        let child = waiter.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
-        Ok(Self { orders, answers, _child: child })
+        standby_launcher.arg("wait").arg(child_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
+        let descriptors = format!("{} {}", child_in.as_raw_fd(), child_out.as_raw_fd());
+        let child = standby_launcher.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
+        Ok(Self { requests, replies, _child: child })
     }
 }
 
@@ -57,51 +57,51 @@ impl StandbyProcess for Standby {
         cancel: &CancelToken,
         taken: &mut dyn FnMut(),
     ) -> Result<Option<u8>, String> {
-        let Self { mut orders, mut answers, _child } = *self;
+        let Self { mut requests, mut replies, _child } = *self;
         let lost = |error: io::Error| format!("the standby process has exited: {error}");
-        orders.write_all(&[WAKE]).and_then(|()| handover::write(handover, &mut orders)).map_err(lost)?;
+        requests.write_all(&[WAKE]).and_then(|()| handover::write(handover, &mut requests)).map_err(lost)?;
         // Closing this pipe ends the run in the standby process, also when this process is killed.
-        let _relay = cancel.on_cancel(move || drop(orders));
-        let mut word = [0];
-        answers.read_exact(&mut word).map_err(lost)?;
-        if word != [GO] {
+        let _relay = cancel.on_cancel(move || drop(requests));
+        let mut reply = [0];
+        replies.read_exact(&mut reply).map_err(lost)?;
+        if reply != [STARTED] {
             let mut why = String::new();
-            let _ = answers.take(64 << 10).read_to_string(&mut why);
+            let _ = replies.take(64 << 10).read_to_string(&mut why);
             return Err(why);
         }
         taken();
         let mut status = [0];
-        Ok(answers.read_exact(&mut status).ok().map(|()| status[0]))
+        Ok(replies.read_exact(&mut status).ok().map(|()| status[0]))
     }
 }
 
 /// This process as a standby process, with its pipes to the first process.
 pub(crate) struct StandbyConnection {
-    orders: File,
-    answers: File,
+    requests: File,
+    replies: File,
 }
 
 impl StandbyConnection {
     /// Returns the pipes to the first process; `None` if a user started this process.
     pub(crate) fn find() -> Option<Self> {
         let text = std::env::var(STANDBY_VARIABLE).ok()?;
-        let (orders, answers) = text.split_once(' ')?;
+        let (requests, replies) = text.split_once(' ')?;
         let number = |text: &str| text.parse::<u16>().ok();
-        let orders = File::open(format!("/dev/fd/{}", number(orders)?)).ok()?;
-        let answers = File::options().write(true).open(format!("/dev/fd/{}", number(answers)?)).ok()?;
-        Some(Self { orders, answers })
+        let requests = File::open(format!("/dev/fd/{}", number(requests)?)).ok()?;
+        let replies = File::options().write(true).open(format!("/dev/fd/{}", number(replies)?)).ok()?;
+        Some(Self { requests, replies })
     }
 
     /// Waits for the handover; `None` if the first process did not need this one.
     pub(crate) fn wait(&mut self) -> Option<Handover> {
-        handover::read(&mut self.orders)
+        handover::read(&mut self.requests)
     }
 
     /// Cancels the token `cancel` when the first process cancels the run or exits.
     pub(crate) fn watch(&self, cancel: CancelToken) -> io::Result<()> {
-        let mut orders = self.orders.try_clone()?;
+        let mut requests = self.requests.try_clone()?;
         let watch = move || {
-            let _ = io::copy(&mut orders, &mut io::sink());
+            let _ = io::copy(&mut requests, &mut io::sink());
             cancel.cancel();
         };
         std::thread::Builder::new().name("codebox-standby".into()).spawn(watch).map(drop)
@@ -109,16 +109,16 @@ impl StandbyConnection {
 
     /// Reports that the job is about to run in this process.
     pub(crate) fn report_started(&mut self) {
-        let _ = self.answers.write_all(&[GO]);
+        let _ = self.replies.write_all(&[STARTED]);
     }
 
     /// Reports the reason that the job does not run in this process.
     pub(crate) fn report_refusal(&mut self, why: &str) {
-        let _ = self.answers.write_all(b"n").and_then(|()| self.answers.write_all(why.as_bytes()));
+        let _ = self.replies.write_all(b"n").and_then(|()| self.replies.write_all(why.as_bytes()));
     }
 
     /// Reports the exit status.
     pub(crate) fn report_exit(&mut self, status: u8) {
-        let _ = self.answers.write_all(&[status]);
+        let _ = self.replies.write_all(&[status]);
     }
 }

@@ -11,38 +11,39 @@ use crate::terminal_filter::TerminalFilter;
 pub(crate) struct Streams {
     /// Streams for the backend.
     pub io: ExecIo,
-    lost: Lost,
+    write_error: WriteErrorSlot,
 }
 
 /// Error that prevented output from reaching standard output, if there was one.
-type Lost = Arc<OnceLock<io::Error>>;
+type WriteErrorSlot = Arc<OnceLock<io::Error>>;
 
 impl Streams {
     /// Creates streams that print output as it is written, and read input on demand.
     pub(crate) fn live() -> Self {
         let cancel = CancelToken::new();
-        let lost = Lost::default();
-        let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout())).telling(Arc::clone(&lost), cancel.clone());
+        let write_error = WriteErrorSlot::default();
+        let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout()))
+            .with_error_report(Arc::clone(&write_error), cancel.clone());
         let stderr = Stream::new(io::stderr(), Rendering::of(&io::stderr()));
         let io =
             ExecIo { stdin: Some(stdin()), stdout: Some(Box::new(stdout)), stderr: Some(Box::new(stderr)), cancel };
-        Self { io, lost }
+        Self { io, write_error }
     }
 
     /// Creates streams whose output is only in the report.
     pub(crate) fn collected() -> Self {
         let io = ExecIo { stdin: Some(stdin()), ..ExecIo::none() };
-        Self { io, lost: Lost::default() }
+        Self { io, write_error: WriteErrorSlot::default() }
     }
 
     /// Writes the held part of unfinished output, and returns the result for standard output.
     pub(crate) fn finish(self) -> Delivery {
-        let Self { io, lost } = self;
+        let Self { io, write_error } = self;
         // Dropping a stream writes the rest of its output.
         drop(io);
-        match lost.get() {
-            None => Delivery::Whole,
-            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Delivery::ReaderGone,
+        match write_error.get() {
+            None => Delivery::Complete,
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Delivery::ReaderClosed,
             Some(error) => Delivery::Failed(copy(error)),
         }
     }
@@ -52,9 +53,9 @@ impl Streams {
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// All output was written.
-    Whole,
+    Complete,
     /// The reader closed the stream.
-    ReaderGone,
+    ReaderClosed,
     /// The output could not be written, for example because the disk is full.
     Failed(io::Error),
 }
@@ -90,17 +91,17 @@ struct Stream<W: Write + Send> {
     rendering: Rendering,
     /// Record of the first write error, and token of the run, which is cancelled if its output has no reader, as with
     /// `SIGPIPE`.
-    teller: Option<(Lost, CancelToken)>,
+    error_report: Option<(WriteErrorSlot, CancelToken)>,
     scratch: Vec<u8>,
 }
 
 impl<W: Write + Send> Stream<W> {
     const fn new(out: W, rendering: Rendering) -> Self {
-        Self { out, rendering, teller: None, scratch: Vec::new() }
+        Self { out, rendering, error_report: None, scratch: Vec::new() }
     }
 
-    fn telling(mut self, lost: Lost, cancel: CancelToken) -> Self {
-        self.teller = Some((lost, cancel));
+    fn with_error_report(mut self, write_error: WriteErrorSlot, cancel: CancelToken) -> Self {
+        self.error_report = Some((write_error, cancel));
         self
     }
 
@@ -123,12 +124,12 @@ impl<W: Write + Send> OutputSink for Stream<W> {
                 written
             }
         };
-        if let (Err(error), Some((lost, cancel))) = (&written, &self.teller) {
+        if let (Err(error), Some((write_error, cancel))) = (&written, &self.error_report) {
             if error.kind() == io::ErrorKind::BrokenPipe {
                 cancel.cancel();
             }
             // Only the first error is recorded.
-            let _later = lost.set(copy(error));
+            let _later = write_error.set(copy(error));
         }
         written
     }
@@ -149,9 +150,9 @@ impl<W: Write + Send> Drop for Stream<W> {
 mod tests {
     use super::*;
 
-    struct Fails(io::ErrorKind);
+    struct FailingWriter(io::ErrorKind);
 
-    impl Write for Fails {
+    impl Write for FailingWriter {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(self.0.into())
         }
@@ -164,17 +165,17 @@ mod tests {
     /// Returns the result of a run whose output fails with this error, and its cancel token.
     fn after(failure: io::ErrorKind) -> (Delivery, CancelToken) {
         let cancel = CancelToken::new();
-        let lost = Lost::default();
-        let stream = Stream::new(Fails(failure), Rendering::Raw);
-        let mut stream = stream.telling(Arc::clone(&lost), cancel.clone());
+        let write_error = WriteErrorSlot::default();
+        let stream = Stream::new(FailingWriter(failure), Rendering::Raw);
+        let mut stream = stream.with_error_report(Arc::clone(&write_error), cancel.clone());
         assert!(stream.write(b"x").is_err());
-        (Streams { io: ExecIo::none(), lost }.finish(), cancel)
+        (Streams { io: ExecIo::none(), write_error }.finish(), cancel)
     }
 
     #[test]
     fn closed_reader_cancels_run() {
         let (delivery, cancel) = after(io::ErrorKind::BrokenPipe);
-        assert!(matches!(delivery, Delivery::ReaderGone));
+        assert!(matches!(delivery, Delivery::ReaderClosed));
         assert!(cancel.is_cancelled());
     }
 

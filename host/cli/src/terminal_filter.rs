@@ -7,7 +7,7 @@
 //! hide output.
 
 /// Maximum number of bytes in one colour sequence; real ones are far shorter.
-const LONGEST_SGR: usize = 64;
+const MAX_SGR_LEN: usize = 64;
 
 /// Filter state for a stream of bytes, which may arrive in arbitrary pieces.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ fn front_of_escape(bytes: &[u8]) -> Front {
     let parameters = bytes[2..].iter().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':')).count();
     let length = 2 + parameters + 1;
     match bytes.get(length - 1) {
-        _ if length > LONGEST_SGR => shown,
+        _ if length > MAX_SGR_LEN => shown,
         None => Front::Partial,
         Some(b'm') => Front::Sgr(length),
         Some(_) => shown,

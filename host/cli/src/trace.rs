@@ -82,7 +82,7 @@ impl Tracing {
         let TraceArgs { log, timings, trace } = args;
         let log = match log {
             Some(log) => Some(log),
-            None => log_of_environment()?,
+            None => log_spec_from_env()?,
         };
         if log.is_none() && !timings && trace.is_none() {
             return Ok(Self::default());
@@ -155,7 +155,7 @@ where
     })
 }
 
-fn log_of_environment() -> Result<Option<LogSpec>, RunnerError> {
+fn log_spec_from_env() -> Result<Option<LogSpec>, RunnerError> {
     let Some(text) = std::env::var(LOG_VARIABLE).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
     text.parse().map(Some).map_err(|why: String| {
         RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {LOG_VARIABLE}={text}: {why}"))

@@ -44,7 +44,7 @@ pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
 fn failure(rendered: &str, args: &[OsString]) -> RunnerError {
     let mut paragraphs = rendered.split("\n\n");
     let first = paragraphs.next().unwrap_or_default();
-    let message = named_once(one_line(first.trim_start().trim_start_matches("error: ")));
+    let message = drop_repeated_value(one_line(first.trim_start().trim_start_matches("error: ")));
     let tip = paragraphs.find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
     let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
     let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
@@ -74,7 +74,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Removes the value from a message about an option's value, if the reason contains the value as well.
-fn named_once(message: String) -> String {
+fn drop_repeated_value(message: String) -> String {
     let value = message.strip_prefix("invalid value '").and_then(|rest| rest.split_once("' for '"));
     let named = value.and_then(|(value, rest)| Some((value, rest.split_once("': ")?)));
     match named {

@@ -3,9 +3,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use codebox_analysis::Analyzer;
-use codebox_core::{Backend, InstanceSpec, Progress, RunnerError, SandboxLayer, Silent};
+use codebox_core::{Backend, InstanceSpec, Limits, Progress, RunnerError, SandboxLayer, Silent};
 use codebox_service::catalog::Catalog;
-use codebox_service::{Admitted, Check, HostEnvironment, Journal, PackageProvider, Policy, Process};
+use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
 use tokio::sync::OnceCell;
 
 use crate::lazy::Lazy;
@@ -25,6 +25,8 @@ pub trait Confinement: Send + Sync {
     fn confine(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Vec<SandboxLayer>, RunnerError>;
 }
 
+type Adjustment = Box<dyn Fn(Policy) -> Policy + Send + Sync>;
+
 type Checks = Box<dyn Fn() -> Vec<Check> + Send + Sync>;
 
 /// Builder of a [`Runner`].
@@ -33,6 +35,7 @@ type Checks = Box<dyn Fn() -> Vec<Check> + Send + Sync>;
 /// packages, and one without a journal records no jobs.
 pub struct Builder {
     pub(crate) policy: Lazy<Policy>,
+    adjustments: Vec<Adjustment>,
     pub(crate) environment: Arc<dyn HostEnvironment>,
     pub(crate) analyzer: Lazy<Analyzer>,
     pub(crate) catalog: Lazy<Arc<dyn Catalog>>,
@@ -46,14 +49,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Creates a builder from the parts that every runner has: the analyzer, which parses programs in its own process,
-    /// and the catalog of runtimes.
-    pub fn new(
+    pub(crate) fn new(
         analyzer: impl Fn() -> Result<Analyzer, RunnerError> + Send + Sync + 'static,
         catalog: impl Fn() -> Result<Arc<dyn Catalog>, RunnerError> + Send + Sync + 'static,
     ) -> Self {
         Self {
             policy: Lazy::new(|| Ok(Policy::default())),
+            adjustments: Vec::new(),
             environment: Arc::new(Process),
             analyzer: Lazy::new(analyzer),
             catalog: Lazy::new(catalog),
@@ -63,7 +65,7 @@ impl Builder {
             confinement: None,
             progress: Arc::new(Silent),
             checks: Box::new(Vec::new),
-            threads: Threads::Pool,
+            threads: Threads::Executor,
         }
     }
 
@@ -73,12 +75,29 @@ impl Builder {
         Self { policy: Lazy::new(policy), ..self }
     }
 
-    /// Changes the policy that was set so far. Every check of admission that is to be left out is left out here, by
-    /// name: [`Policy::ceilings`], [`Policy::protected`], [`Policy::links`].
+    /// Changes the policy, whether it is set before or after this call. Several changes apply in their order.
     #[must_use]
-    pub fn adjust_policy(self, adjust: impl Fn(Policy) -> Policy + Send + Sync + 'static) -> Self {
-        let policy = self.policy;
-        Self { policy: Lazy::new(move || Ok(adjust(policy.get()?.clone()))), ..self }
+    pub fn adjust_policy(mut self, adjust: impl Fn(Policy) -> Policy + Send + Sync + 'static) -> Self {
+        self.adjustments.push(Box::new(adjust));
+        self
+    }
+
+    /// Admits limits above the ceilings of the policy.
+    #[must_use]
+    pub fn without_ceilings(self) -> Self {
+        self.adjust_policy(|policy| Policy { ceilings: Limits::unlimited(), ..policy })
+    }
+
+    /// Admits grants that expose codebox's own directories or the sockets of container engines.
+    #[must_use]
+    pub fn without_protected_dirs(self) -> Self {
+        self.adjust_policy(|policy| Policy { protected: Vec::new(), ..policy })
+    }
+
+    /// Admits granted directories whose paths contain symbolic links below the working directory.
+    #[must_use]
+    pub fn follow_links(self) -> Self {
+        self.adjust_policy(|policy| Policy { links: LinkPolicy::Follow, ..policy })
     }
 
     /// Sets the environment and the working directory that requests are resolved against. Without one, those of this
@@ -141,12 +160,20 @@ impl Builder {
     /// the program starts.
     #[must_use]
     pub fn single_job(self) -> Self {
-        Self { threads: Threads::Own, ..self }
+        Self { threads: Threads::Dedicated, ..self }
     }
 
     /// Builds the runner. Creates none of its parts.
     #[must_use]
-    pub fn build(self) -> Runner {
+    pub fn build(mut self) -> Runner {
+        let adjustments = std::mem::take(&mut self.adjustments);
+        if !adjustments.is_empty() {
+            let policy = self.policy;
+            self.policy = Lazy::new(move || {
+                let policy = policy.get()?.clone();
+                Ok(adjustments.iter().fold(policy, |policy, adjust| adjust(policy)))
+            });
+        }
         Runner { parts: self, candidates: OnceCell::new(), images: Mutex::new(BTreeMap::new()) }
     }
 }

@@ -13,6 +13,7 @@ use codebox_core::{
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 
 mod relay;
 
@@ -33,9 +34,9 @@ struct Shared {
     executor: OnceLock<Runtime>,
     /// Held while the executor is created, so that only one is created: a superfluous one could not be dropped in async
     /// code.
-    creating: Mutex<()>,
+    creation_lock: Mutex<()>,
     /// Value that is dropped after the work of the backends has ended.
-    kept: Option<Box<dyn Any + Send + Sync>>,
+    dropped_last: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// Task that is aborted when the handle is dropped.
@@ -48,12 +49,12 @@ impl<T> Drop for Task<T> {
 }
 
 impl Detached {
-    /// Moves backends to one executor, which is created on first use. `kept` is dropped when all their work has ended,
-    /// after the last of them was dropped.
-    pub fn all(backends: Vec<Arc<dyn Backend>>, kept: impl Any + Send + Sync) -> Vec<Arc<dyn Backend>> {
+    /// Moves backends to one executor, which is created on first use. `dropped_last` is dropped when all their work has
+    /// ended, after the last of them was dropped.
+    pub fn all(backends: Vec<Arc<dyn Backend>>, dropped_last: impl Any + Send + Sync) -> Vec<Arc<dyn Backend>> {
         let count = backends.len();
-        let (executor, creating) = (OnceLock::new(), Mutex::new(()));
-        let shared = Arc::new(Shared { backends, executor, creating, kept: Some(Box::new(kept)) });
+        let (executor, creation_lock) = (OnceLock::new(), Mutex::new(()));
+        let shared = Arc::new(Shared { backends, executor, creation_lock, dropped_last: Some(Box::new(dropped_last)) });
         let detached = |index| Arc::new(Self { index, shared: Arc::clone(&shared) }) as Arc<dyn Backend>;
         (0..count).map(detached).collect()
     }
@@ -73,11 +74,11 @@ impl Detached {
 
 impl Shared {
     async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, BackendError> {
-        let mut task = Task(self.executor()?.spawn(work));
+        let mut task = Task(self.executor()?.spawn(work.in_current_span()));
         match (&mut task.0).await {
             Ok(result) => Ok(result),
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(BackendError::Interrupted { during: "shutting the engines down".to_owned() }),
+            Err(_) => Err(BackendError::Interrupted { during: "shutting down the container engines".to_owned() }),
         }
     }
 
@@ -85,7 +86,7 @@ impl Shared {
         if let Some(executor) = self.executor.get() {
             return Ok(executor);
         }
-        let _alone = self.creating.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.creation_lock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(executor) = self.executor.get() {
             return Ok(executor);
         }
@@ -100,7 +101,7 @@ impl Drop for Shared {
     /// Shuts the executor down on a thread of its own, because the caller may be in async code, which must not block.
     fn drop(&mut self) {
         let Some(executor) = self.executor.take() else { return };
-        let (backends, kept) = (std::mem::take(&mut self.backends), self.kept.take());
+        let (backends, dropped_last) = (std::mem::take(&mut self.backends), self.dropped_last.take());
         let executor = Arc::new(Mutex::new(Some(executor)));
         let taken = Arc::clone(&executor);
         let take = |executor: &Mutex<Option<Runtime>>| executor.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -117,7 +118,7 @@ impl Drop for Shared {
                 thread::sleep(Duration::from_millis(10));
             }
             executor.shutdown_background();
-            drop(kept);
+            drop(dropped_last);
         };
         if thread::Builder::new().name("codebox-engines".into()).spawn(end).is_err() {
             // The next start removes the leftovers.
@@ -228,7 +229,7 @@ impl ImageStore for Detached {
 
 /// Returns the image store of a backend that has announced one.
 fn store(backend: &dyn Backend) -> Result<&dyn ImageStore, BackendError> {
-    backend.image_store().ok_or_else(|| BackendError::Interrupted { during: "looking for the image store".to_owned() })
+    backend.image_store().ok_or_else(|| BackendError::Interrupted { during: "accessing the image store".to_owned() })
 }
 
 impl LeftoverCollector for Detached {
@@ -284,7 +285,7 @@ struct DetachedInstance {
 
 impl DetachedInstance {
     fn take(&mut self) -> Result<Box<dyn Instance>, BackendError> {
-        let gone = || BackendError::Interrupted { during: "running an earlier job".to_owned() };
+        let gone = || BackendError::Interrupted { during: "running the previous job".to_owned() };
         self.inner.take().ok_or_else(gone)
     }
 }

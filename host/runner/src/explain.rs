@@ -6,6 +6,8 @@ use codebox_service::{
     Candidate, Choice, ImageChoice, Need, Next, NoRoute, PlanError, Rejected, Request, image_for, next,
 };
 
+use tracing::{Instrument as _, info_span};
+
 use crate::offload::block_on;
 use crate::pipeline::AdmittedJob;
 use crate::runner::Runner;
@@ -50,12 +52,12 @@ impl Runner {
     /// # Errors
     /// Returns an error if the request is not admitted, or its packages cannot be resolved.
     pub fn explain(&self, request: Request) -> Result<Explanation, RunnerError> {
-        block_on(self.explain_async(request))?
+        block_on(self.explain_async(request).instrument(info_span!("explain")))?
     }
 
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
         let (admitted, packages) = self.admit_with_packages(request).await?;
-        let job = self.analyzed(admitted).await?;
+        let job = self.analyze_job(admitted).await?;
         let AdmittedJob { admitted, analysis, requirements, began: _ } = &job;
         let mut candidates = Vec::new();
         for backend in self.backends_for(admitted.engine())? {

@@ -6,21 +6,22 @@ use std::thread;
 use codebox_core::{ResultKind, RunnerError};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tracing::Span;
 
 /// Threads on which blocking work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     /// The pool of the caller's executor.
-    Pool,
+    Executor,
     /// A thread for each piece of work, which has ended when its result is there: a process that confines itself must
     /// have no other threads.
-    Own,
+    Dedicated,
 }
 
 /// Work that has been started, with its result.
-pub(crate) enum Offloaded<T> {
-    Pool(JoinHandle<T>),
-    Own(thread::JoinHandle<()>, oneshot::Receiver<T>),
+pub(crate) enum BlockingTask<T> {
+    Executor(JoinHandle<T>),
+    Dedicated(thread::JoinHandle<()>, oneshot::Receiver<T>),
 }
 
 impl Threads {
@@ -28,17 +29,20 @@ impl Threads {
     pub(crate) fn start<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Offloaded<T>, RunnerError> {
+    ) -> Result<BlockingTask<T>, RunnerError> {
+        // Spans of the work belong to the stage that started it.
+        let span = Span::current();
+        let work = move || span.in_scope(work);
         match self {
-            Self::Pool => Ok(Offloaded::Pool(tokio::task::spawn_blocking(work))),
-            Self::Own => {
+            Self::Executor => Ok(BlockingTask::Executor(tokio::task::spawn_blocking(work))),
+            Self::Dedicated => {
                 let (done, result) = oneshot::channel();
                 let work = move || {
                     // Without a receiver the run was dropped.
                     let _ = done.send(work());
                 };
                 let thread = thread::Builder::new().name("codebox-work".to_owned()).spawn(work);
-                Ok(Offloaded::Own(thread.map_err(|error| no_thread(&error))?, result))
+                Ok(BlockingTask::Dedicated(thread.map_err(|error| no_thread(&error))?, result))
             }
         }
     }
@@ -52,16 +56,16 @@ impl Threads {
     }
 }
 
-impl<T> Offloaded<T> {
+impl<T> BlockingTask<T> {
     /// Waits for the result. A panic of the work continues here.
     pub(crate) async fn finish(self) -> Result<T, RunnerError> {
         match self {
-            Self::Pool(handle) => match handle.await {
+            Self::Executor(handle) => match handle.await {
                 Ok(result) => Ok(result),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                 Err(error) => Err(RunnerError::of(ResultKind::InternalError, &error)),
             },
-            Self::Own(thread, result) => {
+            Self::Dedicated(thread, result) => {
                 let result = result.await;
                 if let Err(panic) = thread.join() {
                     std::panic::resume_unwind(panic);
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn both_kinds_of_threads_return_the_result() {
-        for threads in [Threads::Pool, Threads::Own] {
+        for threads in [Threads::Executor, Threads::Dedicated] {
             let result = block_on(async { threads.block_on(|| async { 6 * 7 }).await });
             assert_eq!(result, Ok(Ok(42)), "{threads:?}");
         }
@@ -103,7 +107,9 @@ mod tests {
         let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
         let before = threads();
         for _ in 0..20 {
-            block_on(async { Threads::Own.start(|| ())?.finish().await }).expect("an executor").expect("a thread");
+            block_on(async { Threads::Dedicated.start(|| ())?.finish().await })
+                .expect("an executor")
+                .expect("a thread");
         }
         // Other tests of this process have threads as well, but twenty more would be left over.
         assert!(threads() < before + 20);

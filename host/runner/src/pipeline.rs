@@ -4,21 +4,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebox_core::{
-    Backend, BackendId, CancelToken, ExecIo, Handover, Isolation, Outcome, Provenance, ResultKind, RunReport,
-    RunnerError, SandboxLayer,
+    Backend, BackendId, CancelToken, ExecIo, Handover, Isolation, IsolationSet, Limits, Outcome, Provenance,
+    ResultKind, RunReport, RunnerError, SandboxLayer,
 };
 use codebox_service::{
     Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
     ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
 };
 
-use tracing::{Instrument as _, Span, info_span};
+use tracing::field::Empty;
+use tracing::{Instrument as _, info_span};
 
 use crate::front_end::{Ended, FrontEnd, Standby};
 use crate::open::OpenGuest;
-use crate::rerun::{HeldStreams, Rerun};
+use crate::rerun::{Rerun, RerunStreams};
 use crate::runner::Runner;
 use crate::spans;
+
+/// Backend in the report of a job for which none was chosen.
+const NO_BACKEND: BackendId = BackendId::new("none");
 
 /// An admitted job with the analysis of its program.
 pub(crate) struct AdmittedJob {
@@ -62,23 +66,26 @@ impl Runner {
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
     ) -> Result<Ended, RunnerError> {
-        let (admitted, packages) = self.admit_with_packages(request).await?;
+        let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.admit_with_packages(request)).await? else {
+            return Ok(cancelled_before_choice(IsolationSet::auto(), Limits::default()));
+        };
+        let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);
         front_end.admitted(&admitted);
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let job = self.analyzed(admitted).instrument(info_span!("analyze")).await?;
-        let (plan, backend) = match self.plan_in_wasm(&job).instrument(info_span!("select")).await? {
-            Some(planned) => planned,
-            None => tokio::select! {
-                planned = self.plan_anywhere(&job).instrument(info_span!("select")) => planned?,
-                () = io.cancel.cancelled() => return Ok(cancelled_before(&job.admitted)),
-            },
+        let Some(job) = unless_cancelled(&io.cancel, self.analyze_job(admitted)).await? else {
+            return Ok(cancelled_before_choice(isolations, limits));
+        };
+        let Some((plan, backend)) = unless_cancelled(&io.cancel, self.select(&job)).await? else {
+            return Ok(cancelled_before_choice(isolations, limits));
         };
         let planned = PlannedJob { job: &job, plan: Arc::new(plan), backend };
-        let entry = info_span!("record").in_scope(|| self.record(&planned, front_end.resumes()))?;
+        let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
+            self.record(&planned, front_end.resumes())
+        })?;
         let id = entry.as_ref().map(|entry| entry.id().to_owned());
-        spans::record_plan(&Span::current(), id.as_deref(), &planned.plan);
+        spans::record_plan(id.as_deref(), &planned.plan);
         let mut has_started = false;
-        let mut ended = self.carry_out(&planned, id.as_deref(), io, front_end, &mut has_started).await;
+        let mut ended = self.run_planned(&planned, id.as_deref(), io, front_end, &mut has_started).await;
         if let Ok(Ended::Report(report)) = &mut ended {
             self.annotate(report, &packages);
             report.id = id;
@@ -101,7 +108,8 @@ impl Runner {
         &self,
         request: Request,
     ) -> Result<(Arc<Admitted>, PackageNeeds), RunnerError> {
-        let admitted = Arc::new(info_span!("admit").in_scope(|| self.admit(request))?);
+        let span = info_span!("admit", outcome = Empty);
+        let admitted = Arc::new(spans::blocking_stage(span, || self.admit(request))?);
         if is_analyzed(admitted.job()) {
             // The analyzer starts here to run concurrently with the next steps, before this process confines itself and
             // can start no other process.
@@ -126,7 +134,8 @@ impl Runner {
             let engines: Vec<&dyn Backend> = engines.iter().map(|engine| &**engine).collect();
             provider.resolve(&shared, &engines, &*progress).await
         };
-        let needs = self.parts.threads.block_on(resolve).instrument(info_span!("resolve_packages")).await??;
+        let span = info_span!("resolve_packages", requested = admitted.job().packages.len(), outcome = Empty);
+        let needs = spans::stage(span, async { self.parts.threads.block_on(resolve).await? }).await?;
         Ok((Arc::new(Arc::unwrap_or_clone(admitted).with_packages(&needs)), needs))
     }
 
@@ -138,9 +147,11 @@ impl Runner {
     }
 
     /// Analyzes an admitted job.
-    pub(crate) async fn analyzed(&self, admitted: Arc<Admitted>) -> Result<AdmittedJob, RunnerError> {
+    pub(crate) async fn analyze_job(&self, admitted: Arc<Admitted>) -> Result<AdmittedJob, RunnerError> {
         let began = Instant::now();
-        let analysis = self.analyze(&admitted).await?;
+        let span = info_span!("analyze", imports = Empty, outcome = Empty);
+        let analysis = spans::stage(span.clone(), self.analyze(&admitted)).await?;
+        span.record("imports", analysis.needs.imports.len());
         let requirements = TierRequirements::for_admitted(&admitted, &analysis, self.parts.policy.get()?.escalation);
         Ok(AdmittedJob { admitted, analysis, requirements, began })
     }
@@ -158,7 +169,7 @@ impl Runner {
     }
 
     /// Prepares, opens and runs a planned job, and runs it again in a container if it turns out to need one.
-    async fn carry_out(
+    async fn run_planned(
         &self,
         planned: &PlannedJob<'_>,
         id: Option<&str>,
@@ -172,15 +183,13 @@ impl Runner {
             true => front_end.standby(),
             false => Standby::Unavailable,
         };
-        let prepared = tokio::select! {
-            // An open guest reports a cancellation itself.
-            biased;
-            prepared = self.prepare(planned).instrument(info_span!("prepare")) => prepared?,
-            () = cancelled_outside(&io.cancel, planned.isolation()) => return Ok(cancelled_before(admitted)),
+        let Some(prepared) = unless_cancelled(&io.cancel, self.prepare(planned)).await? else {
+            return Ok(cancelled_before_start(planned));
         };
         let (guest, notes) = prepared;
         front_end.opened();
-        let layers = match info_span!("confine").in_scope(|| self.confine(planned, &guest)) {
+        let span = info_span!("confine", outcome = Empty);
+        let layers = match spans::blocking_stage(span, || self.confine(planned, &guest)) {
             Ok(layers) => layers,
             Err(error) => {
                 // Only the first error is reported.
@@ -190,8 +199,8 @@ impl Runner {
         };
         front_end.starting(io);
         *has_started = true;
-        let held = HeldStreams::of(io, &standby);
-        let mut report = guest.exec(io).instrument(info_span!("exec")).await?;
+        let held = RerunStreams::of(io, &standby);
+        let mut report = self.exec(guest, io).await?;
         held.freeze();
         report.enforcement.layers.extend(layers);
         for note in &notes {
@@ -208,7 +217,8 @@ impl Runner {
             EscalationDecision::Needs { lacked, why } => (lacked, why),
             EscalationDecision::Escalate(lacked) => {
                 let rerun = Rerun { job: planned.job, id, report: &report, lacked: &lacked, cancel: &io.cancel };
-                match self.rerun(rerun, standby, &held).instrument(info_span!("rerun")).await {
+                let span = info_span!("rerun", missing = lacked);
+                match self.rerun(rerun, standby, &held).instrument(span).await {
                     Ok(ended) => return ended,
                     Err(why) => (lacked, why),
                 }
@@ -234,16 +244,44 @@ impl Runner {
         &self,
         planned: &'p PlannedJob<'_>,
     ) -> Result<(OpenGuest<'p>, Vec<String>), RunnerError> {
+        spans::stage(info_span!("prepare", outcome = Empty), self.prepare_stages(planned)).await
+    }
+
+    async fn prepare_stages<'p>(
+        &self,
+        planned: &'p PlannedJob<'_>,
+    ) -> Result<(OpenGuest<'p>, Vec<String>), RunnerError> {
         let PlannedJob { job, plan, backend } = planned;
         if plan.choice.isolation == Isolation::Wasm {
-            self.ensure_runtime(&job.admitted.job().language).instrument(info_span!("ensure_runtime")).await?;
+            let language = &job.admitted.job().language;
+            let span = info_span!("ensure_runtime", language = language.as_str(), outcome = Empty);
+            spans::stage(span, self.ensure_runtime(language)).await?;
         }
-        let layers = self.package_layers(planned).instrument(info_span!("package_layers"));
-        let PackageLayers { layers, notes } = layers.await?;
+        let span = info_span!("package_layers", layers = Empty, outcome = Empty);
+        let PackageLayers { layers, notes } = spans::stage(span.clone(), self.package_layers(planned)).await?;
+        span.record("layers", layers.len());
         notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let opened = OpenGuest::open(&job.admitted, plan, &**backend, layers).instrument(info_span!("open"));
-        let guest = opened.await?;
-        Ok((guest, notes))
+        let span = info_span!("open", backend = plan.choice.backend.as_str(), outcome = Empty);
+        let opened = async { Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers).await?) };
+        Ok((spans::stage(span, opened).await?, notes))
+    }
+
+    /// Runs the program of an open guest.
+    pub(crate) async fn exec(&self, guest: OpenGuest<'_>, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+        let span = info_span!(
+            "exec",
+            image = Empty,
+            result = Empty,
+            stdout_bytes = Empty,
+            stderr_bytes = Empty,
+            outcome = Empty,
+        );
+        let executed = async {
+            let report = guest.exec(io).await?;
+            spans::record_result(&report);
+            Ok(report)
+        };
+        spans::stage(span, executed).await
     }
 
     /// Returns the layers of a job's packages, and in a container those of the modules that it imports.
@@ -295,17 +333,36 @@ impl Runner {
     }
 }
 
-/// Waits for the cancellation of a job whose guest is not open yet and takes long to open.
-async fn cancelled_outside(cancel: &CancelToken, isolation: Isolation) {
-    match isolation {
-        Isolation::Wasm => std::future::pending().await,
-        Isolation::Container | Isolation::Vm => cancel.cancelled().await,
+/// Waits for a stage; `None` if the job is cancelled before the stage has ended.
+///
+/// A stage that is ready at once counts as ended even if the job was cancelled before: a guest that is open reports the
+/// cancellation itself.
+pub(crate) async fn unless_cancelled<T>(
+    cancel: &CancelToken,
+    stage: impl Future<Output = Result<T, RunnerError>>,
+) -> Result<Option<T>, RunnerError> {
+    tokio::select! {
+        biased;
+        result = stage => result.map(Some),
+        () = cancel.cancelled() => Ok(None),
     }
 }
 
-/// Returns the end of a job that was cancelled before its container was ready.
-fn cancelled_before(admitted: &Admitted) -> Ended {
-    let mut provenance = Provenance::new(BackendId::new("container"), Isolation::Container);
-    provenance.reason = "cancelled before its container was ready".to_owned();
-    Ended::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, admitted.job().limits)))
+/// Returns the end of a job that was cancelled before a backend was chosen. The report names the first isolation that
+/// the job accepts.
+fn cancelled_before_choice(isolations: IsolationSet, limits: Limits) -> Ended {
+    let isolation = isolations.iter().next().unwrap_or(Isolation::Wasm);
+    cancelled(Provenance::new(NO_BACKEND, isolation), limits, "before a backend was chosen")
+}
+
+/// Returns the end of a job that was cancelled before its program started.
+fn cancelled_before_start(planned: &PlannedJob<'_>) -> Ended {
+    let choice = &planned.plan.choice;
+    let provenance = Provenance::new(choice.backend.clone(), choice.isolation);
+    cancelled(provenance, planned.job.admitted.job().limits, "before its program started")
+}
+
+fn cancelled(mut provenance: Provenance, limits: Limits, when: &str) -> Ended {
+    provenance.reason = format!("cancelled {when}");
+    Ended::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, limits)))
 }

@@ -9,7 +9,7 @@ use codebox_streams::{INPUT_NOT_REMEMBERED, ReplaceableRun};
 use tokio::sync::oneshot;
 
 use crate::front_end::{Ended, Standby, StandbyProcess};
-use crate::pipeline::{AdmittedJob, PlannedJob};
+use crate::pipeline::{AdmittedJob, PlannedJob, unless_cancelled};
 use crate::runner::Runner;
 
 /// Reason that a job is not run again: no engine may be available.
@@ -19,13 +19,13 @@ const NO_ENGINE: &str = "no container engine is available (see codebox doctor)";
 const CANCELLED: &str = "cancelled before its container was ready";
 
 /// The streams of a run, which a second run may use again.
-pub(crate) enum HeldStreams {
+pub(crate) enum RerunStreams {
     /// The streams can be passed to a second run.
-    Held(ReplaceableRun),
+    Replaceable(ReplaceableRun),
     /// The run has no streams.
     None,
     /// The streams cannot be used again, because no second run is possible.
-    Gone,
+    Unavailable,
 }
 
 /// A job that is to be run again.
@@ -40,24 +40,24 @@ pub(crate) struct Rerun<'r> {
     pub cancel: &'r CancelToken,
 }
 
-impl HeldStreams {
+impl RerunStreams {
     /// Makes the streams of a run revocable if a second run is possible.
     pub(crate) fn of(io: &mut ExecIo, standby: &Standby) -> Self {
         match standby {
-            Standby::Unavailable => Self::Gone,
+            Standby::Unavailable => Self::Unavailable,
             Standby::InProcess | Standby::Process(_)
                 if io.stdin.is_none() && io.stdout.is_none() && io.stderr.is_none() =>
             {
                 Self::None
             }
-            Standby::InProcess | Standby::Process(_) => Self::Held(ReplaceableRun::of(io)),
+            Standby::InProcess | Standby::Process(_) => Self::Replaceable(ReplaceableRun::of(io)),
         }
     }
 
     fn replaceable(&self) -> Option<&ReplaceableRun> {
         match self {
-            Self::Held(replaceable) => Some(replaceable),
-            Self::None | Self::Gone => None,
+            Self::Replaceable(replaceable) => Some(replaceable),
+            Self::None | Self::Unavailable => None,
         }
     }
 
@@ -68,7 +68,7 @@ impl HeldStreams {
 
     /// Releases the held output of a run that is not repeated. Waits for its reader, at most for this time.
     pub(crate) async fn release(self, timeout: Option<Duration>) {
-        let Self::Held(replaceable) = self else { return };
+        let Self::Replaceable(replaceable) = self else { return };
         let (done, released) = oneshot::channel();
         replaceable.finish(move || {
             let _ = done.send(());
@@ -86,7 +86,7 @@ impl Runner {
         &self,
         rerun: Rerun<'_>,
         standby: Standby,
-        held: &HeldStreams,
+        held: &RerunStreams,
     ) -> Result<Result<Ended, RunnerError>, String> {
         match standby {
             Standby::Unavailable => Err(NO_ENGINE.to_owned()),
@@ -98,25 +98,19 @@ impl Runner {
     async fn rerun_in_process(
         &self,
         Rerun { job, report, lacked, cancel, .. }: Rerun<'_>,
-        held: &HeldStreams,
+        held: &RerunStreams,
     ) -> Result<Result<Ended, RunnerError>, String> {
         let prepare = async {
             let admitted = Arc::new(Admitted::clone(&job.admitted).in_container());
-            let job = self.analyzed(admitted).await?;
-            let (plan, backend) = self.plan_anywhere(&job).await?;
-            Ok::<_, RunnerError>((job, Arc::new(plan), backend))
+            let job = self.analyze_job(admitted).await?;
+            let (plan, backend) = self.select(&job).await?;
+            Ok((job, Arc::new(plan), backend))
         };
-        let prepared = tokio::select! {
-            prepared = prepare => prepared,
-            () = cancel.cancelled() => return Err(CANCELLED.to_owned()),
-        };
-        let (job, plan, backend) = prepared.map_err(|error| error.to_string())?;
+        let prepared = unless_cancelled(cancel, prepare).await.map_err(|error| error.to_string())?;
+        let (job, plan, backend) = prepared.ok_or(CANCELLED)?;
         let planned = PlannedJob { job: &job, plan, backend };
-        let opened = tokio::select! {
-            opened = self.prepare(&planned) => opened,
-            () = cancel.cancelled() => return Err(CANCELLED.to_owned()),
-        };
-        let (guest, notes) = opened.map_err(|error| error.to_string())?;
+        let opened = unless_cancelled(cancel, self.prepare(&planned)).await.map_err(|error| error.to_string())?;
+        let (guest, notes) = opened.ok_or(CANCELLED)?;
         let streams = match held.replaceable() {
             Some(replaceable) => replaceable.replay(report.stdout.bytes().into_owned()),
             None => Ok(ExecIo { cancel: cancel.clone(), ..ExecIo::none() }),
@@ -129,7 +123,7 @@ impl Runner {
                 return Err(why.to_owned());
             }
         };
-        let second = guest.exec(&mut streams).await.map_err(RunnerError::from);
+        let second = self.exec(guest, &mut streams).await;
         Ok(second.map(|mut second| {
             for note in &notes {
                 second.provenance.reason = format!("{}; {note}", second.provenance.reason);
@@ -144,7 +138,7 @@ impl Runner {
 fn hand_over(
     Rerun { job, id, report, lacked, cancel }: Rerun<'_>,
     process: Box<dyn StandbyProcess>,
-    held: &HeldStreams,
+    held: &RerunStreams,
 ) -> Result<Result<Ended, RunnerError>, String> {
     let stdin = match held.replaceable() {
         Some(replaceable) => replaceable.read().ok_or(INPUT_NOT_REMEMBERED)?,

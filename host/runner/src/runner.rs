@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_analysis::Budget;
+use codebox_analysis::{Analyzer, Budget};
 use codebox_core::{Backend, BackendId, ExecIo, Language, ResultKind, RunReport, RunnerError};
+use codebox_service::catalog::Catalog;
 use codebox_service::image_choice::ImageFacts;
 use codebox_service::{Admitted, Candidate, HostEnvironment, Request, admit};
 use tokio::sync::OnceCell;
@@ -24,8 +25,8 @@ use crate::offload::{Threads, no_executor};
 /// # Admission
 /// Every request is admitted first, by the rules of the command line: its limits are checked against the ceilings of
 /// the [policy](Builder::policy), its directories must exist and be free of links below the working directory, and no
-/// grant may expose codebox's own files or the socket of a container engine. A check is left out by name, with
-/// [`Builder::adjust_policy`].
+/// grant may expose codebox's own files or the socket of a container engine. A check is left out by name:
+/// [`Builder::without_ceilings`], [`Builder::without_protected_dirs`], [`Builder::follow_links`].
 ///
 /// # Tier
 /// A request accepts every isolation unless its [`isolation`](Request::isolation) restricts it.
@@ -51,6 +52,15 @@ pub struct Runner {
 }
 
 impl Runner {
+    /// Returns a builder from the parts that every runner has: the analyzer, which parses programs in its own process,
+    /// and the catalog of runtimes. Each part is created on first use.
+    pub fn builder(
+        analyzer: impl Fn() -> Result<Analyzer, RunnerError> + Send + Sync + 'static,
+        catalog: impl Fn() -> Result<Arc<dyn Catalog>, RunnerError> + Send + Sync + 'static,
+    ) -> Builder {
+        Builder::new(analyzer, catalog)
+    }
+
     /// Runs a job to completion and blocks the calling thread. Must not be called from async code.
     ///
     /// # Errors
@@ -65,6 +75,9 @@ impl Runner {
     }
 
     /// Runs a job with live input, output and cancellation, blocking the calling thread.
+    ///
+    /// A job that is cancelled before its program starts has the outcome [`Cancelled`](codebox_core::Outcome::Cancelled)
+    /// as well.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -91,7 +104,8 @@ impl Runner {
 
     /// Runs a job to completion. Requires a tokio runtime with time enabled.
     ///
-    /// Dropping the future stops the job.
+    /// Dropping the future stops the job. An installation or a package resolution that has begun is completed in the
+    /// background, and later jobs use its result.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -165,12 +179,15 @@ impl Runner {
     pub(crate) fn backend(&self, id: &BackendId) -> Result<Arc<dyn Backend>, RunnerError> {
         let found = self.backends()?.into_iter().find(|backend| backend.id() == *id);
         found.ok_or_else(|| {
-            RunnerError::new(ResultKind::InternalError, format!("the backend {id} was chosen and is not there"))
+            RunnerError::new(
+                ResultKind::InternalError,
+                format!("the selected backend {id} is not registered with this runner"),
+            )
         })
     }
 
     pub(crate) fn is_single_job(&self) -> bool {
-        self.parts.threads == Threads::Own
+        self.parts.threads == Threads::Dedicated
     }
 
     pub(crate) fn images(&self) -> MutexGuard<'_, BTreeMap<Language, Arc<[ImageFacts]>>> {

@@ -11,9 +11,13 @@ use codebox_service::{
     plan,
 };
 
+use tracing::field::Empty;
+use tracing::info_span;
+
 use crate::open::spec_of;
 use crate::pipeline::AdmittedJob;
 use crate::runner::Runner;
+use crate::spans;
 
 impl Runner {
     /// Analyzes the needs of a job's program, and meanwhile loads the runtime's code, which does not depend on them.
@@ -53,11 +57,22 @@ impl Runner {
         self.candidates.get_or_try_init(create).await.map(Vec::as_slice)
     }
 
+    /// Chooses the backend and the image of a job, and pulls the image if it runs in a container.
+    pub(crate) async fn select(&self, job: &AdmittedJob) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
+        let span = info_span!("select", backend = Empty, outcome = Empty);
+        let selected = async {
+            match self.plan_in_wasm(job).await? {
+                Some(selected) => Ok(selected),
+                None => self.plan_anywhere(job).await,
+            }
+        };
+        let (plan, backend) = spans::stage(span.clone(), selected).await?;
+        span.record("backend", plan.choice.backend.as_str());
+        Ok((plan, backend))
+    }
+
     /// Chooses the backend and the image of a job that runs in WebAssembly; `None` if other backends have to be probed.
-    pub(crate) async fn plan_in_wasm(
-        &self,
-        job: &AdmittedJob,
-    ) -> Result<Option<(Plan, Arc<dyn Backend>)>, RunnerError> {
+    async fn plan_in_wasm(&self, job: &AdmittedJob) -> Result<Option<(Plan, Arc<dyn Backend>)>, RunnerError> {
         let AdmittedJob { admitted, analysis, requirements, began } = job;
         if requirements.order().next() != Some(Isolation::Wasm) {
             return Ok(None);
@@ -86,7 +101,7 @@ impl Runner {
     /// Chooses the backend and the image, and pulls the image of a container.
     ///
     /// A job that can also run without a container uses the next backend if the image cannot be pulled.
-    pub(crate) async fn plan_anywhere(&self, job: &AdmittedJob) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
+    async fn plan_anywhere(&self, job: &AdmittedJob) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
         let AdmittedJob { admitted, analysis, requirements, began } = job;
         let backends = self.backends_for(admitted.engine())?;
         let all: Vec<&dyn Backend> = backends.iter().map(|backend| &**backend).collect();
@@ -97,10 +112,15 @@ impl Runner {
             self.explain_choice(&plan.choice, *began);
             let backend = self.backend(&plan.choice.backend)?;
             let ensured = match backend.image_store().filter(|_| plan.choice.isolation == Isolation::Container) {
-                Some(store) => store.ensure(&spec_of(admitted, &plan, Vec::new()), &*self.parts.progress).await,
+                Some(store) => {
+                    let spec = spec_of(admitted, &plan, Vec::new());
+                    let span = info_span!("ensure_image", image = spec.image, outcome = Empty);
+                    let ensured = async { Ok(store.ensure(&spec, &*self.parts.progress).await?) };
+                    spans::stage(span, ensured).await
+                }
                 None => Ok(()),
             };
-            match ensured.map_err(RunnerError::from) {
+            match ensured {
                 Ok(()) => return Ok((plan, backend)),
                 Err(error) if requirements.can_do_without_container() => {
                     let fix = "see codebox doctor".to_owned();
@@ -128,7 +148,7 @@ impl Runner {
         Ok(plan(admitted, analysis, choice, &facts)?)
     }
 
-    /// Returns the images of a language. The list is kept once the runtime is ready, so that later runs read no
+    /// Returns the images of a language. The list is dropped_last once the runtime is ready, so that later runs read no
     /// directory.
     pub(crate) fn image_facts(&self, language: &Language) -> Result<Arc<[ImageFacts]>, RunnerError> {
         let language = language.runtime_language();

@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, EnvName, ExecIo, Instance, InstanceSpec, Isolation, Job,
-    Language, LayerState, LimitOverrides, Missing, Outcome, Progress, Provenance, ResultKind, RunReport, RunnerError,
-    SandboxLayer, Support, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, CancelToken, Capabilities, EnvName, ExecIo, Instance, InstanceSpec,
+    Isolation, Job, Language, LayerState, LimitOverrides, Missing, Outcome, Progress, Provenance, ResultKind,
+    RunReport, RunnerError, SandboxLayer, Support, Unavailable,
 };
 use codebox_service::catalog::{
     BundledPackage, Catalog, CatalogError, Description, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal,
     RuntimeEntry, RuntimeLibrary,
 };
-use codebox_service::{
-    Admitted, Check, EnvRequest, HostEnvironment, LinkPolicy, Policy, Preference, Program, Request, State,
-};
+use codebox_service::{Admitted, Check, EnvRequest, HostEnvironment, Policy, Preference, Program, Request, State};
 
 use super::*;
 
@@ -27,11 +26,13 @@ use super::*;
 struct Fake {
     isolation: Isolation,
     lines: Arc<Mutex<Vec<String>>>,
+    /// Cancels the job when its runtime is installed; the installation then continues until the sender is dropped.
+    interruption: Option<(CancelToken, Arc<Mutex<Receiver<()>>>)>,
 }
 
 impl Default for Fake {
     fn default() -> Self {
-        Self { isolation: Isolation::Wasm, lines: Arc::default() }
+        Self { isolation: Isolation::Wasm, lines: Arc::default(), interruption: None }
     }
 }
 
@@ -137,6 +138,10 @@ impl Catalog for Fake {
 
     fn ensure(&self, runtime: &str, _: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
         self.log(format!("ensure {runtime}"));
+        if let Some((cancel, ended)) = &self.interruption {
+            cancel.cancel();
+            let _ = ended.lock().expect("no panic before").recv();
+        }
         Ok(RuntimeEntry {
             name: runtime.to_owned(),
             version: "1".to_owned(),
@@ -204,7 +209,8 @@ impl Bench {
     fn builder(&self) -> Builder {
         let (programs, jobs) = (self.dir.path().join("programs"), self.dir.path().join("jobs"));
         let (catalog, backend) = (self.fake.clone(), self.fake.clone());
-        Builder::new(move || Ok(Analyzer::below(&programs)), move || Ok(Arc::new(catalog.clone()) as Arc<dyn Catalog>))
+        let analyzer = move || Ok(Analyzer::below(&programs));
+        Runner::builder(analyzer, move || Ok(Arc::new(catalog.clone()) as Arc<dyn Catalog>))
             .environment(Arc::new(self.fake.clone()))
             .backend(move || Ok(Arc::new(backend.clone()) as Arc<dyn Backend>))
             .journal(move || Ok(jobs.clone()))
@@ -318,6 +324,26 @@ fn closes_guest_with_unknown_outcome() {
 }
 
 #[test]
+fn cancellation_ends_a_job_whose_runtime_is_being_installed() {
+    let mut bench = Bench::new();
+    let (cancel, (running, ended)) = (CancelToken::new(), channel());
+    bench.fake.interruption = Some((cancel.clone(), Arc::new(Mutex::new(ended))));
+    let mut io = ExecIo { cancel, ..ExecIo::none() };
+    let report = bench.builder().build().run_with(request(&[]), &mut io).expect("the outcome is known");
+    assert_eq!((report.outcome, report.provenance.backend.as_str()), (Outcome::Cancelled, "fake"));
+    assert_eq!(bench.fake.lines(), ["ensure python"]);
+    drop(running);
+}
+
+#[test]
+fn futures_of_runs_can_move_between_threads() {
+    fn assert_send(_: impl Send) {}
+    let runner = Bench::new().builder().build();
+    assert_send(runner.run_async(request(&[])));
+    assert_send(runner.run_async_with(request(&[]), &mut ExecIo::none()));
+}
+
+#[test]
 fn reruns_job_with_missing_feature_in_container() {
     let bench = Bench::new();
     let runner = bench.with_engine().build();
@@ -340,7 +366,7 @@ fn policy_without_containers_suggests_no_rerun() {
 }
 
 #[test]
-fn ceilings_hold_and_are_left_out_by_name() {
+fn enforces_ceilings_unless_disabled() {
     let bench = Bench::new();
     let minute = codebox_core::parse_duration("1m").expect("a duration");
     let ceilings = codebox_core::Limits {
@@ -351,10 +377,13 @@ fn ceilings_hold_and_are_left_out_by_name() {
     let long = Request { limits: LimitOverrides { wall: Some(minute), ..Default::default() }, ..request(&[]) };
     let error = bench.builder().policy(policy).build().run(long.clone()).expect_err("it is above the ceiling");
     assert_eq!(error.kind(), ResultKind::Denied);
-    let without = |policy| Policy { ceilings: codebox_core::Limits::unlimited(), ..policy };
-    let error =
-        bench.builder().policy(policy).adjust_policy(without).build().run(long).expect_err("no backend holds it");
-    assert_ne!(error.kind(), ResultKind::Denied);
+    // The order of the calls does not matter.
+    for builder in
+        [bench.builder().policy(policy).without_ceilings(), bench.builder().without_ceilings().policy(policy)]
+    {
+        let error = builder.build().run(long.clone()).expect_err("no backend enforces the limit");
+        assert_ne!(error.kind(), ResultKind::Denied);
+    }
 }
 
 #[test]
@@ -368,8 +397,7 @@ fn links_below_the_working_directory_are_refused_or_followed() {
     let linked = Request { dirs: vec![grant], ..request(&[]) };
     let error = bench.builder().build().run(linked.clone()).expect_err("it is a link");
     assert_eq!(error.kind(), ResultKind::PathRejected);
-    let follow = |policy| Policy { links: LinkPolicy::Follow, ..policy };
-    assert!(bench.builder().adjust_policy(follow).build().run(linked).is_ok());
+    assert!(bench.builder().follow_links().build().run(linked).is_ok());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use codebox_core::{
 };
 use codebox_service::{EnvRequest, Preference};
 
-use super::values::{engine, preference, small_count};
+use super::values::{engine, parse_small_count, preference};
 
 /// Usage of `run`, and of other commands that take the same program and options.
 macro_rules! usage {
@@ -152,11 +152,11 @@ pub(crate) struct LimitArgs {
     pub max_files: Option<Limit<NonZeroU64>>,
 
     /// Files open at one time [default: 256]
-    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = small_count)]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = parse_small_count)]
     pub max_open_files: Option<Limit<NonZeroU32>>,
 
     /// Processes and threads at one time [default: 64]
-    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = small_count)]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = parse_small_count)]
     pub max_processes: Option<Limit<NonZeroU32>>,
 
     /// Bytes to and from granted hosts, together [default: 1GiB]
@@ -201,7 +201,7 @@ impl LimitArgs {
 
 /// Location of the program, before it is read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ProgramAt {
+pub(crate) enum ProgramLocation {
     Inline(String),
     Stdin,
     File(PathBuf),
@@ -210,24 +210,27 @@ pub(crate) enum ProgramAt {
 
 impl RunArgs {
     /// Returns the number of words at the end of the command line that are the program and its arguments.
-    pub(crate) fn typed_words(&self) -> usize {
-        self.words.iter().filter(|word| *word != COMMAND_FOLLOWS).count()
+    pub(crate) fn program_word_count(&self) -> usize {
+        self.words.iter().filter(|word| *word != SEPARATOR_MARKER).count()
     }
 
     /// Separates the program from its arguments.
-    pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), RunnerError> {
+    pub(crate) fn program(&self) -> Result<(ProgramLocation, Vec<String>), RunnerError> {
         let (program, args) = match (&self.code, self.words.split_first()) {
-            (Some(code), Some((first, rest))) if first == COMMAND_FOLLOWS => (ProgramAt::Inline(code.clone()), rest),
-            (Some(code), _) => (ProgramAt::Inline(code.clone()), self.words.as_slice()),
+            (Some(code), Some((first, rest))) if first == SEPARATOR_MARKER => {
+                (ProgramLocation::Inline(code.clone()), rest)
+            }
+            (Some(code), _) => (ProgramLocation::Inline(code.clone()), self.words.as_slice()),
             (None, None) => return Err(no_program()),
-            (None, Some((first, []))) if first == COMMAND_FOLLOWS => return Err(no_program()),
-            (None, Some((first, rest))) if first == COMMAND_FOLLOWS => (ProgramAt::Command, rest),
+            (None, Some((first, []))) if first == SEPARATOR_MARKER => return Err(no_program()),
+            (None, Some((first, rest))) if first == SEPARATOR_MARKER => (ProgramLocation::Command, rest),
             (None, Some((first, rest))) => {
-                let program = if first == "-" { ProgramAt::Stdin } else { ProgramAt::File(PathBuf::from(first)) };
+                let program =
+                    if first == "-" { ProgramLocation::Stdin } else { ProgramLocation::File(PathBuf::from(first)) };
                 (program, without_separator(rest))
             }
         };
-        let args: Vec<_> = args.iter().filter(|word| **word != COMMAND_FOLLOWS).collect();
+        let args: Vec<_> = args.iter().filter(|word| **word != SEPARATOR_MARKER).collect();
         let args = args.iter().map(|word| text(word)).collect::<Result<_, _>>()?;
         Ok((program, args))
     }
@@ -235,13 +238,13 @@ impl RunArgs {
 
 /// Marker after the first `--` of a command line during parsing, because clap does not report if there was one. A word
 /// that a user types cannot contain a NUL.
-const COMMAND_FOLLOWS: &str = "\0--";
+const SEPARATOR_MARKER: &str = "\0--";
 
 /// Inserts the marker after the first `--` of a command that takes a program.
-pub(crate) fn marked(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn mark_separator(mut args: Vec<OsString>) -> Vec<OsString> {
     let takes_programs = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "run" || arg == "explain");
     if let (true, Some(place)) = (takes_programs, args.iter().position(|arg| arg == "--")) {
-        args.insert(place + 1, COMMAND_FOLLOWS.into());
+        args.insert(place + 1, SEPARATOR_MARKER.into());
     }
     args
 }

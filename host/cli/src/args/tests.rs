@@ -4,11 +4,11 @@ use std::time::Duration;
 use codebox_core::{Access, ByteSize, Isolation, Limit, LimitKind, Limits};
 use codebox_service::{EnvRequest, Preference};
 
-use super::run::ProgramAt;
+use super::run::ProgramLocation;
 use super::*;
 
 fn parse(line: &[&str]) -> Cli {
-    let words = marked(line.iter().map(Into::into).collect());
+    let words = mark_separator(line.iter().map(Into::into).collect());
     Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line:?}: {error}"))
 }
 
@@ -19,14 +19,14 @@ fn run(words: &[&str]) -> RunArgs {
     }
 }
 
-fn file(name: &str) -> ProgramAt {
-    ProgramAt::File(PathBuf::from(name))
+fn file(name: &str) -> ProgramLocation {
+    ProgramLocation::File(PathBuf::from(name))
 }
 
 #[test]
 fn splits_arguments_like_python() {
-    let inline = |code: &str| ProgramAt::Inline(code.to_owned());
-    let table: Vec<(&[&str], ProgramAt, &[&str])> = vec![
+    let inline = |code: &str| ProgramLocation::Inline(code.to_owned());
+    let table: Vec<(&[&str], ProgramLocation, &[&str])> = vec![
         (&["x.py"], file("x.py"), &[]),
         (&["x.py", "a", "--flag"], file("x.py"), &["a", "--flag"]),
         (&["x.py", "--json", "-q"], file("x.py"), &["--json", "-q"]),
@@ -36,16 +36,16 @@ fn splits_arguments_like_python() {
         (&["x.py", "--", "--"], file("x.py"), &["--"]),
         (&["x.py", "a", "--", "b"], file("x.py"), &["a", "--", "b"]),
         (&["./-x.py", "a"], file("./-x.py"), &["a"]),
-        (&["--", "ls", "-l"], ProgramAt::Command, &["ls", "-l"]),
-        (&["--image", "a:b", "--", "sh", "-c", "x", "--"], ProgramAt::Command, &["sh", "-c", "x", "--"]),
+        (&["--", "ls", "-l"], ProgramLocation::Command, &["ls", "-l"]),
+        (&["--image", "a:b", "--", "sh", "-c", "x", "--"], ProgramLocation::Command, &["sh", "-c", "x", "--"]),
         (&["-q", "x.py", "-v"], file("x.py"), &["-v"]),
         (&["-c", "1"], inline("1"), &[]),
         (&["-c", "-1"], inline("-1"), &[]),
         (&["-c", "1", "a", "--b"], inline("1"), &["a", "--b"]),
         (&["-c", "1", "--", "--b"], inline("1"), &["--b"]),
         (&["-c", "1", "a", "--", "b"], inline("1"), &["a", "--", "b"]),
-        (&["-"], ProgramAt::Stdin, &[]),
-        (&["-", "a", "-"], ProgramAt::Stdin, &["a", "-"]),
+        (&["-"], ProgramLocation::Stdin, &[]),
+        (&["-", "a", "-"], ProgramLocation::Stdin, &["a", "-"]),
         (&["x.py", ""], file("x.py"), &[""]),
     ];
     for (line, program, args) in table {

@@ -17,7 +17,7 @@ pub(super) fn engine() -> PossibleValuesParser {
 }
 
 /// Parses a count that has to fit into 32 bits.
-pub(super) fn small_count(text: &str) -> Result<Limit<NonZeroU32>, LimitParseError> {
+pub(super) fn parse_small_count(text: &str) -> Result<Limit<NonZeroU32>, LimitParseError> {
     let small = |count: NonZeroU64| {
         NonZeroU32::try_from(count).map_err(|_| LimitParseError {
             what: "count",

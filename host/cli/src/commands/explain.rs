@@ -12,7 +12,7 @@ use crate::render::Explained;
 /// Prints the explanation. If the program could not run, the status is that of the refused run.
 pub(super) fn explain(args: RunArgs, runner: &Runner) -> Result<u8, RunnerError> {
     let json = args.json;
-    let explained = match look_at(args, runner) {
+    let explained = match explain_request(args, runner) {
         Ok(explained) => explained,
         Err(failure) if json => return Ok(answer::print_failure(&failure)),
         Err(failure) => return Err(failure),
@@ -29,7 +29,7 @@ pub(super) fn explain(args: RunArgs, runner: &Runner) -> Result<u8, RunnerError>
     }
 }
 
-fn look_at(args: RunArgs, runner: &Runner) -> Result<Explained, RunnerError> {
+fn explain_request(args: RunArgs, runner: &Runner) -> Result<Explained, RunnerError> {
     let request = request(args, None)?;
     let subject = match &request.program {
         Program::File(path) => path.display().to_string(),

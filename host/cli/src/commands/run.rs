@@ -9,7 +9,7 @@ use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, Runne
 use codebox_runner::{Ended, Runner};
 use codebox_service::{MAX_PROGRAM, Program, Request};
 
-use crate::args::{ProgramAt, RunArgs};
+use crate::args::{ProgramLocation, RunArgs};
 use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
 use crate::messages::Messages;
@@ -18,7 +18,7 @@ use crate::streams::{Delivery, Streams};
 use crate::{Host, answer};
 
 /// A run that has ended, with its results.
-struct Done {
+struct FinishedRun {
     ended: Ended,
     out: Option<HostPath>,
     delivery: Delivery,
@@ -28,7 +28,8 @@ struct Done {
 pub(super) fn run(
     args: RunArgs,
     messages: Messages,
-    (runner, host): (&Runner, Host<'_>),
+    runner: &Runner,
+    host: Host<'_>,
     mut takeover: Option<&mut Takeover>,
 ) -> u8 {
     let is_json = args.json;
@@ -36,23 +37,25 @@ pub(super) fn run(
     if let Some(takeover) = &takeover {
         takeover.watch(streams.io.cancel.clone());
     }
-    let done = done(args, streams, (runner, host, messages), takeover.as_deref_mut());
-    if let (Err(failure), Some(takeover)) = (&done, takeover)
+    let finished = execute(args, streams, runner, host, messages, takeover.as_deref_mut());
+    if let (Err(failure), Some(takeover)) = (&finished, takeover)
         && takeover.refuse(failure)
     {
         return failure.exit_status();
     }
-    if is_json { as_json(done, messages) } else { as_lines(done, messages) }
+    if is_json { print_json_report(finished, messages) } else { print_lines(finished, messages) }
 }
 
 /// Runs a program, from arguments to a report.
-fn done(
+fn execute(
     args: RunArgs,
     mut streams: Streams,
-    (runner, host, messages): (&Runner, Host<'_>, Messages),
+    runner: &Runner,
+    host: Host<'_>,
+    messages: Messages,
     takeover: Option<&mut Takeover>,
-) -> Result<Done, RunnerError> {
-    let typed = args.typed_words();
+) -> Result<FinishedRun, RunnerError> {
+    let program_words = args.program_word_count();
     if args.warm == Some(0) {
         runner.stop_warm_pools()?;
     }
@@ -60,40 +63,40 @@ fn done(
         None => request(args, None)?,
         Some(takeover) => request(args, takeover.program())?.in_container(),
     };
-    let mut front_end = CommandLine::new(host.waiter, typed, takeover);
+    let mut front_end = CommandLine::new(host.standby_launcher, program_words, takeover);
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
     if front_end.differs() {
         messages.note("the rerun printed different output; the output of the first attempt is shown above");
     }
-    Ok(Done { ended, out: front_end.out().cloned(), delivery: streams.finish() })
+    Ok(FinishedRun { ended, out: front_end.out().cloned(), delivery: streams.finish() })
 }
 
-fn as_lines(done: Result<Done, RunnerError>, messages: Messages) -> u8 {
-    let said = done.and_then(|Done { ended, out, delivery }| match ended {
-        Ended::Report(_) if matches!(delivery, Delivery::ReaderGone) => Ok(PIPE),
+fn print_lines(finished: Result<FinishedRun, RunnerError>, messages: Messages) -> u8 {
+    let status = finished.and_then(|FinishedRun { ended, out, delivery }| match ended {
+        Ended::Report(_) if matches!(delivery, Delivery::ReaderClosed) => Ok(PIPE),
         Ended::Report(report) => {
             let lines = notes(&report, out.as_ref());
             if matches!(report.outcome, Outcome::Exited(_)) {
                 lines.into_iter().for_each(|line| messages.note(line));
             } else {
-                note_in_time(lines, messages);
+                print_notes_with_timeout(lines, messages);
             }
             explain(&report, messages);
             match delivery {
                 Delivery::Failed(error) => Err(BackendError::io("write the guest's output", error).into()),
-                Delivery::Whole | Delivery::ReaderGone => Ok(report.exit_status()),
+                Delivery::Complete | Delivery::ReaderClosed => Ok(report.exit_status()),
             }
         }
         Ended::TakenOver(status) => Ok(status),
     });
-    said.unwrap_or_else(|failure| {
+    status.unwrap_or_else(|failure| {
         messages.fail(&failure);
         failure.exit_status()
     })
 }
 
-fn as_json(done: Result<Done, RunnerError>, messages: Messages) -> u8 {
-    let report = match done.map(|done| done.ended) {
+fn print_json_report(finished: Result<FinishedRun, RunnerError>, messages: Messages) -> u8 {
+    let report = match finished.map(|finished| finished.ended) {
         Ok(Ended::Report(report)) => report,
         Ok(Ended::TakenOver(status)) => return status,
         Err(failure) => return answer::print_failure(&failure),
@@ -114,14 +117,14 @@ const NOTES_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Prints lines from a thread that is abandoned if they are not read, because the run's output may have filled the same
 /// pipe.
-fn note_in_time(lines: Vec<String>, messages: Messages) {
-    let (said, all) = mpsc::channel();
-    let say = move || {
+fn print_notes_with_timeout(lines: Vec<String>, messages: Messages) {
+    let (done, printed) = mpsc::channel();
+    let print = move || {
         lines.into_iter().for_each(|line| messages.note(line));
-        let _ = said.send(());
+        let _ = done.send(());
     };
-    if thread::Builder::new().spawn(say).is_ok() {
-        let _ = all.recv_timeout(NOTES_TIMEOUT);
+    if thread::Builder::new().spawn(print).is_ok() {
+        let _ = printed.recv_timeout(NOTES_TIMEOUT);
     }
 }
 
@@ -136,13 +139,13 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
     let (program, stdin) = match program {
-        ProgramAt::Inline(code) => (Program::Inline(code), Stdin::Streamed),
-        ProgramAt::File(path) => (Program::File(path), Stdin::Streamed),
-        ProgramAt::Stdin => {
+        ProgramLocation::Inline(code) => (Program::Inline(code), Stdin::Streamed),
+        ProgramLocation::File(path) => (Program::File(path), Stdin::Streamed),
+        ProgramLocation::Stdin => {
             let text = known.map_or_else(|| program_text(io::stdin()), Ok)?;
             (Program::Stdin(text), Stdin::Empty)
         }
-        ProgramAt::Command => (Program::Command(std::mem::take(&mut words)), Stdin::Streamed),
+        ProgramLocation::Command => (Program::Command(std::mem::take(&mut words)), Stdin::Streamed),
     };
     Ok(Request {
         language: args.lang,

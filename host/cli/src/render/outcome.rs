@@ -26,8 +26,8 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     for denial in &report.denials {
         let what = denied(denial.what);
         // The line about the outcome already shows how to raise that limit.
-        let is_told = raised.is_some_and(|flag| denial.hint == format!("raise {flag}"));
-        let hint = if is_told { "" } else { &denial.hint };
+        let is_reported = raised.is_some_and(|flag| denial.hint == format!("raise {flag}"));
+        let hint = if is_reported { "" } else { &denial.hint };
         lines.push(hinted(format!("denied: {what} {}", denial.detail), hint));
     }
     if let Some(NeedsEscalation { reason, command }) = &report.needs_escalation {

@@ -72,7 +72,7 @@ fn bounds_held_bytes() {
     filter.push(b"\x1b[", &mut out);
     for _ in 0..10_000 {
         filter.push(b"1;", &mut out);
-        assert!(filter.held.len() <= LONGEST_SGR);
+        assert!(filter.held.len() <= MAX_SGR_LEN);
     }
     assert!(out.starts_with("␛[1;".as_bytes()));
 }

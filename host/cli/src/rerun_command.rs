@@ -2,31 +2,31 @@
 
 /// Treatment of the `--image` option in the changed command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Image {
+pub(crate) enum ImageOption {
     /// The option names a container image and is kept.
-    Kept,
+    Keep,
     /// The option names a memory image and is dropped.
-    Dropped,
+    Drop,
 }
 
-/// Returns the same command with `--isolation container`, quoted for a shell. Its last `typed` words are the program
+/// Returns the same command with `--isolation container`, quoted for a shell. Its last `program_words` words are the program
 /// and its arguments.
-pub(crate) fn again(typed: usize, image: Image) -> String {
+pub(crate) fn rerun_command(program_words: usize, image: ImageOption) -> String {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    in_container(&words, typed, image)
+    in_container(&words, program_words, image)
 }
 
-fn in_container(words: &[String], typed: usize, image: Image) -> String {
-    let (options, program) = words.split_at(words.len().saturating_sub(typed));
+fn in_container(words: &[String], program_words: usize, image: ImageOption) -> String {
+    let (options, program) = words.split_at(words.len().saturating_sub(program_words));
     let mut line = vec!["codebox".to_owned()];
     let mut options = options.iter();
-    let mut told = false;
+    let mut seen_run = false;
     while let Some(word) = options.next() {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-        if !told && word == "run" {
+        if !seen_run && word == "run" {
             line.extend(["run", "--isolation", "container"].map(str::to_owned));
-            told = true;
-        } else if told && (name == "--isolation" || name == "--image" && image == Image::Dropped) {
+            seen_run = true;
+        } else if seen_run && (name == "--isolation" || name == "--image" && image == ImageOption::Drop) {
             if value.is_none() {
                 options.next();
             }
@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn changes_only_isolation() {
-        let of = |words: &[&str], typed| {
+        let of = |words: &[&str], program_words| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            in_container(&words, typed, Image::Kept)
+            in_container(&words, program_words, ImageOption::Keep)
         };
         assert_eq!(of(&["-q", "run", "x.py", "a b"], 2), "codebox -q run --isolation container x.py 'a b'");
         assert_eq!(
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn drops_memory_image() {
         let words = ["run", "--image", "python-data", "--lang=python", "--image=x", "-"].map(str::to_owned);
-        assert_eq!(in_container(&words, 1, Image::Dropped), "codebox run --isolation container --lang=python -");
-        assert!(in_container(&words, 1, Image::Kept).contains("--image python-data"));
+        assert_eq!(in_container(&words, 1, ImageOption::Drop), "codebox run --isolation container --lang=python -");
+        assert!(in_container(&words, 1, ImageOption::Keep).contains("--image python-data"));
     }
 }

@@ -1,0 +1,45 @@
+//! The WebAssembly tier of this machine: its catalog of runtimes, and its backend.
+
+use std::sync::Arc;
+
+use codebox_core::{ResultKind, RunnerError};
+use codebox_runner::get_or_create;
+use codebox_runtimes::RuntimeCatalog;
+use codebox_wasm::{StoreDirs, WasmBackend};
+
+use crate::machine::{Machine, Use, env_lookup};
+use crate::network;
+
+/// Number of idle memory regions of each image that a process keeps between jobs.
+const IDLE_REGIONS: usize = 16;
+
+impl Machine {
+    pub(crate) fn catalog(&self) -> Result<&Arc<RuntimeCatalog>, RunnerError> {
+        get_or_create(&self.catalog, || self.open_catalog())
+    }
+
+    pub(crate) fn wasm(&self) -> Result<&Arc<WasmBackend>, RunnerError> {
+        get_or_create(&self.wasm, || self.create_wasm())
+    }
+
+    fn open_catalog(&self) -> Result<Arc<RuntimeCatalog>, RunnerError> {
+        let places = self.places()?;
+        let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
+        let catalog = RuntimeCatalog::open(dirs, env_lookup());
+        Ok(Arc::new(catalog.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?))
+    }
+
+    fn create_wasm(&self) -> Result<Arc<WasmBackend>, RunnerError> {
+        let stores = self.catalog()?.stores().iter().cloned();
+        let scratch = Arc::clone(self.scratch()?);
+        let wasm = match self.usage {
+            Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).with_connectors(network::direct()),
+            // A process of the command line runs one job.
+            #[cfg(feature = "cli")]
+            Use::CommandLine => WasmBackend::new(stores, scratch, 0)
+                .with_connectors(network::of_command_line(&self.line))
+                .with_dedicated_process(),
+        };
+        Ok(Arc::new(wasm.with_analyzer(self.analyzer()?.clone())))
+    }
+}
