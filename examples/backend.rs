@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codebox::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, EnforcementLevel, ExecIo, Instance, InstanceSpec,
-    Isolation, Job, Language, LimitKind, Outcome, Places, Preference, Provenance, Request, RunReport, Support,
+    AppDirs, Backend, BackendError, BackendId, BoxFuture, Capabilities, EnforcementLevel, ExecIo, Instance,
+    InstanceSpec, Isolation, Job, Language, LimitKind, Outcome, Preference, Provenance, Request, RunReport, Support,
     Unavailable,
 };
 
@@ -61,7 +61,7 @@ impl Instance for DryRun {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runner = codebox::builder(Places::from_env()?).backend(|| Ok(Arc::new(DryRun))).build();
+    let runner = codebox::builder(AppDirs::from_env()?).backend(|| Ok(Arc::new(DryRun))).build();
     let request = Request { isolation: Preference::Only(Isolation::Vm), ..Request::python("print(1)") };
     let report = runner.run(request)?;
     println!("{}: {:?}", report.provenance.backend, report.outcome);

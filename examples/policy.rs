@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use codebox::{IsolationSet, Limit, Limits, LinkPolicy, Places, Policy, Request};
+use codebox::{AppDirs, IsolationSet, Limit, Limits, LinkPolicy, Policy, Request};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let places = Places::from_env()?;
+    let places = AppDirs::from_env()?;
     let runner = codebox::builder(places)
         .adjust_policy(|policy| Policy {
             ceilings: Limits { wall: Limit::At(Duration::from_secs(10)), ..policy.ceilings },

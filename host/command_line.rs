@@ -8,9 +8,9 @@ use codebox_cli::{Host, RunnerOptions};
 use codebox_runner::Runner;
 use codebox_service::Check;
 
+use crate::app_dirs::AppDirs;
 use crate::confinement::{self, OwnProcess};
 use crate::machine::{Machine, Use};
-use crate::places::Places;
 use crate::processes;
 
 /// Runs the command line of this process.
@@ -22,7 +22,7 @@ pub fn cli_main() -> ExitCode {
             Err(error) => codebox_cli::fail(&error),
         };
     }
-    let machine = Machine::new(Use::CommandLine, Places::from_env);
+    let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
     let compose = |options: RunnerOptions| command_line_runner(&machine, options);
     let standby_launcher = || standby_launcher(&machine);
     let status = codebox_cli::main(args, Host { runner: &compose, standby_launcher: &standby_launcher });

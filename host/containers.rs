@@ -13,7 +13,7 @@ use codebox_core::{HostPath, ImageName, Language, Languages};
 use codebox_files::Scratch;
 use codebox_service::config::Settings;
 
-use crate::places::Places;
+use crate::app_dirs::AppDirs;
 
 /// Files in which systems keep their trusted certificate authorities, the most common first.
 const AUTHORITIES: [&str; 4] = [
@@ -27,7 +27,7 @@ const AUTHORITIES: [&str; 4] = [
 ///
 /// `start_pool_daemon` starts the process that keeps containers ready; without it, this process keeps them ready itself.
 pub(crate) fn backends(
-    places: &Places,
+    places: &AppDirs,
     settings: &Settings,
     languages: &Languages,
     scratch: &Arc<Scratch>,

@@ -31,6 +31,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod app_dirs;
 #[cfg(feature = "cli")]
 mod command_line;
 #[cfg(feature = "cli")]
@@ -40,7 +41,6 @@ mod containers;
 mod machine;
 #[cfg(feature = "wasm")]
 mod network;
-mod places;
 #[cfg(feature = "cli")]
 mod processes;
 #[cfg(feature = "wasm")]
@@ -53,9 +53,10 @@ pub use codebox_analysis::{
     Weight,
 };
 // All values and traits of jobs, reports and backends appear in the signatures of the pipeline.
+pub use app_dirs::{AppDirs, AppDirsError};
 pub use codebox_core::*;
 pub use codebox_runner::{
-    Builder, Confinement, Detached, Ended, Explanation, FrontEnd, Runner, Standby, StandbyProcess, TierReport,
+    Builder, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner, Standby, StandbyProcess, TierReport,
 };
 pub use codebox_service::{
     Admitted, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment,
@@ -64,7 +65,6 @@ pub use codebox_service::{
 };
 #[cfg(feature = "cli")]
 pub use command_line::{cli_main, cli_reference};
-pub use places::{Places, PlacesError};
 #[cfg(feature = "wasm")]
 #[doc(hidden)]
 pub use workbench::{Workbench, workbench};
@@ -76,11 +76,11 @@ use machine::{Machine, Use};
 /// The runner creates and installs its parts when a job first needs them.
 #[must_use]
 pub fn runner() -> Runner {
-    Machine::new(Use::Library, Places::from_env).builder().build()
+    Machine::new(Use::Library, AppDirs::from_env).builder().build()
 }
 
 /// Returns a builder of a runner for this machine that keeps its files in these directories.
 #[must_use]
-pub fn builder(places: Places) -> Builder {
+pub fn builder(places: AppDirs) -> Builder {
     Machine::new(Use::Library, move || Ok(places.clone())).builder()
 }

@@ -25,7 +25,7 @@ use codebox_service::config::{narrow, read_project};
 #[cfg(feature = "wasm")]
 use codebox_wasm::WasmBackend;
 
-use crate::places::{Places, PlacesError};
+use crate::app_dirs::{AppDirs, AppDirsError};
 
 /// Name of a project's configuration file, which is read from the working directory.
 #[cfg(feature = "cli")]
@@ -44,8 +44,8 @@ pub(crate) enum Use {
 /// Parts of this machine, each created on first use.
 pub(crate) struct Machine {
     pub(crate) usage: Use,
-    find_places: Box<dyn Fn() -> Result<Places, PlacesError> + Send + Sync>,
-    places: OnceLock<Places>,
+    find_app_dirs: Box<dyn Fn() -> Result<AppDirs, AppDirsError> + Send + Sync>,
+    places: OnceLock<AppDirs>,
     settings: OnceLock<Settings>,
     #[cfg(feature = "wasm")]
     pub(crate) catalog: OnceLock<Arc<RuntimeCatalog>>,
@@ -62,11 +62,11 @@ impl Machine {
     /// Creates the parts of the machine, whose directories are determined on first use.
     pub(crate) fn new(
         usage: Use,
-        find_places: impl Fn() -> Result<Places, PlacesError> + Send + Sync + 'static,
+        find_app_dirs: impl Fn() -> Result<AppDirs, AppDirsError> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             usage,
-            find_places: Box::new(find_places),
+            find_app_dirs: Box::new(find_app_dirs),
             places: OnceLock::new(),
             settings: OnceLock::new(),
             #[cfg(feature = "wasm")]
@@ -80,8 +80,8 @@ impl Machine {
         })
     }
 
-    pub(crate) fn places(&self) -> Result<&Places, RunnerError> {
-        get_or_create(&self.places, || Ok((self.find_places)()?))
+    pub(crate) fn places(&self) -> Result<&AppDirs, RunnerError> {
+        get_or_create(&self.places, || Ok((self.find_app_dirs)()?))
     }
 
     fn settings(&self) -> Result<&Settings, RunnerError> {
@@ -221,7 +221,7 @@ pub(crate) fn env_lookup() -> EnvLookup {
 }
 
 /// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests.
-fn protected(places: &Places) -> Vec<ProtectedDir> {
+fn protected(places: &AppDirs) -> Vec<ProtectedDir> {
     let own = [&places.data, &places.cache, &places.config];
     let own = own.into_iter().filter_map(|path| HostPath::native(path).ok());
     let own =

@@ -73,7 +73,7 @@ pub(crate) fn start_pool_daemon(flavour: codebox_container::Flavour, request: &s
 
 /// Runs the pool daemon in this process.
 fn serve_pool(engine: &str, request: &str) -> Result<(), RunnerError> {
-    let machine = Machine::new(Use::CommandLine, crate::Places::from_env);
+    let machine = Machine::new(Use::CommandLine, crate::AppDirs::from_env);
     let backends = machine.engines()?;
     let missing = || RunnerError::new(ResultKind::EngineUnavailable, format!("unknown container engine {engine}"));
     let backend = backends.iter().find(|backend| backend.id().as_str() == engine).ok_or_else(missing)?;
@@ -89,7 +89,7 @@ pub(crate) fn compile_elsewhere(work: &CompileWork) -> io::Result<bool> {
 
 /// Runs a compilation in this process, which confines itself: the guest reads untrusted modules.
 fn compile(description: &str) -> Result<(), RunnerError> {
-    let machine = Machine::new(Use::CommandLine, crate::Places::from_env);
+    let machine = Machine::new(Use::CommandLine, crate::AppDirs::from_env);
     let work = CompileWork::parse(description)?;
     let spec = work.spec()?;
     let executor = executor()?;

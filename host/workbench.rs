@@ -8,8 +8,8 @@ use codebox_core::RunnerError;
 use codebox_runner::Runner;
 use codebox_wasm::WasmBackend;
 
+use crate::app_dirs::AppDirs;
 use crate::machine::{Machine, Use};
-use crate::places::Places;
 
 /// A runner with access to its WebAssembly backend, for tests and benchmarks.
 pub struct Workbench {
@@ -34,7 +34,7 @@ impl Deref for Workbench {
 
 /// Returns a runner below a directory with all runtimes installed, for tests and benchmarks.
 pub fn workbench(home: &Path) -> Result<Workbench, RunnerError> {
-    let places = Places::below(home);
+    let places = AppDirs::below(home);
     let machine = Machine::new(Use::Library, move || Ok(places.clone()));
     let runner = machine.builder().build();
     for runtime in runner.catalog()?.runtimes()? {

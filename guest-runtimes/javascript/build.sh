@@ -34,7 +34,7 @@ target="-target wasm32-wasi -mexec-model=reactor"
 digest=$(sha256sum prelude.js | cut -c1-64)
 
 objects=
-for source in engine regexp libunicode dtoa bytes clock errors files host look loop memory modules reactor streams; do
+for source in engine regexp libunicode dtoa bytes clock errors files host inspect loop memory modules reactor streams; do
     objects="$objects $source.o"
     # With BUILD, an object is kept unless one of its sources is newer.
     case $source in

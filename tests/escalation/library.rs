@@ -35,7 +35,7 @@ pub fn cases() -> Cases {
 }
 
 fn runner(test_env: &TestEnvironment) -> Result<Runner> {
-    Ok(codebox::builder(codebox::Places::below(&test_env.home().canonicalize()?)).build())
+    Ok(codebox::builder(codebox::AppDirs::below(&test_env.home().canonicalize()?)).build())
 }
 
 fn job(language: &str, code: &str) -> Result<Job> {

@@ -55,7 +55,7 @@ fn library_installs_packages(kit: &Kit) -> Result<()> {
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), "podman", &format!("packages.index = \"{}\"\n", index.address))?;
-    let runner = codebox::builder(codebox::Places::below(&home.path().canonicalize()?)).build();
+    let runner = codebox::builder(codebox::AppDirs::below(&home.path().canonicalize()?)).build();
     let program = format!("import os, {module}\nprint({module}.VALUE, os.path.exists({module}.__spec__.cached))");
     let request = || codebox::Request { packages: vec![name.clone()], ..codebox::Request::python(&program) };
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;

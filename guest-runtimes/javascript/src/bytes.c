@@ -207,7 +207,8 @@ static JSValue latin1_encode(JSContext *ctx, JSValueConst self, int argc, JSValu
 }
 
 // Gets two byte strings from arguments, which may be empty arrays without an address.
-static bool two(JSContext *ctx, JSValueConst *argv, const uint8_t **a, size_t *m, const uint8_t **b, size_t *n)
+static bool two_arguments(JSContext *ctx, JSValueConst *argv, const uint8_t **a, size_t *m, const uint8_t **b,
+                          size_t *n)
 {
     *a = bytes_of(ctx, m, argv[0]);
     if (!*a && JS_HasException(ctx))
@@ -220,7 +221,7 @@ static JSValue compare(JSContext *ctx, JSValueConst self, int argc, JSValueConst
 {
     const uint8_t *a, *b;
     size_t m, n;
-    if (!two(ctx, argv, &a, &m, &b, &n))
+    if (!two_arguments(ctx, argv, &a, &m, &b, &n))
         return JS_EXCEPTION;
     int order = m && n ? memcmp(a, b, m < n ? m : n) : 0;
     if (order == 0)
@@ -233,7 +234,7 @@ static JSValue index_of(JSContext *ctx, JSValueConst self, int argc, JSValueCons
     const uint8_t *a, *b;
     size_t m, n;
     int64_t from = 0;
-    if (!two(ctx, argv, &a, &m, &b, &n) || (argc > 2 && JS_ToInt64(ctx, &from, argv[2])))
+    if (!two_arguments(ctx, argv, &a, &m, &b, &n) || (argc > 2 && JS_ToInt64(ctx, &from, argv[2])))
         return JS_EXCEPTION;
     if (from < 0 || (uint64_t)from > m || n > m - from)
         return JS_NewInt32(ctx, -1);
@@ -254,7 +255,8 @@ static JSValue last_index_of(JSContext *ctx, JSValueConst self, int argc, JSValu
     const uint8_t *a, *b;
     size_t m, n;
     int64_t from = INT64_MAX;
-    if (!two(ctx, argv, &a, &m, &b, &n) || (argc > 2 && !JS_IsUndefined(argv[2]) && JS_ToInt64(ctx, &from, argv[2])))
+    if (!two_arguments(ctx, argv, &a, &m, &b, &n) ||
+        (argc > 2 && !JS_IsUndefined(argv[2]) && JS_ToInt64(ctx, &from, argv[2])))
         return JS_EXCEPTION;
     if (from < 0 || n > m)
         return JS_NewInt32(ctx, -1);

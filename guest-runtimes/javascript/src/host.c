@@ -10,10 +10,10 @@ __attribute__((import_module("host"), import_name("call"))) int host_call(const 
 // Allocates memory for the host. Releases the reserve if that is necessary, since the next turn starts with this call.
 __attribute__((export_name("host_alloc"))) void *host_alloc(size_t length)
 {
-    void *room = malloc(length ? length : 1);
-    if (room)
-        return room;
-    memory_let_go();
+    void *block = malloc(length ? length : 1);
+    if (block)
+        return block;
+    reserve_release();
     return malloc(length ? length : 1);
 }
 
@@ -36,10 +36,10 @@ static JSValue ask(JSContext *ctx, JSValueConst self, int argc, JSValueConst *ar
     int status = host_ask((const char *)request, length, &answer, &answer_length);
     if (text)
         JS_FreeCString(ctx, text);
-    if (status == HOST_NOBODY)
+    if (status == HOST_UNAVAILABLE)
         return JS_NULL;
     if (status != HOST_OK)
-        return JS_ThrowInternalError(ctx, "host.call: the host did not understand, or there was no room for its answer");
+        return JS_ThrowInternalError(ctx, "host.call failed: invalid request, or out of memory for the response");
     JSValue bytes = bytes_new(ctx, answer, answer_length);
     free(answer);
     return bytes;

@@ -20,7 +20,7 @@ struct list {
     JSValue *items;
     int count, size;
 };
-static struct list rejected, told, late;
+static struct list rejected, reported, handled_late;
 
 static void add(struct list *list, JSValueConst value)
 {
@@ -36,7 +36,7 @@ static void add(struct list *list, JSValueConst value)
     list->items[list->count++] = JS_DupValue(ctx, value);
 }
 
-static bool take_out(struct list *list, JSValueConst value)
+static bool list_remove(struct list *list, JSValueConst value)
 {
     for (int i = list->count; i-- > 0;)
         if (JS_IsStrictEqual(ctx, list->items[i], value)) {
@@ -59,8 +59,8 @@ void loop_track(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool 
         return;
     if (!handled)
         add(&rejected, promise);
-    else if (!take_out(&rejected, promise) && take_out(&told, promise))
-        add(&late, promise);
+    else if (!list_remove(&rejected, promise) && list_remove(&reported, promise))
+        add(&handled_late, promise);
 }
 
 static int interrupt(JSRuntime *rt, void *opaque)
@@ -75,8 +75,8 @@ void loop_begin(void)
     leaving = false;
     engine_leave(ctx, false);
     clear(&rejected);
-    clear(&told);
-    clear(&late);
+    clear(&reported);
+    clear(&handled_late);
     if (JS_IsUndefined(leaving_error)) {
         leaving_error = JS_NewError(ctx);
         JS_SetUncatchableError(ctx, leaving_error);
@@ -107,7 +107,7 @@ JSValue loop_exit(JSContext *ctx, JSValueConst self, int argc, JSValueConst *arg
     return JS_Throw(ctx, JS_DupValue(ctx, leaving_error));
 }
 
-static void say(const char *text)
+static void write_stderr(const char *text)
 {
     __wasi_ciovec_t out = {(const uint8_t *)text, strlen(text)};
     __wasi_size_t written;
@@ -115,7 +115,7 @@ static void say(const char *text)
 }
 
 // Reports the pending exception without the prelude, which failed to show an error, and without requiring free memory.
-static void last_words(void)
+static void report_without_prelude(void)
 {
     JSValue error = JS_GetException(ctx);
     const char *text = JS_ToCString(ctx, error);
@@ -123,9 +123,9 @@ static void last_words(void)
     static const char OUT_OF_MEMORY[] = "InternalError: out of memory";
     if (!text)
         text = OUT_OF_MEMORY;
-    say("Uncaught ");
-    say(text);
-    say("\n");
+    write_stderr("Uncaught ");
+    write_stderr(text);
+    write_stderr("\n");
     static const char REPORT[] = "{\"op\":\"error\",\"name\":\"InternalError\",\"value\":\"out of memory\","
                                  "\"traceback\":\"InternalError: out of memory\",\"line\":null}";
     if (strstr(text, "out of memory")) {
@@ -146,19 +146,19 @@ void loop_uncaught(void)
 {
     JSValue error = JS_GetException(ctx);
     if (!leaving) {
-        memory_let_go();
+        reserve_release();
         JSValue result = hook_call(HOOK_UNCAUGHT, 1, &error);
         if (JS_IsException(result) && !leaving)
-            last_words();
+            report_without_prelude();
         JS_FreeValue(ctx, result);
         if (!leaving)
-            memory_hold_back();
+            reserve_fill();
     }
     JS_FreeValue(ctx, error);
 }
 
 // Calls a hook whose errors are the program's. Returns false if the hook returns false or the program exits.
-static bool ask(enum hook which, int argc, JSValueConst *argv)
+static bool call_hook(enum hook which, int argc, JSValueConst *argv)
 {
     if (leaving)
         return false;
@@ -173,7 +173,7 @@ static bool ask(enum hook which, int argc, JSValueConst *argv)
     return answer;
 }
 
-static void jobs(void)
+static void run_promise_jobs(void)
 {
     JSRuntime *rt = JS_GetRuntime(ctx);
     JSContext *ran;
@@ -183,7 +183,7 @@ static void jobs(void)
             loop_uncaught();
 }
 
-static void tell(struct list *list, bool rejection)
+static void notify_rejections(struct list *list, bool rejection)
 {
     // A hook may add to the list, so only its present entries are handled.
     struct list now = *list;
@@ -194,11 +194,11 @@ static void tell(struct list *list, bool rejection)
             JSValue reason = JS_PromiseResult(ctx, promise);
             JSValueConst argv[] = {promise, reason};
             // Recorded before the hook is called, since a handler may be added while it runs.
-            add(&told, promise);
-            ask(HOOK_UNHANDLED, 2, argv);
+            add(&reported, promise);
+            call_hook(HOOK_UNHANDLED, 2, argv);
             JS_FreeValue(ctx, reason);
         } else {
-            ask(HOOK_HANDLED_LATER, 1, &promise);
+            call_hook(HOOK_HANDLED_LATER, 1, &promise);
         }
     }
     clear(&now);
@@ -210,14 +210,14 @@ static void drain(void)
     bool more;
     do {
         do {
-            more = ask(HOOK_TICKS, 0, NULL);
-            jobs();
+            more = call_hook(HOOK_TICKS, 0, NULL);
+            run_promise_jobs();
         } while (more && !leaving);
-        more = rejected.count || late.count;
+        more = rejected.count || handled_late.count;
         if (rejected.count)
-            tell(&rejected, true);
-        if (late.count)
-            tell(&late, false);
+            notify_rejections(&rejected, true);
+        if (handled_late.count)
+            notify_rejections(&handled_late, false);
     } while (more && !leaving);
 }
 
@@ -225,14 +225,14 @@ void loop_run(bool with_before_exit)
 {
     for (;;) {
         do {
-            memory_hold_back();
+            reserve_fill();
             drain();
-        } while (ask(HOOK_TICK, 0, NULL));
+        } while (call_hook(HOOK_TICK, 0, NULL));
         if (leaving || !with_before_exit)
             return;
-        ask(HOOK_BEFORE_EXIT, 0, NULL);
+        call_hook(HOOK_BEFORE_EXIT, 0, NULL);
         drain();
-        if (!ask(HOOK_TICK, 0, NULL))
+        if (!call_hook(HOOK_TICK, 0, NULL))
             return;
     }
 }

@@ -5,9 +5,9 @@
 #include "shim.h"
 
 // Reserved blocks, by the purpose for which each is released. They are part of the image, so they cost no time.
-enum { TO_GO_ON, FOR_THE_ERROR, FOR_LAST_WORDS, SPARES };
-static const size_t SIZES[SPARES] = {256 << 10, 64 << 10, 512 << 10};
-static void *spares[SPARES];
+enum { RESERVE_GC, RESERVE_ERROR, RESERVE_FATAL, RESERVE_COUNT };
+static const size_t SIZES[RESERVE_COUNT] = {256 << 10, 64 << 10, 512 << 10};
+static void *spares[RESERVE_COUNT];
 
 // Free memory of an image: a program that needs no more does not make the memory grow.
 #define HEADROOM (256 << 10)
@@ -15,13 +15,13 @@ static void *spares[SPARES];
 #define LARGE_HOLE (64 << 10)
 
 // Bytes in use, and their limit unless it is 0. The host has a limit of its own, at which the memory stops growing.
-static size_t used, most;
+static size_t used, limit;
 // Bytes freed since a reserved block was released.
 static size_t freed;
 
-void memory_hold_back(void)
+void reserve_fill(void)
 {
-    for (int i = 0; i < SPARES; i++)
+    for (int i = 0; i < RESERVE_COUNT; i++)
         if (!spares[i])
             spares[i] = malloc(SIZES[i]);
 }
@@ -32,9 +32,9 @@ void memory_settle(void)
 {
     struct hole {
         struct hole *next;
-    } *good = NULL, *next;
-    memory_hold_back();
-    for (int i = 0; i < SPARES; i++)
+    } *holes = NULL, *next;
+    reserve_fill();
+    for (int i = 0; i < RESERVE_COUNT; i++)
         if (spares[i])
             memset(spares[i], 0, SIZES[i]);
     void *end = (void *)(__builtin_wasm_memory_size(0) << 16);
@@ -49,18 +49,18 @@ void memory_settle(void)
             above += (void *)hole >= end;
             if (size < LARGE_HOLE && (void *)hole < end)
                 continue;
-            hole->next = good;
-            good = hole;
+            hole->next = holes;
+            holes = hole;
         }
     }
-    for (; good; good = next) {
-        next = good->next;
-        good->next = NULL;
-        free(good);
+    for (; holes; holes = next) {
+        next = holes->next;
+        holes->next = NULL;
+        free(holes);
     }
 }
 
-static bool let_go(int which)
+static bool reserve_release_block(int which)
 {
     bool was_there = spares[which] != NULL;
     free(spares[which]);
@@ -70,31 +70,31 @@ static bool let_go(int which)
 }
 
 // Releases the whole reserve, before an error that ends the program is shown.
-void memory_let_go(void)
+void reserve_release(void)
 {
-    for (int i = 0; i < SPARES; i++)
-        let_go(i);
+    for (int i = 0; i < RESERVE_COUNT; i++)
+        reserve_release_block(i);
 }
 
 // Releases a part of the reserve after a failed allocation. The first failure is served from the reserve, and makes the
 // engine collect garbage at its next object. The second one is an error, which needs some memory itself.
-static bool last_resort(void)
+static bool release_after_failure(void)
 {
-    if (let_go(TO_GO_ON)) {
+    if (reserve_release_block(RESERVE_GC)) {
         engine_collect_soon(ctx);
         return true;
     }
-    let_go(FOR_THE_ERROR);
+    reserve_release_block(RESERVE_ERROR);
     return false;
 }
 
 // Restores the reserve after enough memory was freed, for a program that survived.
-static void regain(size_t size)
+static void reserve_restore(size_t size)
 {
     freed += size;
     if (freed > 1 << 20) {
         freed = 0;
-        memory_hold_back();
+        reserve_fill();
     }
 }
 
@@ -102,21 +102,21 @@ static void regain(size_t size)
 // that this C library reports for a block changes during its lifetime.
 struct block {
     _Alignas(8) size_t size;
-    _Alignas(8) unsigned char room[];
+    _Alignas(8) unsigned char payload[];
 };
 
 // Largest allocation. The C library treats the number of bytes by which the memory grows as signed, and traps if it is
 // negative.
-#define MOST_AT_ONCE (((size_t)1 << 31) - ((size_t)1 << 20))
+#define MAX_ALLOCATION (((size_t)1 << 31) - ((size_t)1 << 20))
 
-#define BLOCK_OF(room) ((struct block *)((unsigned char *)(room) - offsetof(struct block, room)))
+#define BLOCK_OF(pointer) ((struct block *)((unsigned char *)(pointer) - offsetof(struct block, payload)))
 
 static struct block *attempt(struct block *old, size_t size)
 {
     size_t before = old ? old->size : 0;
     // Under a limit, the reserve counts as used until its block is released.
-    size_t held = (spares[FOR_THE_ERROR] ? SIZES[FOR_THE_ERROR] : 0) + (spares[FOR_LAST_WORDS] ? SIZES[FOR_LAST_WORDS] : 0);
-    if (size > MOST_AT_ONCE || (most && used - before + size + held > most))
+    size_t held = (spares[RESERVE_ERROR] ? SIZES[RESERVE_ERROR] : 0) + (spares[RESERVE_FATAL] ? SIZES[RESERVE_FATAL] : 0);
+    if (size > MAX_ALLOCATION || (limit && used - before + size + held > limit))
         return NULL;
     struct block *block = realloc(old, sizeof(struct block) + size);
     if (!block)
@@ -130,9 +130,9 @@ static void *get(struct block *old, size_t size)
 {
     size = (size + 7) & ~(size_t)7;
     struct block *block = attempt(old, size);
-    if (!block && last_resort())
+    if (!block && release_after_failure())
         block = attempt(old, size);
-    return block ? block->room : NULL;
+    return block ? block->payload : NULL;
 }
 
 static void *engine_malloc(void *opaque, size_t size)
@@ -143,29 +143,29 @@ static void *engine_malloc(void *opaque, size_t size)
 static void *engine_calloc(void *opaque, size_t count, size_t size)
 {
     // The engine has checked that the product does not overflow.
-    void *room = get(NULL, count * size);
-    return room ? memset(room, 0, count * size) : NULL;
+    void *payload = get(NULL, count * size);
+    return payload ? memset(payload, 0, count * size) : NULL;
 }
 
-static void *engine_realloc(void *opaque, void *room, size_t size)
+static void *engine_realloc(void *opaque, void *payload, size_t size)
 {
-    return get(BLOCK_OF(room), size);
+    return get(BLOCK_OF(payload), size);
 }
 
-static void engine_free(void *opaque, void *room)
+static void engine_free(void *opaque, void *payload)
 {
-    if (!room)
+    if (!payload)
         return;
-    size_t size = BLOCK_OF(room)->size;
-    free(BLOCK_OF(room));
+    size_t size = BLOCK_OF(payload)->size;
+    free(BLOCK_OF(payload));
     used -= size;
-    if (!spares[FOR_THE_ERROR])
-        regain(size);
+    if (!spares[RESERVE_ERROR])
+        reserve_restore(size);
 }
 
-static size_t engine_size(const void *room)
+static size_t engine_size(const void *payload)
 {
-    return BLOCK_OF(room)->size;
+    return BLOCK_OF(payload)->size;
 }
 
 const JSMallocFunctions memory_functions = {engine_calloc, engine_malloc, engine_free, engine_realloc, engine_size};
@@ -175,22 +175,22 @@ static JSValue memory(JSContext *ctx, JSValueConst self, int argc, JSValueConst 
     JSValue result = JS_NewObject(ctx);
     JS_SetPropertyStr(ctx, result, "used", JS_NewInt64(ctx, engine_used(ctx)));
     JS_SetPropertyStr(ctx, result, "total", JS_NewInt64(ctx, (int64_t)__builtin_wasm_memory_size(0) << 16));
-    JS_SetPropertyStr(ctx, result, "limit", JS_NewInt64(ctx, most));
+    JS_SetPropertyStr(ctx, result, "limit", JS_NewInt64(ctx, limit));
     return result;
 }
 
 static JSValue set_limit(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
-    int64_t limit;
-    if (JS_ToInt64(ctx, &limit, argv[0]))
+    int64_t bytes;
+    if (JS_ToInt64(ctx, &bytes, argv[0]))
         return JS_EXCEPTION;
-    most = limit < 0 || limit > (int64_t)SIZE_MAX ? 0 : limit;
+    limit = bytes < 0 || bytes > (int64_t)SIZE_MAX ? 0 : bytes;
     return JS_UNDEFINED;
 }
 
-static JSValue make_room(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+static JSValue release_reserve(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
-    memory_let_go();
+    reserve_release();
     return JS_UNDEFINED;
 }
 
@@ -203,7 +203,7 @@ static JSValue collect(JSContext *ctx, JSValueConst self, int argc, JSValueConst
 static const JSCFunctionListEntry FUNCTIONS[] = {
     JS_CFUNC_DEF("memory", 0, memory),
     JS_CFUNC_DEF("setMemoryLimit", 1, set_limit),
-    JS_CFUNC_DEF("makeRoom", 0, make_room),
+    JS_CFUNC_DEF("releaseReserve", 0, release_reserve),
     JS_CFUNC_DEF("gc", 0, collect),
 };
 

@@ -157,7 +157,7 @@ static JSModuleDef *load(JSContext *ctx, const char *id, void *opaque, JSValueCo
         module = compile(ctx, id, source);
         JS_FreeValue(ctx, source);
     } else if (text) {
-        JS_ThrowTypeError(ctx, "a module of kind %s", text);
+        JS_ThrowTypeError(ctx, "unsupported module kind %s", text);
     }
     JS_FreeCString(ctx, text);
     JS_FreeValue(ctx, kind);

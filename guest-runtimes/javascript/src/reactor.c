@@ -35,7 +35,7 @@ JSValue hook_call(enum hook which, int argc, JSValueConst *argv)
 }
 
 // Reports the pending exception of the prelude's start and aborts. Only developers of the prelude see the message.
-static void give_up(const char *what)
+static void fatal(const char *what)
 {
     JSValue error = JS_GetException(ctx);
     const char *text = JS_ToCString(ctx, error);
@@ -50,7 +50,7 @@ static void give_up(const char *what)
     abort();
 }
 
-static void tell_facts(JSValueConst all)
+static void report_facts(JSValueConst all)
 {
     JSValue facts = JS_GetPropertyStr(ctx, all, "facts");
     JSValue message = JS_NewObject(ctx);
@@ -82,7 +82,7 @@ static uint8_t *compile_prelude(size_t *length)
     JSValue script = JS_Eval(ctx, PRELUDE, sizeof PRELUDE - 1, "codebox:prelude",
                              JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY);
     if (JS_IsException(script))
-        give_up("the prelude");
+        fatal("the prelude");
     uint8_t *code = JS_WriteObject(ctx, length, script, JS_WRITE_OBJ_BYTECODE | JS_WRITE_OBJ_STRIP_SOURCE);
     uint8_t *copy = code ? malloc(*length) : NULL;
     if (!copy)
@@ -124,7 +124,7 @@ __attribute__((constructor)) static void make_image(void)
     add_clock(ctx, native);
     add_bytes(ctx, native);
     add_modules(ctx, native);
-    add_look(ctx, native);
+    add_inspect(ctx, native);
     add_host(ctx, native);
     add_memory(ctx, native);
     JS_SetPropertyStr(ctx, native, "exit", JS_NewCFunction(ctx, loop_exit, "exit", 1));
@@ -134,27 +134,27 @@ __attribute__((constructor)) static void make_image(void)
     free(code);
     JSValue start = JS_IsException(script) ? script : JS_EvalFunction(ctx, script);
     if (JS_IsException(start))
-        give_up("the prelude");
+        fatal("the prelude");
     JSValue all = JS_Call(ctx, start, JS_UNDEFINED, 1, &native);
     if (JS_IsException(all))
-        give_up("the prelude");
+        fatal("the prelude");
     for (int i = 0; i < HOOKS; i++) {
         hooks[i] = JS_GetPropertyStr(ctx, all, HOOK_NAMES[i]);
         if (!JS_IsFunction(ctx, hooks[i])) {
             JS_ThrowTypeError(ctx, "the hook %s is missing", HOOK_NAMES[i]);
-            give_up("the prelude");
+            fatal("the prelude");
         }
     }
     JSContext *ran;
     while (JS_IsJobPending(rt))
         if (JS_ExecutePendingJob(rt, &ran) < 0)
-            give_up("a job of the prelude");
-    tell_facts(all);
+            fatal("pending promise job of the prelude");
+    report_facts(all);
     JS_FreeValue(ctx, all);
     JS_FreeValue(ctx, start);
     JS_FreeValue(ctx, native);
     if (engine_settle(ctx))
-        give_up("settling");
+        fatal("settling");
     engine_relax(ctx, GARBAGE_BEFORE_COLLECTION);
 }
 
@@ -162,7 +162,7 @@ static void begin(void)
 {
     renew();
     loop_begin();
-    memory_hold_back();
+    reserve_fill();
 }
 
 static int run_main(JSValue head, JSValue source)

@@ -31,7 +31,7 @@ bool loop_leaving(void);
 void loop_track(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled, void *opaque);
 
 // host.c: host.call.
-enum { HOST_OK = 0, HOST_NOBODY = -1, HOST_FAULT = -2 };
+enum { HOST_OK = 0, HOST_UNAVAILABLE = -1, HOST_FAULT = -2 };
 int host_ask(const char *text, size_t length, uint8_t **answer, size_t *answer_length);
 
 // clock.c: start of the turn's clock.
@@ -39,8 +39,8 @@ void clock_begin(void);
 
 // memory.c: the engine's allocator, and the memory reserved for reporting an error.
 extern const JSMallocFunctions memory_functions;
-void memory_hold_back(void);
-void memory_let_go(void);
+void reserve_fill(void);
+void reserve_release(void);
 void memory_settle(void);
 
 // engine.c: operations that the engine's public interface lacks.
@@ -86,7 +86,7 @@ void add_streams(JSContext *ctx, JSValueConst native);
 void add_clock(JSContext *ctx, JSValueConst native);
 void add_bytes(JSContext *ctx, JSValueConst native);
 void add_modules(JSContext *ctx, JSValueConst native);
-void add_look(JSContext *ctx, JSValueConst native);
+void add_inspect(JSContext *ctx, JSValueConst native);
 void add_host(JSContext *ctx, JSValueConst native);
 void add_memory(JSContext *ctx, JSValueConst native);
 

@@ -44,22 +44,22 @@ static bool is_main(const char *source)
 }
 
 // Records the message and the position that the message and the stack give.
-static void take_down(lua_State *L, const char *message)
+static void record_error(lua_State *L, const char *message)
 {
     lua_Debug frame;
     const char *rest = NULL;
-    uint32_t said = 0, innermost = 0;
-    bool said_of_main = false;
+    uint32_t message_line = 0, innermost = 0;
+    bool is_in_main = false;
     for (int level = 1; level < LEVELS && lua_getstack(L, level, &frame); level++) {
         lua_getinfo(L, "Sl", &frame);
         if (!innermost && is_main(frame.source) && frame.currentline > 0)
             innermost = frame.currentline;
-        if (!rest && (rest = after_position(message, frame.short_src, &said)))
-            said_of_main = is_main(frame.source);
+        if (!rest && (rest = after_position(message, frame.short_src, &message_line)))
+            is_in_main = is_main(frame.source);
     }
     free(value);
     value = strdup(rest ? rest : message);
-    line = said_of_main ? said : innermost;
+    line = is_in_main ? message_line : innermost;
 }
 
 // Message handler: does the same as that of `lua`, and records the message.
@@ -68,18 +68,18 @@ int failure_handler(lua_State *L)
     const char *message = lua_tostring(L, 1);
     if (!message) {
         if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
-            take_down(L, lua_tostring(L, -1));
+            record_error(L, lua_tostring(L, -1));
             return 1;
         }
         message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
     }
-    take_down(L, message);
+    record_error(L, message);
     luaL_traceback(L, L, message, 1);
     return 1;
 }
 
 // Records an error of the compiler, which has a position and no stack.
-static void take_down_syntax(const char *message)
+static void record_syntax_error(const char *message)
 {
     char source[LUA_IDSIZE];
     luaO_chunkid(source, main_chunk, strlen(main_chunk));
@@ -87,7 +87,7 @@ static void take_down_syntax(const char *message)
     value = strdup(rest ? rest : message);
 }
 
-static void tell(const char *name, const char *printed)
+static void report_error(const char *name, const char *printed)
 {
     const char *known = value ? value : printed;
     char *traceback = NULL;
@@ -111,7 +111,8 @@ void failure_report(lua_State *L, int status, bool compiling)
         message = "(error message not a string)";
     fprintf(stderr, "lua: %s\n", message);
     if (compiling && status == LUA_ERRSYNTAX)
-        take_down_syntax(message);
-    tell(status == LUA_ERRMEM ? "MemoryError" : compiling && status == LUA_ERRSYNTAX ? "SyntaxError" : "Error", message);
+        record_syntax_error(message);
+    report_error(status == LUA_ERRMEM ? "MemoryError" : compiling && status == LUA_ERRSYNTAX ? "SyntaxError" : "Error",
+                 message);
     lua_pop(L, 1);
 }

@@ -10,7 +10,7 @@
 
 static int last_status;
 
-__attribute__((format(printf, 1, 2))) static int complain(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -80,7 +80,7 @@ static int run_source(const exports_codebox_guest_start_job_t *job, const char *
         // Chunk names live as long as the job, since a later error may name one.
         char *chunk;
         if (asprintf(&chunk, "@%s", script) < 0)
-            return complain("not enough memory");
+            return fail("not enough memory");
         return run(script, &job->arguments, &source->val.script.text, chunk);
     }
     case EXPORTS_CODEBOX_GUEST_START_SOURCE_INLINE:
@@ -88,8 +88,8 @@ static int run_source(const exports_codebox_guest_start_job_t *job, const char *
     case EXPORTS_CODEBOX_GUEST_START_SOURCE_STANDARD_INPUT:
         return run("-", &job->arguments, &source->val.standard_input, "=stdin");
     case EXPORTS_CODEBOX_GUEST_START_SOURCE_TOOL:
-        return complain("cannot run the tool %.*s: the Lua runtime has no tools", (int)source->val.tool.name.len,
-                        (const char *)source->val.tool.name.ptr);
+        return fail("cannot run the tool %.*s: the Lua runtime has no tools", (int)source->val.tool.name.len,
+                    (const char *)source->val.tool.name.ptr);
     default: {
         static const runtime_string_t NOTHING = {(uint8_t *)"", 0};
         return run(NULL, &job->arguments, &NOTHING, "=(command line)");
@@ -103,15 +103,15 @@ static int begin(const exports_codebox_guest_start_job_t *job)
     memory_begin(job->limits.memory.is_some ? &job->limits.memory.val : NULL);
     char *folder = text_copy(&job->working_directory), *script = NULL;
     if (!folder || !environment_begin(&job->environment))
-        return complain("cannot create state: not enough memory");
+        return fail("cannot create state: not enough memory");
     if (chdir(folder) != 0)
-        return complain("cannot enter the working directory %s: %s", folder, strerror(errno));
+        return fail("cannot enter the working directory %s: %s", folder, strerror(errno));
     free(folder);
     if (job->source.tag == EXPORTS_CODEBOX_GUEST_START_SOURCE_SCRIPT && !(script = text_copy(&job->source.val.script.path)))
-        return complain("cannot create state: not enough memory");
+        return fail("cannot create state: not enough memory");
     paths_begin(script);
     if (!state_open())
-        return complain("cannot create state: not enough memory");
+        return fail("cannot create state: not enough memory");
     return run_source(job, script);
 }
 
@@ -129,7 +129,7 @@ int32_t exports_codebox_guest_turn_turn(runtime_string_t *code)
         struct program program = {(const char *)code->ptr, code->len, "=[turn]"};
         status = program_run(&program, WITHOUT_ARGUMENTS);
     } else {
-        status = complain("cannot run more code: the program closed its state, or had none; start another job");
+        status = fail("cannot run more code: the program closed its state, or had none; start another job");
     }
     runtime_string_free(code);
     return settled(status);

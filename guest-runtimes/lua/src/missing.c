@@ -5,13 +5,13 @@
 
 #include "guest.h"
 
-static void tell_processes(void)
+static void report_missing_processes(void)
 {
     codebox_guest_host_missing_feature_t feature = {.tag = CODEBOX_GUEST_HOST_MISSING_FEATURE_PROCESSES};
     codebox_guest_host_report_missing(&feature);
 }
 
-static void tell_module(const char *name, size_t length)
+static void report_missing_module(const char *name, size_t length)
 {
     codebox_guest_host_missing_feature_t feature = {.tag = CODEBOX_GUEST_HOST_MISSING_FEATURE_NATIVE_MODULE};
     if (!text_repaired(name, length, &feature.val.native_module))
@@ -28,7 +28,7 @@ static int os_execute(lua_State *L)
         lua_pushboolean(L, false);
         return 1;
     }
-    tell_processes();
+    report_missing_processes();
     errno = ENOSYS;
     return luaL_fileresult(L, 0, "cannot start a process");
 }
@@ -38,7 +38,7 @@ static int io_popen(lua_State *L)
     luaL_checkstring(L, 1);
     const char *mode = luaL_optstring(L, 2, "r");
     luaL_argcheck(L, (mode[0] == 'r' || mode[0] == 'w') && !mode[1], 2, "invalid mode");
-    tell_processes();
+    report_missing_processes();
     return luaL_error(L, "'popen' not supported: a guest cannot start processes");
 }
 
@@ -47,7 +47,7 @@ static int loadlib(lua_State *L)
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
     luaL_checkstring(L, 2);
-    tell_module(path, length);
+    report_missing_module(path, length);
     luaL_pushfail(L);
     lua_pushliteral(L, "native code cannot be loaded: only modules in Lua can");
     lua_pushliteral(L, "absent");
@@ -59,7 +59,7 @@ static int search_native(lua_State *L)
 {
     size_t length;
     const char *name = luaL_checklstring(L, 1, &length);
-    tell_module(name, length);
+    report_missing_module(name, length);
     lua_pushfstring(L, "no native module '%s': only modules in Lua can be loaded", name);
     return 1;
 }

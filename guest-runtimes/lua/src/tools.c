@@ -15,7 +15,7 @@ static int call(lua_State *L)
     if (error.tag == CODEBOX_GUEST_HOST_CALL_ERROR_FAULT)
         lua_pushlstring(L, (const char *)error.val.fault.ptr, error.val.fault.len);
     else
-        lua_pushfstring(L, "no tool answers: '%s' was not granted", lua_tostring(L, 1));
+        lua_pushfstring(L, "tool '%s' is not granted", lua_tostring(L, 1));
     codebox_guest_host_call_error_free(&error);
     lua_concat(L, 2);
     return lua_error(L);

@@ -89,7 +89,7 @@ def get_terminal_size(fd=1, /):
 
 def install():
     for function in (dup, dup2, get_terminal_size, pipe, pipe2, umask):
-        patches.put(os, function.__name__, function)
+        patches.install(os, function.__name__, function)
     if not hasattr(os, "O_CLOEXEC"):
         os.O_CLOEXEC = _CLOEXEC
         os.__all__ = [*os.__all__, "O_CLOEXEC"]

@@ -2,14 +2,14 @@
 import sys
 import traceback
 
-from _codebox import door, frames, missing
+from _codebox import frames, host, missing
 
 # Most characters of a message or traceback and of an exception's name that are sent; printed text is not truncated.
 _TEXT = 64 << 10
 _NAME = 1024
 
 
-def _without_ours(tb):
+def _strip_prelude_frames(tb):
     while tb is not None and frames.is_ours(tb.tb_frame):
         tb = frames.following(tb)
     kept = tb
@@ -49,7 +49,7 @@ def _linked(exc, hidden):
 
 def _clean(exc):
     for one in _linked(exc, True):
-        _set_traceback(one, _without_ours(_traceback(one)))
+        _set_traceback(one, _strip_prelude_frames(_traceback(one)))
 
 
 def status_of(exc):
@@ -63,13 +63,13 @@ def status_of(exc):
         # A value that does not fit into a C long counts as -1.
         status = (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFFFFFFFF
     else:
-        _say(code)
+        _print_stderr(code)
     if status:
-        _tell_lacking(exc)
+        _report_missing(exc)
     return status
 
 
-def _say(what):
+def _print_stderr(what):
     """Prints to standard error, or to the original stream if the program has removed it."""
     try:
         print(what, file=getattr(sys, "stderr", None) or sys.__stderr__)
@@ -87,36 +87,36 @@ def uncaught(exc):
     sys.last_exc = exc
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, tb
     try:
-        _tell(exc)
+        _report(exc)
     except BaseException:
         # Memory or descriptors do not suffice for the full report; the host recognises limits by the name.
-        door.tell("error", name=type(exc).__name__, value="", traceback="", line=None)
-    _tell_lacking(exc)
+        host.notify("error", name=type(exc).__name__, value="", traceback="", line=None)
+    _report_missing(exc)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
     try:
         hook(type(exc), exc, tb)
     except SystemExit as again:
         return status_of(again)
     except BaseException as second:
-        second.__traceback__ = _without_ours(second.__traceback__)
-        _say("Error in sys.excepthook:")
+        second.__traceback__ = _strip_prelude_frames(second.__traceback__)
+        _print_stderr("Error in sys.excepthook:")
         sys.__excepthook__(type(second), second, second.__traceback__)
-        _say("\nOriginal exception was:")
+        _print_stderr("\nOriginal exception was:")
         sys.__excepthook__(type(exc), exc, tb)
     return 130 if isinstance(exc, KeyboardInterrupt) else 1
 
 
-def _tell_lacking(exc):
+def _report_missing(exc):
     """Reports the features that the program lacked, according to the errors that led to this one."""
     try:
         for one in _linked(exc, False):
-            missing.ended(one)
+            missing.report_missing(one)
     except BaseException:
         # A failed report does not affect the error.
         pass
 
 
-def _tell(exc):
+def _report(exc):
     lines = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=200, compact=True).format()
     text = "".join(lines)
     line = None
@@ -133,7 +133,7 @@ def _tell(exc):
         value = str(exc)
     except BaseException:
         value = "<exception str() failed>"
-    door.tell(
+    host.notify(
         "error",
         name=_sendable(type(exc).__name__[:_NAME]),
         value=_sendable(value[:_TEXT]),

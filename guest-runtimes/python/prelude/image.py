@@ -8,7 +8,7 @@ import warnings
 
 import _reactor
 from _codebox import (
-    descriptors, door, frames, headers, integers, loop, mend, missing, online, rehearse, seeds, start
+    compat, descriptors, frames, headers, host, integers, loop, missing, network, seeds, start, warm_up
 )
 
 # Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
@@ -18,29 +18,29 @@ _HEADROOM = 4 << 20
 def prepare(modules):
     """Imports `modules`, installs every hook and leaves no trace of this call."""
     # Libraries read their settings when they are imported, so the environment is that of every job.
-    _settle_environment()
+    _reset_environment()
     # Programs that start from the image must not get a library's warnings about its own import.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        online.hide()
+        network.hide_ssl()
         integers.install()
         for name in modules:
             importlib.import_module(name)
-    mend.install()
+    compat.install()
     headers.install()
     loop.install()
     missing.install()
     descriptors.install()
     if "matplotlib" in sys.modules:
-        _settle_matplotlib()
-    door.tell("facts", facts={"version": platform.python_version()})
+        _preload_matplotlib()
+    host.notify("facts", facts={"version": platform.python_version()})
     frames.install(_reactor)
     start.install()
     os.chdir("/work")
-    _settle_logging()
-    rehearse.run()
+    _skip_idle_shutdown()
+    warm_up.run()
     seeds.install()
-    _settle_environment()
+    _reset_environment()
     sys.modules.pop("__main__", None)
     _hide()
     for path in [p for p in sys.path_importer_cache if not p.startswith("/usr/local/lib/")]:
@@ -56,12 +56,12 @@ def _hide():
         del sys.modules[name]
 
 
-def _settle_environment():
+def _reset_environment():
     os.environ.clear()
     os.environ.update(start.ENVIRONMENT)
 
 
-def _settle_logging():
+def _skip_idle_shutdown():
     """Lets programs end without flushing the handlers that every image has and that were never written to."""
     import atexit
     import logging
@@ -76,7 +76,7 @@ def _settle_logging():
     atexit.register(shutdown)
 
 
-def _settle_matplotlib():
+def _preload_matplotlib():
     """Loads what the first figure loads, except for the fonts, which are open files and are opened when needed."""
     import matplotlib
 

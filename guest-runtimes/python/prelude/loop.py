@@ -8,7 +8,7 @@ import socket
 import subprocess
 from asyncio import base_events, events, selector_events
 
-from _codebox import missing, waiting
+from _codebox import missing, select_poll
 
 
 class EventLoop(selector_events.BaseSelectorEventLoop):
@@ -36,7 +36,7 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
         return False
 
     async def getaddrinfo(self, host, port, *, family=0, type=0, proto=0, flags=0):
-        if waiting.selector is None:
+        if select_poll.selector is None:
             return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
         return socket.getaddrinfo(host, port, family, type, proto, flags)
 
@@ -46,7 +46,7 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
 
 
 def _selector():
-    return (waiting.selector or selectors.SelectSelector)()
+    return (select_poll.selector or selectors.SelectSelector)()
 
 
 EventLoop.__module__ = "asyncio"

@@ -10,17 +10,17 @@ import sys
 import time
 import types
 
-from _codebox import door, frames, lacking, patches
+from _codebox import frames, host, patches, unsupported
 
 
 # Errors of the prelude that were raised where a library can cope with them, newest last.
-_probed = []
+_tolerated_errors = []
 
 # Functions of the standard library that try a feature and do without it if that fails.
 _ATTEMPTS = ("find_library", "getfqdn", "getnode")
 
 
-def refused(what, exc):
+def unsupported_error(what, exc):
     """Reports a feature that the program used, and returns the error to raise.
 
     A library that tries a feature while it is imported, or in one of `_ATTEMPTS`, usually does without it; that is
@@ -28,15 +28,15 @@ def refused(what, exc):
     """
     if _probing():
         return optional(what, exc)
-    door.tell("missing", what=what)
+    host.notify("missing", what=what)
     return exc
 
 
 def optional(what, exc):
     """Returns the error to raise for a feature that programs do without; it is reported only if the error ends a
     program."""
-    _probed.append((exc, what))
-    del _probed[:-8]
+    _tolerated_errors.append((exc, what))
+    del _tolerated_errors[:-8]
     return exc
 
 
@@ -57,21 +57,21 @@ def _probing():
 
 def forget():
     """Releases the errors, whose tracebacks hold the program's objects."""
-    _probed.clear()
+    _tolerated_errors.clear()
 
 
-def ended(exc):
+def report_missing(exc):
     """Reports the features that the program lacked when `exc` ended it."""
     what = _module(exc.name) if issubclass(type(exc), ModuleNotFoundError) else _attribute(exc)
     if what:
-        door.tell("missing", what=what)
+        host.notify("missing", what=what)
     raised_in = _file_of(exc)
     for kind, pattern, part, what in _endings:
         if kind == type(exc).__name__ and part in raised_in and pattern.search(str(exc)):
-            door.tell("missing", what=what)
-    for known, what in _probed:
+            host.notify("missing", what=what)
+    for known, what in _tolerated_errors:
         if known is exc:
-            door.tell("missing", what=what)
+            host.notify("missing", what=what)
 
 
 def _module(name):
@@ -79,15 +79,15 @@ def _module(name):
     if type(name) is not str or not name:
         return None
     top = name.partition(".")[0]
-    if top in lacking.MODULES:
-        return lacking.MODULES[top]
-    if top in lacking.REMOVED:
+    if top in unsupported.MODULES:
+        return unsupported.MODULES[top]
+    if top in unsupported.REMOVED:
         return "removed:" + top
     if top not in sys.stdlib_module_names:
         # A package that was found lacks this submodule.
         return "module:" + (name if top in sys.modules else top)
     # Otherwise, a part of the library that other systems have or that no system has.
-    return None if top in sys.modules or top in lacking.ELSEWHERE else "library:" + top.removeprefix("_")
+    return None if top in sys.modules or top in unsupported.ELSEWHERE else "library:" + top.removeprefix("_")
 
 
 def _attribute(exc):
@@ -101,13 +101,13 @@ def _attribute(exc):
     if type(module) is not str or type(name) is not str:
         return None
     module = "os" if module == "posix" else module
-    for known, names, what in lacking.ATTRIBUTES:
+    for known, names, what in unsupported.ATTRIBUTES:
         if known == module and name in names.split():
             return what or f"python:{module}.{name}"
     return None
 
 
-_endings = [(kind, re.compile(pattern), part, what) for kind, pattern, part, what in lacking.ENDINGS]
+_endings = [(kind, re.compile(pattern), part, what) for kind, pattern, part, what in unsupported.ENDINGS]
 
 
 def _file_of(exc):
@@ -120,24 +120,24 @@ def _file_of(exc):
 
 def error(what):
     """Returns the error for a feature of the table."""
-    kind, number, text = lacking.ERRORS[what]
+    kind, number, text = unsupported.ERRORS[what]
     return kind(text) if number is None else kind(number, text)
 
 
 def _refusing(what):
     def refuse(*args, **kwargs):
-        raise refused(what, error(what))
+        raise unsupported_error(what, error(what))
 
     return refuse
 
 
 def _no_functions():
     """Adds the functions of the table to the modules that have them on other systems."""
-    for module, names, what in lacking.FUNCTIONS:
+    for module, names, what in unsupported.FUNCTIONS:
         module = importlib.import_module(module)
         for name in names.split():
             # Functions that the library implements in Python, such as `os.popen`, call functions that are missing.
-            patches.put(module, name, _refusing(what))
+            patches.install(module, name, _refusing(what))
 
 
 class _EndedThread:
@@ -155,7 +155,7 @@ class _EndedThread:
         pass
 
 
-def _end_at_once(thread, handle):
+def _mark_ended(thread, handle):
     """Changes a thread to one that was started and has ended."""
     import threading
 
@@ -173,10 +173,10 @@ def _no_threads():
     def _threadless():
         def start(*args, **kwargs):
             thread = getattr(args[0], "__self__", None) if args else None
-            if type(thread).__module__ in lacking.WATCHERS and isinstance(thread, threading.Thread):
-                _end_at_once(thread, kwargs.get("handle"))
+            if type(thread).__module__ in unsupported.WATCHERS and isinstance(thread, threading.Thread):
+                _mark_ended(thread, kwargs.get("handle"))
                 return
-            raise refused("threads", RuntimeError("can't start new thread"))
+            raise unsupported_error("threads", RuntimeError("can't start new thread"))
 
         return start
 
@@ -186,7 +186,7 @@ def _no_threads():
     ):
         for name in names:
             if hasattr(module, name):
-                patches.put(module, name, _threadless())
+                patches.install(module, name, _threadless())
 
 
 def _no_waiting():
@@ -198,7 +198,8 @@ def _no_waiting():
     get, empty = _queue.SimpleQueue.get, _queue.SimpleQueue.empty
 
     def deadlock():
-        return refused("threads", RuntimeError("deadlock: waits for another thread, but threads are not available"))
+        text = "deadlock: waits for another thread, but threads are not available"
+        return unsupported_error("threads", RuntimeError(text))
 
     # Calls that do not wait, including those with wrong arguments, are passed to the originals.
     def lock_acquire(self, blocking=True, timeout=-1):
@@ -238,9 +239,9 @@ def _no_processes():
 
     def popen(self, *args, **kwargs):
         self._child_created = False
-        raise refused("processes", error("processes"))
+        raise unsupported_error("processes", error("processes"))
 
-    patches.dress(popen, "subprocess", "__init__", subprocess.Popen.__init__)
+    patches.copy_metadata(popen, "subprocess", "__init__", subprocess.Popen.__init__)
     subprocess.Popen.__init__ = popen
     # multiprocessing needs the name for its import; programs cannot get as far as using it.
     if not hasattr(os, "WNOHANG"):
@@ -252,7 +253,7 @@ def _no_sockets():
     import socket
 
     def refuse(*args, **kwargs):
-        raise refused("sockets", OSError(errno.EACCES, "network access is not granted to this sandbox"))
+        raise unsupported_error("sockets", OSError(errno.EACCES, "network access is not granted to this sandbox"))
 
     def refusing():
         return lambda *args, **kwargs: refuse()
@@ -276,15 +277,16 @@ def _no_sockets():
 
     def looking_up():
         def lookup(*args, **kwargs):
-            raise refused("sockets", socket.gaierror(getattr(socket, "EAI_FAIL", -4), "network access is not granted"))
+            exc = socket.gaierror(getattr(socket, "EAI_FAIL", -4), "network access is not granted")
+            raise unsupported_error("sockets", exc)
 
         return lookup
 
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
-        patches.put(socket, name, looking_up())
+        patches.install(socket, name, looking_up())
     for name in ("create_connection", "create_server", "socketpair", "fromfd"):
         if hasattr(socket, name):
-            patches.put(socket, name, refusing())
+            patches.install(socket, name, refusing())
 
 
 def install():

@@ -15,15 +15,15 @@ OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL, MACHINE, TURN = 1, 2, 3, 4, 5, 6, 
 _DONE, _FAILED, _LATE = 0, 1, 2
 
 _MARK = 1
-_FOREVER = 0xFFFFFFFF
+_NO_TIMEOUT = 0xFFFFFFFF
 # Most bytes that one request carries; longer data is sent in several.
-MOST = 1 << 20
+MAX_REQUEST_BYTES = 1 << 20
 
 _head = struct.Struct("<BBIII").pack
 _call = _host.call
 
 
-class Late(Exception):
+class OperationTimeout(Exception):
     """Raised when the time ran out before the operation was done."""
 
 
@@ -32,7 +32,7 @@ def ask(op, handle=0, number=0, timeout=None, data=b""):
 
     `timeout` is in seconds; without one the call waits as long as the job may run.
     """
-    wait = _FOREVER if timeout is None else min(int(timeout * 1000 + 0.999), _FOREVER - 1)
+    wait = _NO_TIMEOUT if timeout is None else min(int(timeout * 1000 + 0.999), _NO_TIMEOUT - 1)
     answer = _call(_head(_MARK, op, handle, number, wait) + data)
     if not answer:
         return answer
@@ -40,7 +40,7 @@ def ask(op, handle=0, number=0, timeout=None, data=b""):
     if kind == _DONE:
         return memoryview(answer)[1:]
     if kind == _LATE:
-        raise Late
+        raise OperationTimeout
     raise _error(json.loads(answer[1:]))
 
 
@@ -48,14 +48,14 @@ def ask(op, handle=0, number=0, timeout=None, data=b""):
 tls_error = None
 
 
-def _error(told):
+def _error(failure):
     """Returns the exception for a failure that the host reports."""
-    kind, text = told["kind"], told["text"]
+    kind, text = failure["kind"], failure["text"]
     if kind == "name":
         import socket
 
         return socket.gaierror(getattr(socket, "EAI_NONAME", -2), text)
     if kind in ("certificate", "tls"):
         return tls_error(kind, text)
-    number = getattr(errno, told.get("errno") or "EIO", errno.EIO)
+    number = getattr(errno, failure.get("errno") or "EIO", errno.EIO)
     return OSError(number, text)

@@ -6,7 +6,7 @@ import sys
 _HOMES = {"os": "posix"}
 
 
-def dress(function, module, name, like=None):
+def copy_metadata(function, module, name, like=None):
     """Gives a function the names and the docstring of the one that it replaces."""
     function.__module__ = getattr(like, "__module__", None) or module
     function.__name__ = name
@@ -16,11 +16,11 @@ def dress(function, module, name, like=None):
     return function
 
 
-def put(module, name, function):
+def install(module, name, function):
     """Puts a function into a module, and adds it to the names that the module exports."""
     home = _HOMES.get(module.__name__, module.__name__)
     like = getattr(module, name, None)
-    setattr(module, name, dress(function, home, name, like))
+    setattr(module, name, copy_metadata(function, home, name, like))
     if home != module.__name__ and function.__module__ == home and home in sys.modules:
         setattr(sys.modules[home], name, function)
     exported = getattr(module, "__all__", None)
@@ -33,7 +33,7 @@ def replace_in_type(kind, **members):
     (space,) = gc.get_referents(kind.__dict__)
     for name, member in members.items():
         if callable(member):
-            dress(member, None, name, space.get(name))
+            copy_metadata(member, None, name, space.get(name))
             member.__module__ = kind.__module__
             member.__qualname__ = f"{kind.__qualname__}.{name}"
     space.update(members)

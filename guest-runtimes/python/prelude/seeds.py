@@ -5,7 +5,7 @@ The host fills the memory itself: the generators' own seeding in every guest wou
 import random
 import sys
 
-from _codebox import door
+from _codebox import host
 
 # Bytes of a Mersenne Twister's state, which the host finds by the first words of the state.
 _STATE = 624 * 4
@@ -20,10 +20,10 @@ def install():
     state."""
     random.seed(0x5EED_C0DE_B0C5)
     # Passed as Python integers and not as the words themselves: a copy of the words in memory would be a second match.
-    door.ask("seed", words=list(random.getstate()[1][:_MARK]), len=_STATE)
+    host.call("seed", words=list(random.getstate()[1][:_MARK]), len=_STATE)
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed(_NUMPY_SEED)
-        door.ask("seed", words=_knuth(_NUMPY_SEED), len=_STATE)
+        host.call("seed", words=_knuth(_NUMPY_SEED), len=_STATE)
 
 
 def _knuth(word):

@@ -51,7 +51,8 @@ class Socket:
             self._handle, self._peer, self._host = _handles.get(fileno, (None, None, None))
             return
         if self._family not in (socket.AF_INET, socket.AF_INET6) or int(self._type) & 15 != socket.SOCK_STREAM:
-            raise missing.refused("sockets", OSError(errno.EACCES, "only TCP connections can be granted to this sandbox"))
+            error = OSError(errno.EACCES, "only TCP connections can be granted to this sandbox")
+            raise missing.unsupported_error("sockets", error)
         self._fd = _next
         _next += 1
 
@@ -105,7 +106,7 @@ class Socket:
             # A non-blocking connect would need another call that reports its end, so it blocks; the host limits its
             # time.
             answer = net.ask(net.OPEN, 0, port, self._timeout or None, _name(host))
-        except net.Late:
+        except net.OperationTimeout:
             raise TimeoutError("timed out") from None
         self._handle = int.from_bytes(answer[:4], "little")
         where = bytes(answer[4:]).decode()
@@ -149,18 +150,18 @@ class Socket:
         handle = self._opened()
         wait = 0 if flags & getattr(socket, "MSG_DONTWAIT", 0x40) else self._timeout
         try:
-            return net.ask(net.RECV, handle, min(most, net.MOST) | (0x80000000 if peek else 0), wait)
-        except net.Late:
+            return net.ask(net.RECV, handle, min(most, net.MAX_REQUEST_BYTES) | (0x80000000 if peek else 0), wait)
+        except net.OperationTimeout:
             raise _waited(wait) from None
 
     def send(self, data, flags=0):
         wait = 0 if flags & getattr(socket, "MSG_DONTWAIT", 0x40) else self._timeout
-        return self._send(bytes(memoryview(data).cast("B")[: net.MOST]), wait)
+        return self._send(bytes(memoryview(data).cast("B")[: net.MAX_REQUEST_BYTES]), wait)
 
     def _send(self, data, wait):
         try:
             sent = net.ask(net.SEND, self._opened(), 0, wait, data)
-        except net.Late:
+        except net.OperationTimeout:
             raise _waited(wait) from None
         # An empty answer means that all data was sent.
         return int.from_bytes(sent, "little") if sent else len(data)
@@ -170,19 +171,19 @@ class Socket:
             data = bytes(memoryview(data).cast("B"))
         wait = self._timeout
         end = time.monotonic() + wait if wait else None
-        sent = self._send(data[: net.MOST], wait)
+        sent = self._send(data[: net.MAX_REQUEST_BYTES], wait)
         while sent < len(data):
             if end is not None:
                 wait = end - time.monotonic()
                 if wait <= 0:
                     raise TimeoutError("timed out")
-            sent += self._send(data[sent : sent + net.MOST], wait)
+            sent += self._send(data[sent : sent + net.MAX_REQUEST_BYTES], wait)
 
     def sendmsg(self, buffers, ancdata=(), flags=0, address=None):
         data = bytearray()
         for buffer in buffers:
-            data += memoryview(buffer).cast("B")[: net.MOST - len(data)]
-            if len(data) == net.MOST:
+            data += memoryview(buffer).cast("B")[: net.MAX_REQUEST_BYTES - len(data)]
+            if len(data) == net.MAX_REQUEST_BYTES:
                 break
         return self.send(data, flags)
 
@@ -230,7 +231,7 @@ class Socket:
         return ("::", 0, 0, 0) if self._family == socket.AF_INET6 else ("0.0.0.0", 0)
 
     def setsockopt(self, level, optname, *value):
-        """Takes what tunes a connection, which is the host's, and keeps none of it."""
+        """Accepts and ignores socket options, because the host owns the connection."""
 
     def getsockopt(self, level, optname, buflen=None):
         value = int(self._type) if (level, optname) == (socket.SOL_SOCKET, socket.SO_TYPE) else 0
@@ -248,12 +249,13 @@ class Socket:
             self._serve()
 
     def _serve(self, *_):
-        raise missing.refused("sockets", OSError(errno.EACCES, "servers are not available in this sandbox"))
+        raise missing.unsupported_error("sockets", OSError(errno.EACCES, "servers are not available in this sandbox"))
 
     listen = accept = _accept = _serve
 
     def sendto(self, *_):
-        raise missing.refused("sockets", OSError(errno.EACCES, "only TCP connections can be granted to this sandbox"))
+        error = OSError(errno.EACCES, "only TCP connections can be granted to this sandbox")
+        raise missing.unsupported_error("sockets", error)
 
     def dup(self):
         raise OSError(errno.ENOTSUP, "sockets cannot be duplicated in this sandbox")
@@ -297,7 +299,7 @@ def _address(address):
 
 
 def create_connection(address, timeout=_UNSET, source_address=None, *, all_errors=False):
-    """As the library's own, which tries address after address: here the host does."""
+    """Connects as `socket.create_connection` does; the host tries each address."""
     sock = socket.socket()
     if timeout is not _UNSET and timeout is not socket._GLOBAL_DEFAULT_TIMEOUT:
         sock.settimeout(timeout)
@@ -310,12 +312,13 @@ def create_connection(address, timeout=_UNSET, source_address=None, *, all_error
 
 
 def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
-    """The name itself as the one address: the host resolves it when it connects, and checks what it resolves to."""
+    """Returns the name as the only address; the host resolves and checks it on connect."""
     if isinstance(host, (bytes, bytearray)):
         host = bytes(host).decode("ascii")
     host = host or "localhost"
     if type not in (0, socket.SOCK_STREAM):
-        raise missing.refused("sockets", socket.gaierror(_eai("EAI_SOCKTYPE", -7), "ai_socktype not supported"))
+        error = socket.gaierror(_eai("EAI_SOCKTYPE", -7), "ai_socktype not supported")
+        raise missing.unsupported_error("sockets", error)
     six = ":" in host
     if not six and flags & getattr(socket, "AI_NUMERICHOST", 4) and not host.replace(".", "").isdigit():
         raise socket.gaierror(_eai("EAI_NONAME", -2), "Name or service not known")
@@ -359,13 +362,13 @@ def gethostbyname_ex(name):
 
 
 def _only_the_host(*_, **__):
-    told = "only the host resolves names, when it connects; this requires a container"
-    raise missing.refused("sockets", socket.gaierror(_eai("EAI_FAIL", -4), told))
+    message = "only the host resolves names, when it connects; this requires a container"
+    raise missing.unsupported_error("sockets", socket.gaierror(_eai("EAI_FAIL", -4), message))
 
 
 def _only_clients(*_, **__):
-    told = "only connections to granted hosts are available in this sandbox; this requires a container"
-    raise missing.refused("sockets", OSError(errno.EACCES, told))
+    message = "only connections to granted hosts are available in this sandbox; this requires a container"
+    raise missing.unsupported_error("sockets", OSError(errno.EACCES, message))
 
 
 def setdefaulttimeout(timeout):

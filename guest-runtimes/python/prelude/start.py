@@ -11,7 +11,7 @@ import time
 import types
 
 import _reactor
-from _codebox import door, errors, missing, online
+from _codebox import errors, host, missing, network
 
 # Environment of every program, which the grants of a job extend and override.
 ENVIRONMENT = {
@@ -32,7 +32,7 @@ _BASES = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 
 # Built-in modules, and modules that a plain `python` loads before a program starts: no file replaces them.
-_EARLIER = frozenset(
+_PRELOADED = frozenset(
     "__main__ _codebox _collections_abc _host _reactor _sitebuiltins abc codecs encodings genericpath io os posixpath "
     "site stat zipimport".split()
 ).union(sys.builtin_module_names)
@@ -46,7 +46,7 @@ _LIBRARY = [entry for entry in sys.path if entry]
 
 def enter(*_ignored):
     """Replaces the reactor's own turn: runs one job per turn and raises its status as SystemExit."""
-    head, _, source = door.job().partition(b"\n")
+    head, _, source = host.job().partition(b"\n")
     # The function that `json.loads` calls in the end; the host wrote the text.
     job, _ = _scan(head.decode(), 0)
     renew(job)
@@ -70,9 +70,9 @@ def renew(job):
     sys.argv = list(job["argv"])
     sys.orig_argv = ["python", *sys.argv]
     if "net" in job:
-        online.enter()
+        network.enable_sockets()
     elif job.get("packages"):
-        online.show()
+        network.enable_ssl_import()
     if job["cwd"] != "/work":
         os.chdir(job["cwd"])
 
@@ -91,9 +91,9 @@ def program(job, source):
         main.__loader__ = sys.modules["_frozen_importlib_external"].SourceFileLoader("__main__", name)
     else:
         main.__loader__ = sys.modules["_frozen_importlib"].BuiltinImporter
-        _remember(name, source)
+        _cache_source(name, source)
     if job.get("local"):
-        _make_way(job["path0"])
+        _unload_shadowed_modules(job["path0"])
     exc = _run(source, name, main.__dict__)
     # Handled outside of `_run`, where it is no longer the current exception and therefore not the context of a hook's
     # own.
@@ -118,7 +118,7 @@ def _python_path(env):
     return dict.fromkeys(map(os.path.abspath, path.split(":"))) if path else ()
 
 
-def _make_way(path0):
+def _unload_shadowed_modules(path0):
     """Removes the image's modules for which a plain `python` would find the program's own files."""
     try:
         entries = os.listdir(path0)
@@ -126,7 +126,7 @@ def _make_way(path0):
         return
     for entry in entries:
         name = entry.removesuffix(".py")
-        if name not in sys.modules or name in _EARLIER or "." in name:
+        if name not in sys.modules or name in _PRELOADED or "." in name:
             continue
         # A directory without this file comes after a standard module.
         if name == entry and not os.path.exists(os.path.join(path0, entry, "__init__.py")):
@@ -135,7 +135,7 @@ def _make_way(path0):
             del sys.modules[known]
 
 
-def _remember(name, source):
+def _cache_source(name, source):
     """Lets tracebacks show the lines of a program without a file, as recent Pythons do for `-c`."""
     text = source.decode("utf-8", "replace")
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -149,7 +149,7 @@ def _finish(status):
         pass
     flushed = flush()
     try:
-        _drop()
+        _finalize_objects()
     except BaseException:
         pass
     flush()
@@ -157,7 +157,7 @@ def _finish(status):
     return status if flushed else 120
 
 
-def _drop():
+def _finalize_objects():
     """Finalises the program's objects, as an interpreter does when it clears its modules: files are written.
 
     The rest of that has no visible effect, so it is skipped for a program that left no object with a finaliser. The
@@ -199,7 +199,7 @@ def _forget_modules():
     # Newest first; modules before `__main__` are the image's.
     for name in names[: names.index("__main__") + 1]:
         module = sys.modules[name]
-        library = name in _EARLIER or str(getattr(module, "__file__", "")).startswith("/usr/local/lib/")
+        library = name in _PRELOADED or str(getattr(module, "__file__", "")).startswith("/usr/local/lib/")
         if name == "__main__" or not library:
             spaces.add(id(getattr(module, "__dict__", None)))
             del sys.modules[name]

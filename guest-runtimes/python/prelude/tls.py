@@ -51,8 +51,8 @@ _CONSTANTS = {
     "_OPENSSL_API_VERSION": (3, 0, 0, 0, 0), "_DEFAULT_CIPHERS": "@SECLEVEL=2:ECDH+AESGCM",
 }
 
-# Bytes that one turn of TLS without a connection carries, and the bit of their number that marks the end.
-_TURN = 128 << 10
+# Most bytes that one step of TLS without a connection carries, and the bit of their number that marks the end.
+_MAX_STEP_BYTES = 128 << 10
 _END = 1 << 31
 
 _OBJECTS = {
@@ -71,27 +71,27 @@ class SSLError(OSError):
 
 
 class SSLZeroReturnError(SSLError):
-    """The connection was closed as TLS says."""
+    """The peer closed the TLS session."""
 
 
 class SSLWantReadError(SSLError):
-    """There is nothing to be read yet."""
+    """More data must be received first."""
 
 
 class SSLWantWriteError(SSLError):
-    """Nothing can be written yet."""
+    """More data must be sent first."""
 
 
 class SSLSyscallError(SSLError):
-    """An error of the system below TLS."""
+    """A system call failed."""
 
 
 class SSLEOFError(SSLError):
-    """The connection ended within TLS."""
+    """Unexpected end of the TLS stream."""
 
 
 class SSLCertVerificationError(SSLError, ValueError):
-    """The other side's certificate does not hold."""
+    """Certificate verification failed."""
 
     verify_code = 1
     verify_message = ""
@@ -106,8 +106,8 @@ def _reasoned(kind, number, reason, text):
 def error(kind, text):
     """Returns the exception for a failure of TLS that the host reports."""
     if kind == "certificate":
-        told = f"certificate verify failed: {text}"
-        made = _reasoned(SSLCertVerificationError, 1, "CERTIFICATE_VERIFY_FAILED", told)
+        message = f"certificate verify failed: {text}"
+        made = _reasoned(SSLCertVerificationError, 1, "CERTIFICATE_VERIFY_FAILED", message)
         made.verify_message = text
         return made
     return SSLError(1, f"[SSL] {text}")
@@ -187,7 +187,7 @@ class _SSLContext:
         return []
 
     def set_ciphers(self, ciphers):
-        """Which are used is the host's to say; all of its are sound."""
+        """Ignored: the host selects the cipher suites."""
 
     def get_ciphers(self):
         return []
@@ -305,7 +305,7 @@ class _Connection(_Tls):
         wanted = self._wanted(self.server_hostname or sock._host)
         try:
             answer = net.ask(net.TLS, sock._opened(), 0, sock._timeout or None, wanted)
-        except net.Late:
+        except net.OperationTimeout:
             raise TimeoutError("_ssl.c: The handshake operation timed out") from None
         self._facts = json.loads(bytes(answer))
 
@@ -358,7 +358,7 @@ class _Machine(_Tls):
         if self._handle is not None:
             net.ask(net.CLOSE, self._handle)
 
-    def _turn(self, said=b"", came=b"", end=0):
+    def _step(self, said=b"", came=b"", end=0):
         try:
             answer = net.ask(net.TURN, self._handle, len(said) | end, None, said + came)
         except SSLError:
@@ -374,13 +374,13 @@ class _Machine(_Tls):
         if len(answer) > agreed:
             self._outgoing.write(answer[agreed:])
 
-    def _hear(self):
+    def _receive(self):
         """Decrypts the data that has arrived; raises an error if there is none."""
         if self._broken:
             raise SSLEOFError(8, "EOF occurred in violation of protocol")
-        came = self._incoming.read(_TURN)
+        came = self._incoming.read(_MAX_STEP_BYTES)
         if came:
-            self._turn(came=came)
+            self._step(came=came)
         elif not self._incoming.eof:
             raise SSLWantReadError(2, "The operation did not complete (read)")
         elif self._facts is not None and self.context.options & _CONSTANTS["OP_IGNORE_UNEXPECTED_EOF"]:
@@ -391,11 +391,11 @@ class _Machine(_Tls):
     def do_handshake(self):
         if not self._begun:
             self._begun = True
-            self._turn()
+            self._step()
         while self._facts is None:
             if self._ended:
                 raise SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)")
-            self._hear()
+            self._receive()
 
     def read(self, length=1024, buffer=None):
         if buffer is not None:
@@ -405,7 +405,7 @@ class _Machine(_Tls):
             raise ValueError("size should not be negative")
         self.do_handshake()
         while not self._heard and length and not self._ended:
-            self._hear()
+            self._receive()
         if not self._heard and length and self._closed:
             raise SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)")
         data, self._heard = self._heard[:length], self._heard[length:]
@@ -419,8 +419,8 @@ class _Machine(_Tls):
         if self._closed:
             raise _reasoned(SSLError, 1, "PROTOCOL_IS_SHUTDOWN", "protocol is shutdown")
         view = memoryview(data).cast("B")
-        for at in range(0, len(view), _TURN):
-            self._turn(said=bytes(view[at : at + _TURN]))
+        for at in range(0, len(view), _MAX_STEP_BYTES):
+            self._step(said=bytes(view[at : at + _MAX_STEP_BYTES]))
         return len(view)
 
     def pending(self):
@@ -431,12 +431,12 @@ class _Machine(_Tls):
             raise _reasoned(SSLError, 1, "SHUTDOWN_WHILE_IN_INIT", "shutdown while in init")
         if not self._closed:
             self._closed = True
-            self._turn(end=_END)
+            self._step(end=_END)
         while not self._ended:
             if self._heard:
                 reason = "APPLICATION_DATA_AFTER_CLOSE_NOTIFY"
                 raise _reasoned(SSLError, 1, reason, "application data after close notify")
-            self._hear()
+            self._receive()
 
 
 def sock_functions():
@@ -480,11 +480,11 @@ class MemoryBIO:
 
 
 class SSLSession:
-    """Sessions are the host's."""
+    """Placeholder: the host manages sessions."""
 
 
 class Certificate:
-    """Only a name."""
+    """Placeholder type."""
 
 
 def _nid2obj(nid):

@@ -176,8 +176,8 @@ mod tests {
             env: vec![("A".into(), "=".into())],
             from_image: vec!["PATH".into()],
             cwd: "/work".into(),
-            asks: crate::QueryPermission::Questions,
-            doors: vec![crate::port_forward::PortForward { address: [127, 77, 0, 1].into(), port: 80 }],
+            query_permission: crate::QueryPermission::Allowed,
+            port_forwards: vec![crate::port_forward::PortForward { address: [127, 77, 0, 1].into(), port: 80 }],
             wall_ms: None,
             cpu_ms: Some(1),
         };

@@ -12,8 +12,8 @@ use codebox_agent::{Event, JobExit, Run, Status};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
 use crate::cgroup;
-use crate::doors::PortForwarder;
 use crate::oom_score::OomScore;
+use crate::port_forwards::PortForwarder;
 use crate::watch::Watch;
 use crate::writer::EventWriter;
 
@@ -24,7 +24,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) type Input = Receiver<Vec<u8>>;
 
 /// Runs a job to its end and reports how it ended.
-pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, doors: &PortForwarder, writer: &EventWriter) {
+pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, port_forwards: &PortForwarder, writer: &EventWriter) {
     let began = Instant::now();
     let before = cgroup::read();
     let watch = Arc::new(Watch::default());
@@ -59,7 +59,7 @@ pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, doors: &PortFor
     }
     if stop.is_none() {
         // The wait counts towards the job's time limit.
-        doors.flush(wall.map_or(FLUSH_TIMEOUT, |wall| wall.saturating_sub(began.elapsed()).min(FLUSH_TIMEOUT)));
+        port_forwards.flush(wall.map_or(FLUSH_TIMEOUT, |wall| wall.saturating_sub(began.elapsed()).min(FLUSH_TIMEOUT)));
     }
     writer.send(&Event::JobExit(JobExit { status, stop, wall_us, evidence: cgroup::since(&before) }));
 }

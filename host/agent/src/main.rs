@@ -2,31 +2,31 @@
 //!
 //! - `serve`, as the container's first process: reads requests from standard input and writes events to standard
 //!   output.
-//! - `ask`, inside a job: sends standard input to the host as a query and prints the answer.
-//! - `hold`, on the host: keeps a new user namespace alive until its standard input ends, so that the host can use the
-//!   namespace for a mount.
+//! - `query`, inside a job: sends standard input to the host as a query and prints the answer.
+//! - `hold-user-namespace`, on the host: keeps a new user namespace alive until its standard input ends, so that the host
+//!   can use the namespace for a mount.
 //! - `wait`, on the host: waits, at little cost, to be replaced by a program that may never be needed.
 
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
-mod ask;
-#[cfg(target_os = "linux")]
 mod cgroup;
 #[cfg(target_os = "linux")]
-mod doors;
-#[cfg(target_os = "linux")]
 mod filter;
-#[cfg(target_os = "linux")]
-mod hold;
 #[cfg(target_os = "linux")]
 mod job;
 #[cfg(target_os = "linux")]
 mod oom_score;
 #[cfg(target_os = "linux")]
+mod port_forwards;
+#[cfg(target_os = "linux")]
 mod queries;
 #[cfg(target_os = "linux")]
+mod query;
+#[cfg(target_os = "linux")]
 mod serve;
+#[cfg(target_os = "linux")]
+mod user_namespace;
 #[cfg(target_os = "linux")]
 mod wait;
 #[cfg(target_os = "linux")]
@@ -40,10 +40,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("serve") => serve::serve(),
-        Some("ask") => ask::ask(),
-        Some("hold") => hold::hold(),
+        Some("query") => query::query(),
+        Some("hold-user-namespace") => user_namespace::hold(),
         Some("wait") => wait::wait(std::env::args_os().skip(2)),
-        _ => Err(std::io::Error::other("expected serve, ask, hold or wait")),
+        _ => Err(std::io::Error::other("expected serve, query, hold-user-namespace or wait")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

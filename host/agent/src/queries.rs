@@ -24,7 +24,7 @@ const QUERY_IO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The queries of this container.
 #[derive(Default)]
-pub(crate) struct Questions(Arc<Shared>);
+pub(crate) struct Queries(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -36,6 +36,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     is_listening: bool,
+    /// True if the current job may query the host. The socket of an earlier job stays open.
+    is_allowed: bool,
     /// Number of queries that are being read, answered or written to.
     open: usize,
     /// Number of the next query.
@@ -44,10 +46,11 @@ struct State {
     waiting: HashMap<u32, Sender<Vec<u8>>>,
 }
 
-impl Questions {
-    /// Starts listening if the agent does not listen already.
+impl Queries {
+    /// Allows queries of the current job, and starts listening if the agent does not listen already.
     pub(crate) fn listen(&self, writer: &EventWriter) -> io::Result<()> {
         let mut state = self.0.state();
+        state.is_allowed = true;
         if !state.is_listening {
             let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(QUERY_SOCKET)?)?;
             state.is_listening = true;
@@ -64,9 +67,11 @@ impl Questions {
         }
     }
 
-    /// Closes all queries that wait for an answer.
+    /// Closes all queries that wait for an answer, and allows no others.
     pub(crate) fn cancel_all(&self) {
-        self.0.state().waiting.clear();
+        let mut state = self.0.state();
+        state.is_allowed = false;
+        state.waiting.clear();
     }
 }
 
@@ -83,13 +88,17 @@ impl Shared {
         QuerySlot(Arc::clone(self))
     }
 
-    fn register_query(&self) -> (u32, Receiver<Vec<u8>>) {
+    /// Registers a query. `None` if the current job may not query the host.
+    fn register_query(&self) -> Option<(u32, Receiver<Vec<u8>>)> {
         let (responder, answer) = channel();
         let mut state = self.state();
+        if !state.is_allowed {
+            return None;
+        }
         let number = state.next;
         state.next = number.wrapping_add(1);
         state.waiting.insert(number, responder);
-        (number, answer)
+        Some((number, answer))
     }
 }
 
@@ -123,7 +132,7 @@ fn accept_queries(listener: &UnixListener, shared: &Arc<Shared>, writer: &EventW
 /// Handles one query, from its first byte to the last byte of the answer.
 fn handle_query(shared: &Shared, socket: &UnixStream, writer: &EventWriter, timeout: Duration) -> io::Result<()> {
     let query = read_query(socket, Instant::now() + timeout)?;
-    let (number, answer) = shared.register_query();
+    let Some((number, answer)) = shared.register_query() else { return Ok(()) };
     writer.send(&Event::Query(number, query));
     let Ok(answer) = answer.recv() else { return Ok(()) };
     write_answer(socket, &answer, Instant::now() + timeout)

@@ -32,9 +32,9 @@ pub struct Run {
     /// The working directory.
     pub cwd: String,
     /// Permission of the job's programs to query the host.
-    pub asks: QueryPermission,
+    pub query_permission: QueryPermission,
     /// The port forwards of the job.
-    pub doors: Vec<PortForward>,
+    pub port_forwards: Vec<PortForward>,
     /// Limit on wall-clock time, in milliseconds.
     pub wall_ms: Option<u64>,
     /// Limit on the processor time of all processes together, in milliseconds.
@@ -46,9 +46,9 @@ pub struct Run {
 pub enum QueryPermission {
     /// No queries; the agent does not listen for any.
     #[default]
-    Nothing,
+    Denied,
     /// Queries through the socket that [`QUERY_SOCKET`](crate::QUERY_SOCKET) names.
-    Questions,
+    Allowed,
 }
 
 const RUN: u8 = 1;

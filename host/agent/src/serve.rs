@@ -9,11 +9,11 @@ use codebox_agent::frame::Decoder;
 use codebox_agent::{Event, QueryPermission, Request};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
-use crate::doors::PortForwarder;
 use crate::filter;
 use crate::job;
 use crate::oom_score::OomScore;
-use crate::queries::Questions;
+use crate::port_forwards::PortForwarder;
+use crate::queries::Queries;
 use crate::writer::EventWriter;
 
 /// Handles requests until the host's stream ends. The agent's exit then ends everything in the container.
@@ -31,8 +31,8 @@ pub(crate) fn serve() -> io::Result<()> {
     let writer = EventWriter::from_stdout()?;
     let mut requests = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     writer.send(&Event::Ready);
-    let queries = Questions::default();
-    let mut doors = PortForwarder::default();
+    let queries = Queries::default();
+    let mut port_forwards = PortForwarder::default();
     let mut input: Option<Sender<Vec<u8>>> = None;
     let mut decoder = Decoder::new(Request::MAX_PAYLOAD_SIZE);
     let mut buffer = vec![0; 64 << 10];
@@ -44,13 +44,13 @@ pub(crate) fn serve() -> io::Result<()> {
                     input = Some(sender);
                     // The open queries belong to the previous job, which has ended.
                     queries.cancel_all();
-                    if run.asks == QueryPermission::Questions {
+                    if run.query_permission == QueryPermission::Allowed {
                         queries.listen(&writer)?;
                     }
                     // Opened before the job starts, so that the job can connect at once.
-                    doors.open(&run.doors, &writer)?;
-                    let (writer, oom_score, doors) = (writer.clone(), oom_score.clone(), doors.clone());
-                    thread::spawn(move || job::run(&run, receiver, &oom_score, &doors, &writer));
+                    port_forwards.open(&run.port_forwards, &writer)?;
+                    let (writer, oom_score, port_forwards) = (writer.clone(), oom_score.clone(), port_forwards.clone());
+                    thread::spawn(move || job::run(&run, receiver, &oom_score, &port_forwards, &writer));
                 }
                 Some(Request::Input(bytes)) => {
                     if let Some(input) = &input {
@@ -62,12 +62,12 @@ pub(crate) fn serve() -> io::Result<()> {
                     if let Some(signal) = Signal::from_named_raw(i32::from(number)) {
                         job::signal_all(signal);
                         if signal == Signal::KILL {
-                            doors.close_all();
+                            port_forwards.close_all();
                         }
                     }
                 }
                 Some(Request::Answer(number, bytes)) => queries.answer(number, bytes),
-                Some(Request::Connection(number, stream_event)) => doors.stream_event(number, stream_event),
+                Some(Request::Connection(number, stream_event)) => port_forwards.stream_event(number, stream_event),
                 None => return Err(io::Error::other("malformed request")),
             }
         }

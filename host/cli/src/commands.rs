@@ -41,7 +41,7 @@ pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, tak
         Command::Jobs { last, json: false } => jobs::jobs(last, &runner),
         Command::Jobs { last, json: true } => jobs::jobs_as_json(last, &runner),
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
-        Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, &runner),
+        Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
         Command::Completions { shell } => completions(shell),

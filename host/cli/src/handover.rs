@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 struct Head {
     id: String,
     from: String,
-    lacked: String,
+    missing: String,
     stdout: usize,
     stdin: usize,
     program: Option<String>,
@@ -20,8 +20,8 @@ struct Head {
 const MAX_STREAM_SIZE: usize = 1 << 30;
 
 pub(crate) fn write(handover: &Handover, to: &mut impl Write) -> io::Result<()> {
-    let Handover { id, from, lacked, stdout, stdin, program } = handover.clone();
-    let head = Head { id, from, lacked, stdout: stdout.len(), stdin: stdin.len(), program };
+    let Handover { id, from, missing, stdout, stdin, program } = handover.clone();
+    let head = Head { id, from, missing, stdout: stdout.len(), stdin: stdin.len(), program };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
     to.write_all(&line)?;
@@ -51,8 +51,8 @@ pub(crate) fn read(from: &mut impl Read) -> Option<Handover> {
         (bytes.len() == count).then_some(bytes)
     };
     let (stdout, stdin) = (bytes(head.stdout)?, bytes(head.stdin)?);
-    let Head { id, from, lacked, program, .. } = head;
-    Some(Handover { id, from, lacked, stdout, stdin, program })
+    let Head { id, from, missing, program, .. } = head;
+    Some(Handover { id, from, missing, stdout, stdin, program })
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
         let handover = Handover {
             id: "0f".to_owned(),
             from: "wasm".to_owned(),
-            lacked: "threads".to_owned(),
+            missing: "threads".to_owned(),
             stdout: b"a\n\0b".to_vec(),
             stdin: vec![10; 3],
             program: Some("print('\n')".to_owned()),

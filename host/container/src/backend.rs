@@ -14,7 +14,6 @@ use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
 use crate::discover::{AddressOrigin, Candidate, EngineAddress};
-use crate::doors::PortForwards;
 use crate::enforcement::limit_enforcement;
 use crate::engine::Engine;
 use crate::error::ContainerError;
@@ -23,6 +22,7 @@ use crate::flavour::Flavour;
 use crate::gc;
 use crate::images::{self, ImageFacts, ImageTable};
 use crate::instance::ContainerInstance;
+use crate::port_forwards::PortForwards;
 use crate::shared::Shared;
 use crate::warm::{self, AcquireResult, Pool, PoolRequest, Shape, SocketDir, StartPoolDaemon};
 
@@ -168,8 +168,8 @@ impl ContainerBackend {
         let requested_at = Instant::now();
         let pool_request = PoolRequest { build: warm::build(), place: engine.facts.place.clone(), count, shape };
         match warm::acquire(&self.daemon_sockets(&engine.facts), &pool_request).await {
-            AcquireResult::Lent(lease, agent_connection) => {
-                let lent = ContainerInstance::lent(
+            AcquireResult::Leased(lease, agent_connection) => {
+                let is_leased = ContainerInstance::from_lease(
                     engine.clone(),
                     image.clone(),
                     *lease,
@@ -179,7 +179,7 @@ impl ContainerBackend {
                     requested_at,
                 );
                 // If the lent container no longer exists, a new one is created.
-                Ok((lent.ok(), None))
+                Ok((is_leased.ok(), None))
             }
             AcquireResult::NoDaemon if count > 0 => {
                 let (start, flavour) = (Arc::clone(start), self.flavour);

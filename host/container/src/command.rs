@@ -24,7 +24,7 @@ const MAX_ARGUMENT_SIZE: usize = 128 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GuestCommand {
     pub argv: Vec<String>,
-    pub asks: QueryPermission,
+    pub query_permission: QueryPermission,
     /// Text of a program that the interpreter reads from standard input, in place of the job's own input.
     pub program: Option<String>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct GuestCommand {
 pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<GuestCommand, ContainerError> {
     let mut command = match &job.source {
         Source::Command(words) => {
-            return Ok(GuestCommand { argv: words.clone(), asks: QueryPermission::Nothing, program: None });
+            return Ok(GuestCommand { argv: words.clone(), query_permission: QueryPermission::Denied, program: None });
         }
         Source::Tool { name, .. } => {
             let why = "containers run programs and commands, not tools".to_owned();
@@ -69,8 +69,9 @@ fn interpreter(job: &Job) -> Result<GuestCommand, ContainerError> {
     if has_hook {
         argv.extend(interpreter.module_hook.iter().cloned());
     }
-    let asks = if language.is_typed() || has_hook { QueryPermission::Questions } else { QueryPermission::Nothing };
-    Ok(GuestCommand { argv, asks, program: None })
+    let query_permission =
+        if language.is_typed() || has_hook { QueryPermission::Allowed } else { QueryPermission::Denied };
+    Ok(GuestCommand { argv, query_permission, program: None })
 }
 
 /// Returns true if a job is given files that its program can load as modules, besides the program itself.
@@ -121,20 +122,20 @@ mod tests {
         let mut job = Job::new(Source::Inline("1".to_owned()), Language::JavaScript);
         let plain = command(&job).await;
         assert_eq!(
-            (plain.argv, plain.asks),
-            (["node", "-e", "1"].map(str::to_owned).to_vec(), QueryPermission::Nothing)
+            (plain.argv, plain.query_permission),
+            (["node", "-e", "1"].map(str::to_owned).to_vec(), QueryPermission::Denied)
         );
         let file = |name: &str| InputFile { path: GuestPath::new(name).expect("a path"), content: Vec::new() };
         job.files.push(file("/work/a.ts"));
         let with_modules = command(&job).await;
         let argv = ["node", "--require", "/.codebox/hooks/preload-modules.cjs", "-e", "1"];
         assert_eq!(
-            (with_modules.argv, with_modules.asks),
-            (argv.map(str::to_owned).to_vec(), QueryPermission::Questions)
+            (with_modules.argv, with_modules.query_permission),
+            (argv.map(str::to_owned).to_vec(), QueryPermission::Allowed)
         );
         let script = file("/run/codebox/a.js");
         job.source = Source::File { argv0: "a.js".to_owned(), name: script.path.clone(), text: Vec::new() };
         job.files = vec![script];
-        assert_eq!(command(&job).await.asks, QueryPermission::Nothing);
+        assert_eq!(command(&job).await.query_permission, QueryPermission::Denied);
     }
 }

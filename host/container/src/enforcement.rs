@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use codebox_core::{EnforcementLevel, LayerState, LimitKind, SandboxLayer};
 
-use crate::doors::PortForwards;
 use crate::facts::EngineFacts;
+use crate::port_forwards::PortForwards;
 
 /// Returns how well each limit is enforced.
 pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, EnforcementLevel> {
@@ -35,11 +35,14 @@ pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, Enfo
 }
 
 /// Returns the sandbox layers between a job and the machine, in a container with these port forwards.
-pub(crate) fn sandbox_layers(facts: &EngineFacts, doors: &PortForwards) -> Vec<SandboxLayer> {
+pub(crate) fn sandbox_layers(facts: &EngineFacts, port_forwards: &PortForwards) -> Vec<SandboxLayer> {
     let layer =
         |name: &str, state, detail: &str| SandboxLayer { name: name.to_owned(), state, detail: detail.to_owned() };
-    let network =
-        if doors.is_none() { "no network" } else { "network access to granted hosts only, through this process" };
+    let network = if port_forwards.is_none() {
+        "no network"
+    } else {
+        "network access to granted hosts only, through this process"
+    };
     let user = if facts.rootless { "the calling user" } else { "a user without privileges on the host" };
     vec![
         layer(

@@ -9,8 +9,8 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::agent_connection::AgentConnection;
 use crate::classify::HostStop;
-use crate::doors::{JobConnections, NetworkEvent};
 use crate::error::ContainerError;
+use crate::port_forwards::{JobConnections, NetworkEvent};
 use crate::queries::{Queries, Stripper};
 use crate::watch::Watch;
 

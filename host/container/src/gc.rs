@@ -55,7 +55,7 @@ pub(crate) async fn containers(
         // A container that cannot be inspected is left to the next sweep.
         let Ok(Some(name)) = verified_name(client, &id, secret).await else { continue };
         let kept = match sweep {
-            Sweep::NameOnly => None,
+            Sweep::DryRun => None,
             Sweep::Remove => remove(client, &id).await.err().map(|error| error.to_string()),
         };
         leftovers.push(Leftover { kind: "container".to_owned(), name, place: facts.flavour.as_str().to_owned(), kept });

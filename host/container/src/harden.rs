@@ -13,11 +13,11 @@ use codebox_agent::{AGENT_PATH, MAX_OPEN_QUERIES};
 use codebox_core::{Access, Limits};
 
 use crate::caller::{FileOwnership, JobUser};
-use crate::doors::PortForwards;
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::images::ImageFacts;
 use crate::mounts::Bind;
+use crate::port_forwards::PortForwards;
 
 /// Threads of the agent, which the kernel counts with the job's: the agent's own threads, including that for the port
 /// forwards, and one for each query.
@@ -48,7 +48,7 @@ pub(crate) struct ContainerInputs<'a> {
     pub user: &'a JobUser,
     pub limits: &'a Limits,
     pub binds: &'a [Bind],
-    pub doors: &'a PortForwards,
+    pub port_forwards: &'a PortForwards,
     pub labels: HashMap<String, String>,
 }
 
@@ -57,10 +57,10 @@ pub(crate) fn container(
     inputs: ContainerInputs<'_>,
     facts: &EngineFacts,
 ) -> Result<ContainerCreateBody, ContainerError> {
-    let ContainerInputs { image, user, limits, binds, doors, labels } = inputs;
+    let ContainerInputs { image, user, limits, binds, port_forwards, labels } = inputs;
     let host = HostConfig {
-        extra_hosts: Some(doors.hosts()),
-        sysctls: sysctls(doors),
+        extra_hosts: Some(port_forwards.hosts()),
+        sysctls: sysctls(port_forwards),
         ..host(image, user, limits, binds, facts)?
     };
     Ok(ContainerCreateBody {
@@ -169,9 +169,9 @@ fn host(
 
 /// Returns the setting that opens ports below 1024 to every user, if a port forward has such a port. A granted low port
 /// then has the same number in the container.
-fn sysctls(doors: &PortForwards) -> Option<HashMap<String, String>> {
+fn sysctls(port_forwards: &PortForwards) -> Option<HashMap<String, String>> {
     let low = ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
-    doors.has_low_port().then(|| HashMap::from([low]))
+    port_forwards.has_low_port().then(|| HashMap::from([low]))
 }
 
 /// Returns the paths that the image declares as volumes, as empty read-only mounts. An engine would make the volumes

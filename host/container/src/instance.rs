@@ -8,7 +8,7 @@ use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
-    Isolation, Job, LimitKind, Limits, Missing, NetRules, NetUse, Outcome, PackageManager, Provenance, RunReport,
+    Isolation, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager, Provenance, RunReport,
     Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
@@ -23,7 +23,6 @@ use crate::agent_connection::AgentConnection;
 use crate::caller::JobUser;
 use crate::classify::{HostStop, outcome};
 use crate::command;
-use crate::doors::{JobConnections, PortForwards};
 use crate::enforcement::{limit_enforcement, sandbox_layers};
 use crate::engine::{CALL_TIMEOUT, Engine};
 use crate::error::ContainerError;
@@ -31,10 +30,11 @@ use crate::exec::{ExecResult, Streams, run};
 use crate::images::ImageFacts;
 use crate::last_state::last_state;
 use crate::mounts::{Granted, PROGRAM_DIR};
+use crate::port_forwards::{JobConnections, PortForwards};
 use crate::queries::Stripper;
 use crate::watch::Watch;
 
-mod lent;
+mod leased;
 mod make;
 mod places;
 mod removal;
@@ -59,7 +59,7 @@ pub(crate) struct ContainerInstance {
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     /// Port forwards with which the container was created.
-    doors: PortForwards,
+    port_forwards: PortForwards,
     /// Guest path of the certificate authorities.
     ca_bundle: Option<&'static str>,
     startup: Duration,
@@ -106,11 +106,11 @@ impl ContainerInstance {
         } = job.limits;
         let request = Run {
             argv: started.argv.clone(),
-            env: environment(job, &self.packages, self.doors.environment(job, self.ca_bundle)),
+            env: environment(job, &self.packages, self.port_forwards.environment(job, self.ca_bundle)),
             from_image: INHERITED_VARIABLES.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
-            asks: started.asks,
-            doors: self.doors.places(),
+            query_permission: started.query_permission,
+            port_forwards: self.port_forwards.places(),
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: cpu
                 .at()
@@ -140,7 +140,7 @@ impl ContainerInstance {
                 let by_itself = matches!(&done, Ok(ExecResult { stop: None, ended: Ok(Some(_)), .. }));
                 job_connections.finish(by_itself).await
             }
-            None => NetUse::default(),
+            None => NetworkUsage::default(),
         };
         // Also for a job whose outcome is unknown, so that no measurement runs on directories that are being removed.
         let final_usage = match &mut watch {
@@ -191,7 +191,7 @@ impl ContainerInstance {
     fn job_connections(&self, job: &Job) -> Option<JobConnections> {
         let rules = NetRules(job.grants.net.clone());
         let egress = Egress::new(rules, EgressLimits::of(&job.limits), Dialer::Direct);
-        (!self.doors.is_none()).then(|| JobConnections::new(egress, self.doors.targets()))
+        (!self.port_forwards.is_none()).then(|| JobConnections::new(egress, self.port_forwards.targets()))
     }
 
     /// Creates the report of a job, from the agent's report of the end or, without one, from the engine's.
@@ -221,7 +221,7 @@ impl ContainerInstance {
         report.enforcement = Enforcement {
             limits: limit_enforcement(&self.engine.facts),
             uncovered: self.granted.uncovered(),
-            layers: sandbox_layers(&self.engine.facts, &self.doors),
+            layers: sandbox_layers(&self.engine.facts, &self.port_forwards),
         };
         Ok(report)
     }
@@ -239,8 +239,8 @@ impl ContainerInstance {
             });
         }
         // A container that no longer exists was removed by another process, which kills its processes.
-        let lent = self.container.is_borrowed();
-        let no_status = if lent { None } else { Some(0) };
+        let is_leased = self.container.is_leased();
+        let no_status = if is_leased { None } else { Some(0) };
         let Some(state) = last_state(&self.engine.client, self.container.id(), no_status).await? else {
             return Ok(Outcome::Signalled(9));
         };
@@ -250,7 +250,7 @@ impl ContainerInstance {
             // notice.
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
             // The agent's connection to its host has ended, and the host is another process.
-            (_, Some(0)) if lent => Err(ContainerError::Lost {
+            (_, Some(0)) if is_leased => Err(ContainerError::Lost {
                 doing: "forward the container's streams",
                 source: "the container pool daemon has exited; run it again".into(),
             }),
@@ -333,12 +333,12 @@ impl ContainerInstance {
 fn environment(
     job: &Job,
     packages: &[GuestPath],
-    doors: impl IntoIterator<Item = (String, String)>,
+    port_forwards: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
     let home = [("HOME".to_owned(), "/tmp".to_owned())];
     // The job's own variables take precedence over the defaults.
     let own = job.env.iter().map(|(name, value)| (name.clone(), value.clone()));
-    let mut all: BTreeMap<String, String> = home.into_iter().chain(doors).chain(own).collect();
+    let mut all: BTreeMap<String, String> = home.into_iter().chain(port_forwards).chain(own).collect();
     if job.language.package_manager() == Some(PackageManager::Pip) && !packages.is_empty() {
         let path = all.entry("PYTHONPATH".to_owned()).or_default();
         for place in packages {

@@ -16,7 +16,6 @@ mod caller;
 mod classify;
 mod command;
 mod discover;
-mod doors;
 mod enforcement;
 mod engine;
 mod error;
@@ -35,6 +34,7 @@ mod lease;
 mod mounts;
 #[cfg(target_os = "linux")]
 mod owners;
+mod port_forwards;
 mod queries;
 mod shared;
 mod warm;

@@ -140,7 +140,7 @@ impl Granted {
     }
 
     /// Returns the binds that another process has prepared and keeps mounted.
-    pub(crate) fn lent(binds: Vec<Bind>) -> Self {
+    pub(crate) fn from_lease(binds: Vec<Bind>) -> Self {
         Self { binds, ..Self::default() }
     }
 

@@ -18,7 +18,8 @@ impl IdMapNamespace {
     /// Creates a namespace for the job's user. `agent` is the program that keeps the namespace alive during creation.
     pub(crate) fn with(user: u32, agent: &ProgramFile) -> io::Result<Self> {
         let mut holder = agent.command();
-        let mut holder = holder.arg("hold").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut holder =
+            holder.arg("hold-user-namespace").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let made = Self::of(&mut holder, user);
         drop(holder.stdin.take());
         let _ = holder.wait();

@@ -1,5 +1,5 @@
 'use strict'
-// Strips the types from modules as Node loads them. `agent ask` sends a query to the host and prints the answer: a line
+// Strips the types from modules as Node loads them. `agent query` sends a query to the host and prints the answer: a line
 // of JSON with `map` or `error`, then the program. This file is compiled under a name like those of Node's own modules,
 // so that stack traces of a program do not show its path. Its parameter `hasTypedEntry` is true if the program itself is
 // in TypeScript.
@@ -18,7 +18,7 @@ function strip(file) {
   // From the first such module on, so that a program without any has Node's own stack traces.
   process.setSourceMapsEnabled(true)
   const text = fs.readFileSync(file, 'utf8')
-  const answer = execFileSync('/.codebox/agent', ['ask'], {
+  const answer = execFileSync('/.codebox/agent', ['query'], {
     input: JSON.stringify({ file, text }), env: {}, maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'inherit'],
   }).toString()
   const end = answer.indexOf('\n')

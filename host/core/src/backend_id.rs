@@ -14,7 +14,7 @@ impl BackendId {
 
     /// Creates an id from a name that was read at run time, such as one from another process's report.
     #[must_use]
-    pub const fn read(name: String) -> Self {
+    pub const fn from_string(name: String) -> Self {
         Self(Cow::Owned(name))
     }
 

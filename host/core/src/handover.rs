@@ -6,7 +6,7 @@ pub struct Handover {
     /// Backend of the first run.
     pub from: String,
     /// Features that the backend lacked.
-    pub lacked: String,
+    pub missing: String,
     /// Data that was written to standard output so far.
     pub stdout: Vec<u8>,
     /// Data that was read from standard input so far.

@@ -13,7 +13,7 @@ mod provenance;
 
 pub use captured::{CapturedOutput, JsonBytes};
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
-pub use network::{NetAttempt, NetUse, NetVerdict};
+pub use network::{NetAttempt, NetVerdict, NetworkUsage};
 pub use provenance::{EscalatedFrom, Provenance, Usage};
 
 /// Report of a run: the guest's actions, and the limits and sandbox layers in effect.
@@ -45,7 +45,7 @@ pub struct RunReport {
     /// Enforcement levels of the limits, and states of the sandbox layers.
     pub enforcement: Enforcement,
     /// Network activity.
-    pub network: NetUse,
+    pub network: NetworkUsage,
     /// Requests of the guest that were refused.
     pub denials: Vec<Denial>,
     /// Requirements of the program that were not met, with hints.
@@ -72,7 +72,7 @@ impl RunReport {
             provenance,
             limits,
             enforcement: Enforcement::default(),
-            network: NetUse::default(),
+            network: NetworkUsage::default(),
             denials: Vec::new(),
             missing: Vec::new(),
             needs_escalation: None,

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use codebox_core::{LimitKind, Limits, NetAttempt, NetRules, NetUse, NetVerdict, Refusal, RefusalReason};
+use codebox_core::{LimitKind, Limits, NetAttempt, NetRules, NetVerdict, NetworkUsage, Refusal, RefusalReason};
 use tokio::time::timeout;
 
 use crate::connection::Connection;
@@ -137,7 +137,7 @@ impl Egress {
 
     /// Returns the network usage until now.
     #[must_use]
-    pub fn used(&self) -> NetUse {
+    pub fn used(&self) -> NetworkUsage {
         self.0.ledger.used()
     }
 

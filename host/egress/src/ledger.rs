@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{LimitKind, NetAttempt, NetUse, NetVerdict};
+use codebox_core::{LimitKind, NetAttempt, NetVerdict, NetworkUsage};
 use tokio::sync::watch;
 
 /// The largest number of entries that list refusals.
@@ -96,10 +96,10 @@ impl Ledger {
         });
     }
 
-    pub(crate) fn used(&self) -> NetUse {
+    pub(crate) fn used(&self) -> NetworkUsage {
         let State { listed, unlisted, sent, received, connections: _, next: _ } = &*self.state();
         let attempts = listed.values().cloned().collect();
-        NetUse { attempts, unlisted: *unlisted, sent: *sent, received: *received }
+        NetworkUsage { attempts, unlisted: *unlisted, sent: *sent, received: *received }
     }
 
     pub(crate) fn reached_limit(&self) -> Option<LimitKind> {
@@ -124,7 +124,7 @@ impl State {
         }
         let is_refused = |attempt: &NetAttempt| matches!(attempt.verdict, NetVerdict::Refused(_));
         // Refusals cost a guest nothing, so they have their own bound: a flood of them must not hide the reached hosts.
-        let max = if is_refused(&attempt) { MAX_REFUSALS } else { NetUse::MAX_LISTED - MAX_REFUSALS };
+        let max = if is_refused(&attempt) { MAX_REFUSALS } else { NetworkUsage::MAX_LISTED - MAX_REFUSALS };
         if self.listed.values().filter(|other| is_refused(other) == is_refused(&attempt)).count() >= max {
             self.unlisted += 1;
             return None;

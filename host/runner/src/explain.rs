@@ -3,7 +3,7 @@
 use codebox_core::{Capabilities, Isolation, ResultKind, RunnerError};
 use codebox_service::choice::lacks;
 use codebox_service::{
-    Candidate, Choice, ImageChoice, Need, Next, NoRoute, PlanError, Rejected, Request, image_for, next,
+    Candidate, Choice, ImageChoice, Need, NoRoute, PlanError, Rejected, Request, RouteStep, image_for, next,
 };
 
 use tracing::{Instrument as _, info_span};
@@ -65,9 +65,9 @@ impl Runner {
             candidates.push(Candidate { found, ..Candidate::of(&*backend) });
         }
         let choice = match next(requirements, &candidates) {
-            Next::Run(choice) => Ok(choice),
-            Next::NoBackend(why) => Err(why),
-            Next::Probe(backend) => {
+            RouteStep::Run(choice) => Ok(choice),
+            RouteStep::NoBackend(why) => Err(why),
+            RouteStep::Probe(backend) => {
                 let line = format!("backend {backend} did not respond to the probe");
                 return Err(RunnerError::new(ResultKind::InternalError, line));
             }
@@ -80,8 +80,9 @@ impl Runner {
             _ => None,
         };
         let tiers = candidates.iter().map(|candidate| {
-            let lacking =
-                |able: &Capabilities| lacks(able, candidate.isolation, requirements.demand(), &analysis.needs.powers);
+            let lacking = |able: &Capabilities| {
+                lacks(able, candidate.isolation, requirements.job_requirements(), &analysis.needs.powers)
+            };
             tier(candidate, &choice, lacking)
         });
         Ok(Explanation {

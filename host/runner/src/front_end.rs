@@ -78,7 +78,7 @@ pub trait StandbyProcess: Send {
 
 /// End of a run.
 #[derive(Debug)]
-pub enum Ended {
+pub enum RunEnd {
     /// The run ended in this process.
     Report(Box<RunReport>),
     /// Another process ran the job again, printed its result, and ended with this status.

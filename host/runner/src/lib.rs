@@ -34,6 +34,6 @@ pub use builder::{Builder, Confinement};
 pub use codebox_core::RunnerError;
 pub use detached::Detached;
 pub use explain::{Explanation, TierReport};
-pub use front_end::{Ended, FrontEnd, Standby, StandbyProcess};
+pub use front_end::{FrontEnd, RunEnd, Standby, StandbyProcess};
 pub use lazy::{Lazy, get_or_create};
 pub use runner::Runner;

@@ -1,7 +1,7 @@
 //! Opening of a guest, and execution of the job in it.
 
 use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, Outcome, RunReport};
-use codebox_service::{Admitted, Plan, add_absent};
+use codebox_service::{Admitted, Plan, merge_missing};
 
 /// An open guest that has not run any of the program yet.
 ///
@@ -64,7 +64,7 @@ impl<'a> OpenGuest<'a> {
             provenance.image = Some(self.plan.image.name.clone());
         }
         if matches!(report.outcome, Outcome::Exited(1..)) {
-            add_absent(&mut report.missing, &self.plan.absent);
+            merge_missing(&mut report.missing, &self.plan.missing);
         }
         Ok(report)
     }

@@ -15,7 +15,7 @@ use codebox_service::{
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::front_end::{Ended, FrontEnd, Standby};
+use crate::front_end::{FrontEnd, RunEnd, Standby};
 use crate::open::OpenGuest;
 use crate::rerun::{Rerun, RerunStreams};
 use crate::runner::Runner;
@@ -53,7 +53,7 @@ impl Runner {
         request: Request,
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
-    ) -> Result<Ended, RunnerError> {
+    ) -> Result<RunEnd, RunnerError> {
         let span = spans::job();
         let ended = self.execute_stages(request, io, front_end).instrument(span.clone()).await;
         spans::record_end(&span, &ended);
@@ -65,7 +65,7 @@ impl Runner {
         request: Request,
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
-    ) -> Result<Ended, RunnerError> {
+    ) -> Result<RunEnd, RunnerError> {
         let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.admit_with_packages(request)).await? else {
             return Ok(cancelled_before_choice(IsolationSet::auto(), Limits::default()));
         };
@@ -86,17 +86,17 @@ impl Runner {
         spans::record_plan(id.as_deref(), &planned.plan);
         let mut has_started = false;
         let mut ended = self.run_planned(&planned, id.as_deref(), io, front_end, &mut has_started).await;
-        if let Ok(Ended::Report(report)) = &mut ended {
+        if let Ok(RunEnd::Report(report)) = &mut ended {
             self.annotate(report, &packages);
             report.id = id;
         }
         if let Some(entry) = entry {
             let has_resumed = front_end.resumes().is_some();
             match &ended {
-                Ok(Ended::Report(report)) => entry.end(report.result_kind(), report.exit_status()),
+                Ok(RunEnd::Report(report)) => entry.end(report.result_kind(), report.exit_status()),
                 // The other process records the end.
-                Ok(Ended::TakenOver(_)) => entry.pass_on(),
-                Err(_) if has_resumed && !has_started => entry.pass_on(),
+                Ok(RunEnd::TakenOver(_)) => entry.hand_over_entry(),
+                Err(_) if has_resumed && !has_started => entry.hand_over_entry(),
                 Err(error) => entry.end(error.kind(), error.exit_status()),
             }
         }
@@ -176,7 +176,7 @@ impl Runner {
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
         has_started: &mut bool,
-    ) -> Result<Ended, RunnerError> {
+    ) -> Result<RunEnd, RunnerError> {
         let admitted = &planned.job.admitted;
         // The other process starts concurrently with the next steps, which take longer.
         let standby = match self.may_rerun(planned)? {
@@ -206,27 +206,27 @@ impl Runner {
         for note in &notes {
             report.provenance.reason = format!("{}; {note}", report.provenance.reason);
         }
-        if let Some(Handover { from, lacked, .. }) = front_end.resumes() {
-            mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);
+        if let Some(Handover { from, missing, .. }) = front_end.resumes() {
+            mark_escalated(&mut report.provenance, BackendId::from_string(from.clone()), missing);
         }
-        let (lacked, why) = match decide_escalation(&report, admitted.job(), self.parts.policy.get()?.escalation) {
+        let (missing, why) = match decide_escalation(&report, admitted.job(), self.parts.policy.get()?.escalation) {
             EscalationDecision::Keep => {
                 held.release(front_end.release_timeout(&report)).await;
-                return Ok(Ended::Report(Box::new(report)));
+                return Ok(RunEnd::Report(Box::new(report)));
             }
-            EscalationDecision::Needs { lacked, why } => (lacked, why),
-            EscalationDecision::Escalate(lacked) => {
-                let rerun = Rerun { job: planned.job, id, report: &report, lacked: &lacked, cancel: &io.cancel };
-                let span = info_span!("rerun", missing = lacked);
+            EscalationDecision::Needs { missing, why } => (missing, why),
+            EscalationDecision::Escalate(missing) => {
+                let rerun = Rerun { job: planned.job, id, report: &report, missing: &missing, cancel: &io.cancel };
+                let span = info_span!("rerun", missing = missing);
                 match self.rerun(rerun, standby, &held).instrument(span).await {
                     Ok(ended) => return ended,
-                    Err(why) => (lacked, why),
+                    Err(why) => (missing, why),
                 }
             }
         };
         held.release(front_end.release_timeout(&report)).await;
-        report.needs_escalation = Some(escalation_hint(&lacked, &why, front_end.rerun_hint(admitted)));
-        Ok(Ended::Report(Box::new(report)))
+        report.needs_escalation = Some(escalation_hint(&missing, &why, front_end.rerun_hint(admitted)));
+        Ok(RunEnd::Report(Box::new(report)))
     }
 
     /// Returns true if a job may have to be run again in a container, and that may be possible.
@@ -350,19 +350,19 @@ pub(crate) async fn unless_cancelled<T>(
 
 /// Returns the end of a job that was cancelled before a backend was chosen. The report names the first isolation that
 /// the job accepts.
-fn cancelled_before_choice(isolations: IsolationSet, limits: Limits) -> Ended {
+fn cancelled_before_choice(isolations: IsolationSet, limits: Limits) -> RunEnd {
     let isolation = isolations.iter().next().unwrap_or(Isolation::Wasm);
     cancelled(Provenance::new(NO_BACKEND, isolation), limits, "before a backend was chosen")
 }
 
 /// Returns the end of a job that was cancelled before its program started.
-fn cancelled_before_start(planned: &PlannedJob<'_>) -> Ended {
+fn cancelled_before_start(planned: &PlannedJob<'_>) -> RunEnd {
     let choice = &planned.plan.choice;
     let provenance = Provenance::new(choice.backend.clone(), choice.isolation);
     cancelled(provenance, planned.job.admitted.job().limits, "before its program started")
 }
 
-fn cancelled(mut provenance: Provenance, limits: Limits, when: &str) -> Ended {
+fn cancelled(mut provenance: Provenance, limits: Limits, when: &str) -> RunEnd {
     provenance.reason = format!("cancelled {when}");
-    Ended::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, limits)))
+    RunEnd::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, limits)))
 }

@@ -8,7 +8,7 @@ use codebox_service::{Admitted, mark_escalated};
 use codebox_streams::{INPUT_NOT_REMEMBERED, ReplaceableRun};
 use tokio::sync::oneshot;
 
-use crate::front_end::{Ended, Standby, StandbyProcess};
+use crate::front_end::{RunEnd, Standby, StandbyProcess};
 use crate::pipeline::{AdmittedJob, PlannedJob, unless_cancelled};
 use crate::runner::Runner;
 
@@ -36,7 +36,7 @@ pub(crate) struct Rerun<'r> {
     /// Report of the first run.
     pub report: &'r RunReport,
     /// Features that the first run lacked.
-    pub lacked: &'r str,
+    pub missing: &'r str,
     pub cancel: &'r CancelToken,
 }
 
@@ -87,7 +87,7 @@ impl Runner {
         rerun: Rerun<'_>,
         standby: Standby,
         held: &RerunStreams,
-    ) -> Result<Result<Ended, RunnerError>, String> {
+    ) -> Result<Result<RunEnd, RunnerError>, String> {
         match standby {
             Standby::Unavailable => Err(NO_ENGINE.to_owned()),
             Standby::Process(process) => hand_over(rerun, process, held),
@@ -97,9 +97,9 @@ impl Runner {
 
     async fn rerun_in_process(
         &self,
-        Rerun { job, report, lacked, cancel, .. }: Rerun<'_>,
+        Rerun { job, report, missing, cancel, .. }: Rerun<'_>,
         held: &RerunStreams,
-    ) -> Result<Result<Ended, RunnerError>, String> {
+    ) -> Result<Result<RunEnd, RunnerError>, String> {
         let prepare = async {
             let admitted = Arc::new(Admitted::clone(&job.admitted).in_container());
             let job = self.analyze_job(admitted).await?;
@@ -128,18 +128,18 @@ impl Runner {
             for note in &notes {
                 second.provenance.reason = format!("{}; {note}", second.provenance.reason);
             }
-            mark_escalated(&mut second.provenance, report.provenance.backend.clone(), lacked);
-            Ended::Report(Box::new(second))
+            mark_escalated(&mut second.provenance, report.provenance.backend.clone(), missing);
+            RunEnd::Report(Box::new(second))
         }))
     }
 }
 
 /// Lets a standby process run the job again.
 fn hand_over(
-    Rerun { job, id, report, lacked, cancel }: Rerun<'_>,
+    Rerun { job, id, report, missing, cancel }: Rerun<'_>,
     process: Box<dyn StandbyProcess>,
     held: &RerunStreams,
-) -> Result<Result<Ended, RunnerError>, String> {
+) -> Result<Result<RunEnd, RunnerError>, String> {
     let stdin = match held.replaceable() {
         Some(replaceable) => replaceable.read().ok_or(INPUT_NOT_REMEMBERED)?,
         None => Vec::new(),
@@ -151,13 +151,13 @@ fn hand_over(
     let handover = Handover {
         id: id.unwrap_or_default().to_owned(),
         from: report.provenance.backend.to_string(),
-        lacked: lacked.to_owned(),
+        missing: missing.to_owned(),
         stdout: report.stdout.bytes().into_owned(),
         stdin,
         program,
     };
     let mut discard = || held.replaceable().into_iter().for_each(ReplaceableRun::discard);
-    Ok(process.take_over(&handover, cancel, &mut discard)?.map(Ended::TakenOver).ok_or_else(|| {
+    Ok(process.take_over(&handover, cancel, &mut discard)?.map(RunEnd::TakenOver).ok_or_else(|| {
         let line = "cannot determine how the program ended: the process that reran it in a container has exited";
         RunnerError::new(ResultKind::InternalError, line).with_fix("run it again with --isolation container")
     }))

@@ -13,7 +13,7 @@ use codebox_service::{Admitted, Candidate, HostEnvironment, Request, admit};
 use tokio::sync::OnceCell;
 
 use crate::builder::Builder;
-use crate::front_end::{Ended, FrontEnd, Library};
+use crate::front_end::{FrontEnd, Library, RunEnd};
 use crate::offload::{Threads, no_executor};
 
 /// Runner of jobs: in WebAssembly in this process if possible, otherwise in a container.
@@ -133,8 +133,8 @@ impl Runner {
 
     async fn run_request(&self, request: Request, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         match self.execute(request, io, &mut Library).await? {
-            Ended::Report(report) => Ok(*report),
-            Ended::TakenOver(status) => {
+            RunEnd::Report(report) => Ok(*report),
+            RunEnd::TakenOver(status) => {
                 let line = format!("another process ran the job and ended with status {status}");
                 Err(RunnerError::new(ResultKind::InternalError, line))
             }
@@ -151,7 +151,7 @@ impl Runner {
         request: Request,
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
-    ) -> Result<Ended, RunnerError> {
+    ) -> Result<RunEnd, RunnerError> {
         // This executor has no thread of its own, so it can be created before the process confines itself.
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let executor = executor.map_err(|error| no_executor(&error))?;

@@ -7,8 +7,8 @@ use codebox_core::{Backend, BackendId, Isolation, Language, RunnerError, Unavail
 use codebox_service::catalog::Catalog;
 use codebox_service::image_choice::ImageFacts;
 use codebox_service::{
-    Admitted, Candidate, Choice, Next, Plan, PlanError, ProgramAnalysis, analyze_program, choose, is_analyzed, next,
-    plan,
+    Admitted, Candidate, Choice, Plan, PlanError, ProgramAnalysis, RouteStep, analyze_program, choose, is_analyzed,
+    next, plan,
 };
 
 use tracing::field::Empty;
@@ -88,13 +88,13 @@ impl Runner {
             }
         };
         match next(requirements, candidates) {
-            Next::Run(choice) => {
+            RouteStep::Run(choice) => {
                 let plan = self.plan_of(admitted, analysis, choice)?;
                 self.explain_choice(&plan.choice, *began);
                 let backend = self.backend(&plan.choice.backend)?;
                 Ok(Some((plan, backend)))
             }
-            Next::Probe(_) | Next::NoBackend(_) => Ok(None),
+            RouteStep::Probe(_) | RouteStep::NoBackend(_) => Ok(None),
         }
     }
 

@@ -5,7 +5,7 @@ use codebox_service::Plan;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span, info_span};
 
-use crate::front_end::Ended;
+use crate::front_end::RunEnd;
 
 /// Name of the outcome of a stage that succeeded.
 const OK: &str = "ok";
@@ -71,12 +71,12 @@ pub(crate) fn record_result(report: &RunReport) {
 }
 
 /// Records the end of a job.
-pub(crate) fn record_end(span: &Span, ended: &Result<Ended, RunnerError>) {
+pub(crate) fn record_end(span: &Span, ended: &Result<RunEnd, RunnerError>) {
     if span.is_disabled() {
         return;
     }
     match ended {
-        Ok(Ended::Report(report)) => {
+        Ok(RunEnd::Report(report)) => {
             span.record("outcome", display(report.result_kind()));
             span.record("stdout_bytes", report.stdout.total());
             span.record("stderr_bytes", report.stderr.total());
@@ -84,7 +84,7 @@ pub(crate) fn record_end(span: &Span, ended: &Result<Ended, RunnerError>) {
                 span.record("image", report.provenance.image.as_deref());
             }
         }
-        Ok(Ended::TakenOver(status)) => {
+        Ok(RunEnd::TakenOver(status)) => {
             span.record("outcome", display(format_args!("taken over, status {status}")));
         }
         Err(error) => {

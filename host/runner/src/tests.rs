@@ -251,7 +251,7 @@ fn confines_between_open_and_exec() {
     let variable = EnvRequest::FromHost(EnvName::new("SEEN").expect("a name"));
     let request = Request { env: vec![variable], ..request(&["a", "--b"]) };
     let ended = runner.run_for(request, &mut ExecIo::none(), &mut Recorder(bench.fake.clone())).expect("it runs");
-    let Ended::Report(report) = ended else { panic!("{ended:?}") };
+    let RunEnd::Report(report) = ended else { panic!("{ended:?}") };
     assert_eq!(
         bench.fake.lines(),
         [

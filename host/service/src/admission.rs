@@ -15,7 +15,6 @@ mod ceilings;
 mod denied;
 mod dirs;
 mod environment;
-mod guest_places;
 mod host_environment;
 mod hosts;
 mod image;
@@ -27,15 +26,16 @@ mod output_file;
 mod place;
 mod policy;
 mod request;
+mod reserved_paths;
 mod script;
 
 pub use denied::Denied;
-pub use guest_places::NODE_MODULES;
 pub use host_environment::{HostEnvironment, Process};
 use image::Image;
 pub use output_file::open_output_file;
 pub use policy::{Escalation, LinkPolicy, Policy};
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
+pub use reserved_paths::NODE_MODULES;
 pub use script::MAX_PROGRAM;
 
 /// Packages of a job, and their effect on the choice of a backend.
@@ -228,7 +228,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
     };
     let (source, language, file) = load(program, language, &policy.languages, &map, host_environment)?;
     if !packages.is_empty() {
-        dirs::beside_packages(&typed, &language)?;
+        dirs::check_package_paths(&typed, &language)?;
     }
     let image = image::admit(image, &language, isolations, policy)?;
     let out = match out {

@@ -23,8 +23,8 @@ use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, Isolation, Unavailable};
 
 use crate::admission::{Admitted, Escalation};
-use crate::needs::{InvalidIsolationRequest, IsolationRequest, Needs, Neighbours, needs_of};
-use crate::router::{Candidate, Choice, Demand, NoRoute, Rejected, weigh};
+use crate::needs::{InvalidIsolationRequest, IsolationRequest, LocalModules, Needs, needs_of};
+use crate::router::{Candidate, Choice, JobRequirements, NoRoute, Rejected, check_candidate};
 
 mod escalation;
 mod lacks;
@@ -33,12 +33,12 @@ mod requirements;
 pub use escalation::{EscalationDecision, decide_escalation, escalation_hint, mark_escalated};
 use lacks::has;
 pub use lacks::lacks;
-use requirements::Terms;
+use requirements::RoutingConstraints;
 pub use requirements::TierRequirements;
 
 /// Next step of the choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum RouteStep {
     /// Probe this backend, and then decide again.
     Probe(BackendId),
     /// Run the program in this backend.
@@ -49,16 +49,16 @@ pub enum Next {
 
 /// Returns the next step, from the results of the probes so far. The preferred candidate of each isolation comes first.
 #[must_use]
-pub fn next(requirements: &TierRequirements, candidates: &[Candidate]) -> Next {
+pub fn next(requirements: &TierRequirements, candidates: &[Candidate]) -> RouteStep {
     let mut against = Vec::new();
     let mut absent = Vec::new();
     for isolation in requirements.order() {
         let mut any = false;
         for candidate in candidates.iter().filter(|candidate| candidate.isolation == isolation) {
             any = true;
-            let Some(found) = &candidate.found else { return Next::Probe(candidate.backend.clone()) };
-            match weigh(requirements.demand(), candidate, found, requirements.accepted()) {
-                Ok(()) => return Next::Run(choice(requirements, candidate, against, candidates)),
+            let Some(found) = &candidate.found else { return RouteStep::Probe(candidate.backend.clone()) };
+            match check_candidate(requirements.job_requirements(), candidate, found, requirements.accepted()) {
+                Ok(()) => return RouteStep::Run(choice(requirements, candidate, against, candidates)),
                 Err(rejected) => against.push(rejected),
             }
         }
@@ -67,8 +67,8 @@ pub fn next(requirements: &TierRequirements, candidates: &[Candidate]) -> Next {
         }
     }
     against.extend(absent);
-    against.extend(requirements.passed_over(candidates));
-    Next::NoBackend(NoRoute { wanted: requirements.accepted(), rejected: against })
+    against.extend(requirements.skipped_candidates(candidates));
+    RouteStep::NoBackend(NoRoute { wanted: requirements.accepted(), rejected: against })
 }
 
 fn choice(
@@ -81,7 +81,7 @@ fn choice(
     let would_need = if has(isolation) { Vec::new() } else { requirements.needs().to_vec() };
     let reason = requirements.reason(isolation, &against);
     let mut rejected = against;
-    rejected.extend(requirements.passed_over(candidates));
+    rejected.extend(requirements.skipped_candidates(candidates));
     Choice { backend: candidate.backend.clone(), isolation, reason, rejected, would_need }
 }
 
@@ -105,9 +105,9 @@ pub async fn choose(
     }
     loop {
         let id = match next(requirements, &candidates) {
-            Next::Run(choice) => return (candidates, Ok(choice)),
-            Next::NoBackend(why) => return (candidates, Err(why)),
-            Next::Probe(id) => id,
+            RouteStep::Run(choice) => return (candidates, Ok(choice)),
+            RouteStep::NoBackend(why) => return (candidates, Err(why)),
+            RouteStep::Probe(id) => id,
         };
         for (candidate, backend) in candidates.iter_mut().zip(backends) {
             if candidate.backend == id && candidate.found.is_none() {
@@ -136,7 +136,7 @@ pub struct ProgramAnalysis {
 pub fn analyze_program(admitted: &Admitted, analyzer: &Analyzer) -> Result<ProgramAnalysis, InvalidIsolationRequest> {
     let job = admitted.job();
     let isolation_request = IsolationRequest::of_job(job)?;
-    let (needs, unknown) = needs_of(job, &Neighbours::of(job, admitted.path_map()), analyzer);
+    let (needs, unknown) = needs_of(job, &LocalModules::of(job, admitted.path_map()), analyzer);
     let mut analysis = ProgramAnalysis { needs, isolation_request, unknown };
     // Resolving the job's packages has already decided which of them WebAssembly has, so their import names do not
     // count.
@@ -148,15 +148,18 @@ impl TierRequirements {
     /// Combines the requirements of an admitted program, under a policy that allows or forbids escalation.
     #[must_use]
     pub fn for_admitted(admitted: &Admitted, analysis: &ProgramAnalysis, escalation: Escalation) -> Self {
-        let terms =
-            Terms { acceptable: admitted.job().isolations, escalation, isolation_request: analysis.isolation_request };
-        Self::of(Demand::from(admitted), &analysis.needs, &terms)
+        let constraints = RoutingConstraints {
+            acceptable: admitted.job().isolations,
+            escalation,
+            isolation_request: analysis.isolation_request,
+        };
+        Self::of(JobRequirements::from(admitted), &analysis.needs, &constraints)
     }
 
     /// Returns true if the program may run in WebAssembly when no container is available.
     #[must_use]
     pub fn can_do_without_container(&self) -> bool {
-        self.accepted().contains(Isolation::Wasm) && self.demand().bound.is_none()
+        self.accepted().contains(Isolation::Wasm) && self.job_requirements().bound.is_none()
     }
 }
 

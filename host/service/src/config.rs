@@ -20,7 +20,7 @@ mod packages;
 mod read;
 
 pub use images::{Images, UnknownLanguage};
-pub use packages::{Building, Packages, normalized_name};
+pub use packages::{BuildSetting, Packages, normalized_name};
 pub use read::{SettingsError, read_project, read_user};
 
 /// Settings of a configuration file, with every value checked.

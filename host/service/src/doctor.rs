@@ -61,7 +61,7 @@ impl Check {
 
 /// Returns the worst state of these checks; [`Ok`](CheckState::Ok) if there are none.
 #[must_use]
-pub fn worst(checks: &[Check]) -> CheckState {
+pub fn highest_severity(checks: &[Check]) -> CheckState {
     checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok)
 }
 
@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn lowest_level_is_reported() {
         let mut checks = vec![Check::ok("a", "fine")];
-        assert_eq!(worst(&checks), CheckState::Ok);
+        assert_eq!(highest_severity(&checks), CheckState::Ok);
         checks.push(Check::fail("b", "gone", "get it"));
         checks.push(Check::warn("c", "old", "renew it"));
-        assert_eq!(worst(&checks), CheckState::Fail);
-        assert_eq!(worst(&[]), CheckState::Ok);
+        assert_eq!(highest_severity(&checks), CheckState::Fail);
+        assert_eq!(highest_severity(&[]), CheckState::Ok);
     }
 }

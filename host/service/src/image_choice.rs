@@ -131,10 +131,10 @@ fn modules(image: &ImageFacts) -> impl Iterator<Item = &str> {
 /// Returns the program's imports, and the modules that [`DATA_STACK`] lists for them.
 fn wanted(needs: &Needs) -> BTreeSet<&str> {
     let own = needs.imports.iter().map(String::as_str);
-    let drawn_in = needs.modules().flat_map(|module| {
+    let transitive = needs.modules().flat_map(|module| {
         DATA_STACK.iter().filter(move |(name, _)| *name == module).flat_map(|(_, imports)| imports.iter().copied())
     });
-    own.chain(drawn_in).collect()
+    own.chain(transitive).collect()
 }
 
 #[cfg(test)]

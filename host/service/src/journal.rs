@@ -23,7 +23,7 @@ mod open;
 mod record;
 
 use history::History;
-use open::Note;
+use open::JobMarker;
 use record::End;
 pub use record::{Record, State};
 
@@ -96,7 +96,7 @@ impl Journal {
             // The history is opened before the note is created, because a job whose note exists counts as accepted. It
             // is closed again.
             History::open(&self.folder)?;
-            let note = Note::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
+            let note = JobMarker::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
             Ok(Entry { note, record })
         };
         write().map_err(failed)
@@ -109,7 +109,7 @@ impl Journal {
     pub fn recent(&self, most: usize) -> Result<Vec<Record>, JournalError> {
         let read = || -> io::Result<Vec<Record>> {
             let mut records = history::read(&self.folder)?;
-            records.extend(open::unsettled(&self.folder)?);
+            records.extend(open::unfinished(&self.folder)?);
             Ok(record::latest(records, most))
         };
         read().map_err(self.failed("read"))
@@ -124,7 +124,7 @@ impl Journal {
 /// A recorded job without an end. If it is dropped, the job counts as interrupted.
 #[derive(Debug)]
 pub struct Entry {
-    note: Note,
+    note: JobMarker,
     record: Record,
 }
 
@@ -143,8 +143,8 @@ impl Entry {
     }
 
     /// Records that another process now runs the job and records its end.
-    pub fn pass_on(self) {
-        self.note.pass_on();
+    pub fn hand_over_entry(self) {
+        self.note.hand_over_entry();
     }
 }
 

@@ -9,7 +9,6 @@
 
 #![forbid(unsafe_code)]
 
-mod absent;
 pub mod admission;
 pub mod catalog;
 pub mod choice;
@@ -19,6 +18,7 @@ mod error;
 pub mod image_choice;
 pub mod journal;
 pub mod limit_text;
+mod missing_features;
 pub mod needs;
 pub mod packages;
 pub mod plan;
@@ -26,20 +26,20 @@ mod router;
 #[cfg(test)]
 mod testing;
 
-pub use absent::add_absent;
 pub use admission::{
     Admitted, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds,
     Policy, Preference, Process, Program, Request, admit, open_output_file,
 };
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{
-    EscalationDecision, Next, ProgramAnalysis, TierRequirements, analyze_program, choose, decide_escalation,
+    EscalationDecision, ProgramAnalysis, RouteStep, TierRequirements, analyze_program, choose, decide_escalation,
     escalation_hint, mark_escalated, next,
 };
 pub use config::{ConfigError, Settings, narrow};
-pub use doctor::{Check, CheckState, worst};
+pub use doctor::{Check, CheckState, highest_severity};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage};
 pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
+pub use missing_features::merge_missing;
 pub use needs::{Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed};
 pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
 pub use plan::{Plan, PlanError, image_for, plan};

@@ -9,18 +9,18 @@ use codebox_analysis::{Analyzer, Budget, may_have_needs, script_may_have_needs};
 use codebox_core::{Adapter, Job};
 
 mod isolation_request;
-mod neighbours;
+mod local_modules;
 
 pub use codebox_analysis::{Capability, Need, Needs, SyntaxError, Weight};
 pub use isolation_request::{InvalidIsolationRequest, IsolationRequest};
-pub(crate) use neighbours::Neighbours;
+pub(crate) use local_modules::LocalModules;
 
 /// Returns the needs of a job's program: imports and required features. If the text cannot be parsed within the job's
 /// limits, returns no needs and the reason.
 ///
 /// A Python module that exists among the `neighbours` is not a library module, whatever its name. Non-UTF-8 text is
 /// decoded lossily, which keeps ASCII module names, and nearly all module names are ASCII.
-pub(crate) fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Needs, Option<String>) {
+pub(crate) fn needs_of(job: &Job, neighbours: &LocalModules, analyzer: &Analyzer) -> (Needs, Option<String>) {
     let Some(bytes) = job.source.text() else { return Default::default() };
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let budget = Budget::within(job.limits.memory.at().map(|size| size.get()), job.limits.cpu.at());

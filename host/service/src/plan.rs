@@ -3,11 +3,11 @@
 use codebox_core::{Isolation, Missing, ResultKind};
 use thiserror::Error;
 
-use crate::absent::absent;
 use crate::admission::Admitted;
 use crate::choice::ProgramAnalysis;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, named_image};
-use crate::needs::{InvalidIsolationRequest, Needs, Neighbours};
+use crate::missing_features::missing_features;
+use crate::needs::{InvalidIsolationRequest, LocalModules, Needs};
 use crate::router::{Choice, NoRoute};
 
 /// Backend and image for an admitted request.
@@ -18,7 +18,7 @@ pub struct Plan {
     /// Image to start from.
     pub image: ImageChoice,
     /// Features that the program's text uses and the guest lacks; reported if the program fails.
-    pub absent: Vec<Missing>,
+    pub missing: Vec<Missing>,
     /// Modules that a program in a container imports from packages or the library, without their submodules.
     pub imports: Vec<String>,
 }
@@ -69,16 +69,16 @@ pub fn plan(
     choice: Choice,
     images: &[ImageFacts],
 ) -> Result<Plan, PlanError> {
-    let absent = absent(admitted, &analysis.needs, choice.isolation);
+    let missing = missing_features(admitted, &analysis.needs, choice.isolation);
     let imports = match choice.isolation {
         // A WebAssembly program imports only from its image and the runtime's library.
         Isolation::Wasm => Vec::new(),
         Isolation::Container | Isolation::Vm => {
-            let neighbours = Neighbours::of(admitted.job(), admitted.path_map());
+            let neighbours = LocalModules::of(admitted.job(), admitted.path_map());
             analysis.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
         }
     };
-    Ok(Plan { choice, image: image_for(admitted, &analysis.needs, images)?, absent, imports })
+    Ok(Plan { choice, image: image_for(admitted, &analysis.needs, images)?, missing, imports })
 }
 
 /// Returns the WebAssembly image for a program: the named one, or the one that has most of the program's imports.

@@ -16,7 +16,7 @@ use crate::needs::Need;
 
 /// Reason that a job runs only in containers, independent of its needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bound {
+pub enum ContainerReason {
     /// The job is a command line.
     Command,
     /// The job names a container image.
@@ -25,7 +25,7 @@ pub enum Bound {
     Package(String),
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for ContainerReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command => f.write_str("a command line"),
@@ -37,7 +37,7 @@ impl fmt::Display for Bound {
 
 /// Demand of a job on its backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Demand {
+pub struct JobRequirements {
     /// Language of the program.
     pub language: Language,
     /// Limits that the backend must enforce.
@@ -45,18 +45,18 @@ pub struct Demand {
     /// True if the job has grants of network hosts.
     pub has_hosts: bool,
     /// Reason that the job runs only in containers.
-    pub bound: Option<Bound>,
+    pub bound: Option<ContainerReason>,
 }
 
-impl Demand {
+impl JobRequirements {
     /// Returns true if the job is a command line, which has no language.
     #[must_use]
     pub fn is_command(&self) -> bool {
-        self.bound == Some(Bound::Command)
+        self.bound == Some(ContainerReason::Command)
     }
 }
 
-impl From<&Admitted> for Demand {
+impl From<&Admitted> for JobRequirements {
     fn from(admitted: &Admitted) -> Self {
         let job = admitted.job();
         Self {
@@ -64,9 +64,9 @@ impl From<&Admitted> for Demand {
             limits: admitted.required_limits().to_vec(),
             has_hosts: !job.grants.net.is_empty(),
             bound: match (&job.source, admitted.container_image()) {
-                (Source::Command(_), _) => Some(Bound::Command),
-                (_, Some(image)) => Some(Bound::Image(image.to_string())),
-                _ => admitted.native().map(|package| Bound::Package(package.to_owned())),
+                (Source::Command(_), _) => Some(ContainerReason::Command),
+                (_, Some(image)) => Some(ContainerReason::Image(image.to_string())),
+                _ => admitted.native().map(|package| ContainerReason::Package(package.to_owned())),
             },
         }
     }
@@ -140,16 +140,16 @@ impl NoRoute {
     /// backend.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
-        self.telling().map_or(ResultKind::EngineUnavailable, |rejected| rejected.kind)
+        self.primary_rejection().map_or(ResultKind::EngineUnavailable, |rejected| rejected.kind)
     }
 
     /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> String {
-        self.telling().map_or_else(|| "see codebox doctor".to_owned(), |rejected| rejected.fix.clone())
+        self.primary_rejection().map_or_else(|| "see codebox doctor".to_owned(), |rejected| rejected.fix.clone())
     }
 
-    fn telling(&self) -> Option<&Rejected> {
+    fn primary_rejection(&self) -> Option<&Rejected> {
         let own_fault = |r: &&Rejected| r.kind != ResultKind::EngineUnavailable;
         let accepted = |r: &&Rejected| r.kind != ResultKind::EscalationRefused;
         let mut wanted = self.rejected.iter().filter(accepted);
@@ -166,8 +166,8 @@ fn listed(rejected: &[Rejected]) -> String {
 }
 
 /// Checks that a probed candidate meets the demand with an accepted isolation.
-pub(crate) fn weigh(
-    demand: &Demand,
+pub(crate) fn check_candidate(
+    job_requirements: &JobRequirements,
     Candidate { backend, isolation, .. }: &Candidate,
     found: &Result<Capabilities, Unavailable>,
     acceptable: IsolationSet,
@@ -184,7 +184,7 @@ pub(crate) fn weigh(
     if !acceptable.contains(isolation) {
         return Err(Rejected::not_accepted(backend, isolation, acceptable));
     }
-    let Demand { language, limits, has_hosts, bound } = demand;
+    let JobRequirements { language, limits, has_hosts, bound } = job_requirements;
     if let Some(bound) = bound.as_ref().filter(|_| isolation == Isolation::Wasm) {
         return against(
             ResultKind::InvalidRequest,
@@ -192,7 +192,7 @@ pub(crate) fn weigh(
             "use --isolation container or auto".to_owned(),
         );
     }
-    let is_named = matches!(bound, Some(Bound::Image(_)));
+    let is_named = matches!(bound, Some(ContainerReason::Image(_)));
     if let Some(image) = able.forbidden.get(language).filter(|_| !is_named) {
         return against(
             ResultKind::Denied,
@@ -200,7 +200,7 @@ pub(crate) fn weigh(
             format!("add it to images.allowed, or set images.{language} to one that is allowed"),
         );
     }
-    if !demand.is_command() && !able.languages.contains(language) {
+    if !job_requirements.is_command() && !able.languages.contains(language) {
         return against(
             ResultKind::EngineUnavailable,
             format!("it does not support {language}"),

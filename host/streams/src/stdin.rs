@@ -16,7 +16,7 @@ pub struct Stdin {
 }
 
 enum Source {
-    Ended,
+    RunEnd,
     Waiting(Box<dyn Read + Send>),
     Reading { request_sender: std::sync::mpsc::Sender<()>, chunks: mpsc::Receiver<io::Result<Vec<u8>>> },
 }
@@ -33,7 +33,7 @@ impl Stdin {
 
     /// Creates an input that holds these bytes.
     pub fn bytes(bytes: Vec<u8>) -> Self {
-        Self { source: Source::Ended, buffer: bytes, at: 0 }
+        Self { source: Source::RunEnd, buffer: bytes, at: 0 }
     }
 
     /// Creates an input that reads from `reader` only when the guest reads.
@@ -62,7 +62,7 @@ impl Stdin {
     async fn fill(&mut self) -> io::Result<()> {
         self.buffer.clear();
         self.at = 0;
-        self.source = match std::mem::replace(&mut self.source, Source::Ended) {
+        self.source = match std::mem::replace(&mut self.source, Source::RunEnd) {
             Source::Waiting(reader) => spawn(reader)?,
             other => other,
         };
@@ -73,7 +73,7 @@ impl Stdin {
             };
             self.buffer = chunk?;
             if self.buffer.is_empty() {
-                self.source = Source::Ended;
+                self.source = Source::RunEnd;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-// The prelude's value, `(native) => hooks`. SEAM.md describes which hooks the shim calls and when.
+// The prelude's value, `(native) => hooks`. HOST_INTERFACE.md describes which hooks the shim calls and when.
 import { setNative } from './native.js';
 import * as language from './engine/language.js';
 import { install as installStacks } from './engine/stacks.js';

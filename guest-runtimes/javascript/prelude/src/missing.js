@@ -7,7 +7,7 @@ import { globals } from './absent.json';
 
 const { stringify } = JSON;
 
-export function tell(what) {
+export function reportMissing(what) {
   native.host(stringify({ __proto__: null, op: 'missing', what }));
 }
 
@@ -21,7 +21,7 @@ export function lacking(what, error) {
 }
 
 // Returns the missing feature that the error or one of its causes is about.
-export function lackOf(error) {
+export function missingFeatureOf(error) {
   for (let depth = 0; depth < 8 && native.classOf(error) === 'Error'; depth++) {
     const what = lacks.get(error);
     if (what !== undefined) return what;
@@ -32,7 +32,7 @@ export function lackOf(error) {
 
 // Reports a function or class of Node that is missing, and returns the error to throw.
 export function unavailable(name) {
-  tell(`api:${name}`);
+  reportMissing(`api:${name}`);
   return coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `${name} is not available in this sandbox`);
 }
 
@@ -53,7 +53,7 @@ const NUMBERS = { ENOSYS: -38, EACCES: -13, ENOTSUP: -95 };
 
 // Reports the feature and returns the error to throw or to pass to a callback.
 export function refuse(what, code, syscall, details) {
-  tell(what);
+  reportMissing(what);
   const error = new Error(`${syscall} ${code}: ${WHAT[what]}`);
   error.errno = NUMBERS[code];
   error.code = code;

@@ -18,8 +18,8 @@ import * as messages from './web/messages.js';
 import { useHashes } from './web/crypto.js';
 import asyncHooks from './node/async_hooks.js';
 
-const rest = () => require('./node/rest.js');
-const refused = () => require('./node/refused.js');
+const smallModules = () => require('./node/small-modules.js');
+const unsupported = () => require('./node/unsupported.js');
 const stream = () => require('./node/stream.js').default;
 const readline = () => require('./node/readline.js');
 
@@ -38,62 +38,62 @@ const once = (make) => {
   let made;
   return () => (made ??= make());
 };
-const net = once(() => refused().net());
+const net = once(() => unsupported().net());
 
 const MODULES = {
   assert: () => require('./node/assert.js').default,
   'assert/strict': () => require('./node/assert.js').default.strict,
   async_hooks: () => asyncHooks,
   buffer: () => buffer,
-  child_process: () => refused().childProcess(),
-  cluster: () => refused().cluster(),
+  child_process: () => unsupported().childProcess(),
+  cluster: () => unsupported().cluster(),
   console: () => globalConsole,
-  constants: () => rest().constants(),
+  constants: () => smallModules().constants(),
   crypto: () => require('./node/crypto.js').default,
-  dgram: () => refused().dgram(),
-  diagnostics_channel: () => rest().diagnosticsChannel(),
-  dns: () => refused().dns(),
+  dgram: () => unsupported().dgram(),
+  diagnostics_channel: () => smallModules().diagnosticsChannel(),
+  dns: () => unsupported().dns(),
   'dns/promises': () => builtin('dns').promises,
-  domain: () => rest().domain(),
+  domain: () => smallModules().domain(),
   events: () => events,
   fs: () => fs,
   'fs/promises': () => fsPromises,
-  http: () => refused().http(net(), false),
-  http2: () => refused().http2(),
-  https: () => refused().http(net(), true),
-  inspector: () => rest().inspector(),
-  'inspector/promises': () => rest().inspector(),
+  http: () => unsupported().http(net(), false),
+  http2: () => unsupported().http2(),
+  https: () => unsupported().http(net(), true),
+  inspector: () => smallModules().inspector(),
+  'inspector/promises': () => smallModules().inspector(),
   module: () => Module,
   net,
   os: () => os,
   path: () => path,
   'path/posix': () => posix,
   'path/win32': () => win32,
-  perf_hooks: () => rest().perfHooks(),
+  perf_hooks: () => smallModules().perfHooks(),
   process: () => process,
-  punycode: () => rest().punycode(),
+  punycode: () => smallModules().punycode(),
   querystring: () => querystring,
   readline: () => readline().default,
   'readline/promises': () => readline().promises,
-  repl: () => rest().repl(),
+  repl: () => smallModules().repl(),
   stream,
-  'stream/consumers': () => rest().consumers(),
+  'stream/consumers': () => smallModules().consumers(),
   'stream/promises': () => stream().promises,
   'stream/web': () => web,
   string_decoder: () => require('./node/string_decoder.js').default,
   sys: () => util,
   timers: () => timers,
   'timers/promises': () => timersPromises,
-  tls: () => refused().tls(net()),
-  trace_events: () => rest().traceEvents(),
-  tty: () => rest().tty(),
+  tls: () => unsupported().tls(net()),
+  trace_events: () => smallModules().traceEvents(),
+  tty: () => smallModules().tty(),
   url: () => url,
   util: () => util,
   'util/types': () => types,
-  v8: () => rest().v8(),
+  v8: () => smallModules().v8(),
   vm: () => require('./node/vm.js').default,
-  wasi: () => rest().wasi(),
-  worker_threads: () => refused().workerThreads(messages),
+  wasi: () => smallModules().wasi(),
+  worker_threads: () => unsupported().workerThreads(messages),
   zlib: () => require('./node/zlib.js').default,
 };
 for (const [name, make] of Object.entries(MODULES)) define(name, make);

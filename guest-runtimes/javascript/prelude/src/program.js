@@ -8,7 +8,7 @@ import * as processPart from './process.js';
 import * as loop from './loop/loop.js';
 import * as timers from './loop/timers.js';
 import { grant as grantNet } from './loop/net.js';
-import { letPromisesGoFirst, nextTick, onUncaught, ticks } from './loop/ticks.js';
+import { nextTick, onUncaught, runPromisesFirst, ticks } from './loop/ticks.js';
 import * as webEvents from './web/events.js';
 import * as performance from './web/performance.js';
 import * as uncaught from './uncaught.js';
@@ -50,7 +50,7 @@ let mainName;
 function startModule(id, text) {
   showAsUrl(id);
   useMain(id);
-  letPromisesGoFirst();
+  runPromisesFirst();
   native.compileModule(id, text);
   const [promise] = native.importModule(id);
   native.markHandled(promise);

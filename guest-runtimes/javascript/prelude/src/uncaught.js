@@ -9,8 +9,8 @@ import { forgetThrown, originOf, sitesOf, throwSiteOf } from './engine/stacks.js
 import { headerOf, messageOf, titleOf } from './engine/titles.js';
 import { isNative } from './engine/sites.js';
 import { defineProperty, uncurry } from './engine/uncurry.js';
-import { surely } from './engine/pristine.js';
-import { globalOf, lackOf, tell as tellMissing } from './missing.js';
+import { withFallback } from './engine/pristine.js';
+import { globalOf, missingFeatureOf, reportMissing } from './missing.js';
 import * as processPart from './process.js';
 
 const { process } = processPart;
@@ -78,7 +78,7 @@ function describe(error, fromPromise) {
 }
 
 // Describes an error by operations that cannot fail.
-function plainly(error) {
+function describeSafely(error) {
   if (isError(error)) return headerOf(error);
   return 'Uncaught ' + valueOf(error);
 }
@@ -90,7 +90,7 @@ function valueOf(error) {
   return String(error);
 }
 
-function whatIs(error) {
+function describeValue(error) {
   if (isError(error)) return { __proto__: null, name: titleOf(error), value: messageOf(error) };
   let name = typeof error;
   if (isObject(error)) {
@@ -102,7 +102,7 @@ function whatIs(error) {
       // The name cannot be read.
     }
   }
-  return { __proto__: null, name, value: surely(() => (typeof error === 'string' ? error : inspect(error)), () => valueOf(error)) };
+  return { __proto__: null, name, value: withFallback(() => (typeof error === 'string' ? error : inspect(error)), () => valueOf(error)) };
 }
 
 function lineInMain(error) {
@@ -116,11 +116,11 @@ function lineInMain(error) {
   return null;
 }
 
-function tell(error, text) {
-  const { name, value } = whatIs(error);
-  const lack = lackOf(error) ?? (name === 'ReferenceError' ? globalOf(value) : undefined);
-  if (lack !== undefined) tellMissing(lack);
-  const line = surely(() => lineInMain(error), () => null);
+function reportError(error, text) {
+  const { name, value } = describeValue(error);
+  const lack = missingFeatureOf(error) ?? (name === 'ReferenceError' ? globalOf(value) : undefined);
+  if (lack !== undefined) reportMissing(lack);
+  const line = withFallback(() => lineInMain(error), () => null);
   native.host(stringify({ __proto__: null, op: 'error', name: slice(name, 0, MOST), value: slice(value, 0, MOST), traceback: slice(text, -MOST), line }));
 }
 
@@ -129,13 +129,13 @@ let failing = false;
 function show(error, fromPromise) {
   if (failing) native.exit(7);
   failing = true;
-  const text = surely(() => describe(error, fromPromise), () => plainly(error));
+  const text = withFallback(() => describe(error, fromPromise), () => describeSafely(error));
   try {
     native.write(2, text + '\n');
   } catch {
     // Standard error may be closed; the host gets the report nevertheless.
   }
-  tell(error, text);
+  reportError(error, text);
   failing = false;
 }
 
@@ -152,7 +152,7 @@ function failed(error) {
 }
 
 // Node finds listeners with `emit`, even if the program has replaced it.
-function offer(name, first, second) {
+function emitToListeners(name, first, second) {
   const { emit } = process;
   return typeof emit === 'function' && apply(emit, process, [name, first, second]);
 }
@@ -164,8 +164,8 @@ export function uncaught(error, origin = 'uncaughtException') {
   }
   let taken = false;
   try {
-    offer('uncaughtExceptionMonitor', error, origin);
-    taken = offer('uncaughtException', error, origin);
+    emitToListeners('uncaughtExceptionMonitor', error, origin);
+    taken = emitToListeners('uncaughtException', error, origin);
   } catch (second) {
     failed(second);
   }
@@ -173,7 +173,7 @@ export function uncaught(error, origin = 'uncaughtException') {
 }
 
 function rejection(reason) {
-  const shown = surely(() => (typeof reason === 'string' ? reason : inspect(reason)), () => valueOf(reason));
+  const shown = withFallback(() => (typeof reason === 'string' ? reason : inspect(reason)), () => valueOf(reason));
   const error = coded(
     Error,
     'ERR_UNHANDLED_REJECTION',
@@ -186,11 +186,11 @@ function rejection(reason) {
 }
 
 export function unhandled(promise, reason) {
-  if (offer('unhandledRejection', reason, promise)) return;
-  uncaught(isError(reason) ? reason : surely(() => rejection(reason), () => reason), 'unhandledRejection');
+  if (emitToListeners('unhandledRejection', reason, promise)) return;
+  uncaught(isError(reason) ? reason : withFallback(() => rejection(reason), () => reason), 'unhandledRejection');
 }
 
-export const handledLater = (promise) => offer('rejectionHandled', promise);
+export const handledLater = (promise) => emitToListeners('rejectionHandled', promise);
 export const begin = () => {
   forgetThrown();
   failing = false;

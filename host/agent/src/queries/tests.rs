@@ -12,7 +12,7 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(600);
 /// A socket that accepts queries, and the stream of events from the agent to its host.
 struct AgentFixture {
     address: SocketAddr,
-    queries: Questions,
+    queries: Queries,
     events: UnixStream,
     decoder: Decoder,
 }
@@ -20,7 +20,8 @@ struct AgentFixture {
 impl AgentFixture {
     fn new(name: &str, timeout: Duration) -> io::Result<Self> {
         let address = SocketAddr::from_abstract_name(format!("codebox-test-{}-{name}", std::process::id()))?;
-        let (listener, queries) = (UnixListener::bind_addr(&address)?, Questions::default());
+        let (listener, queries) = (UnixListener::bind_addr(&address)?, Queries::default());
+        queries.0.state().is_allowed = true;
         let (events, out) = UnixStream::pair()?;
         let (shared, writer) = (Arc::clone(&queries.0), EventWriter::from_file(File::from(OwnedFd::from(out))));
         thread::spawn(move || accept_queries(&listener, &shared, &writer, timeout));
@@ -132,6 +133,9 @@ fn closes_cancelled_and_oversized_queries() -> io::Result<()> {
     fixture.received()?;
     fixture.queries.cancel_all();
     assert_eq!(read_answer(socket)?, "");
+    // The socket stays open for a later job that may query the host; until then, nothing reaches the host.
+    assert_eq!(read_answer(fixture.send_query("not allowed")?)?, "");
+    assert_eq!(fixture.queries.0.state().next, 1);
     let mut long = fixture.send_partial("")?;
     let refused =
         (0..).map(|_| long.write_all(&[0; 64 << 10])).take(MAX_QUERY_SIZE / (64 << 10) + 64).any(|done| done.is_err());

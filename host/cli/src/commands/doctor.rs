@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::builder::styling::{AnsiColor, Style};
 use codebox_core::{RunnerError, exit};
 use codebox_runner::Runner;
-use codebox_service::{Check, CheckState, worst};
+use codebox_service::{Check, CheckState, highest_severity};
 
 use crate::answer;
 use crate::render::Escaped;
@@ -17,7 +17,7 @@ pub(super) fn doctor(runner: &Runner) -> Result<u8, RunnerError> {
 /// Prints checks and returns the exit status, which is codebox's failure status if a check failed.
 pub(super) fn show(checks: &[Check]) -> Result<u8, RunnerError> {
     let printed = answer::print(&lines(checks))?;
-    match worst(checks) {
+    match highest_severity(checks) {
         CheckState::Fail => Ok(exit::FAILURE),
         CheckState::Ok | CheckState::Warn => Ok(printed),
     }

@@ -25,7 +25,7 @@ fn lines(found: &Leftovers, how: Sweep) -> String {
         let _ = match (kept, how) {
             (Some(why), _) => writeln!(text, "cannot remove {kind} {name} ({place}): {}", Escaped(why)),
             (None, Sweep::Remove) => writeln!(text, "removed {kind} {name} ({place})"),
-            (None, Sweep::NameOnly) => writeln!(text, "would remove {kind} {name} ({place})"),
+            (None, Sweep::DryRun) => writeln!(text, "would remove {kind} {name} ({place})"),
         };
     }
     for (engine, why) in &found.unreachable {
@@ -52,7 +52,7 @@ mod tests {
         let of = |left: Vec<Leftover>| Leftovers { found: left, unreachable: Vec::new() };
         assert_eq!(lines(&of(vec![]), Sweep::Remove), "nothing to remove\n");
         assert_eq!(lines(&of(vec![leftover(None)]), Sweep::Remove), "removed container codebox-\\n1 (docker)\n");
-        assert_eq!(lines(&of(vec![leftover(None)]), Sweep::NameOnly), "would remove container codebox-\\n1 (docker)\n");
+        assert_eq!(lines(&of(vec![leftover(None)]), Sweep::DryRun), "would remove container codebox-\\n1 (docker)\n");
         let kept = lines(&of(vec![leftover(Some("busy"))]), Sweep::Remove);
         assert_eq!(kept, "cannot remove container codebox-\\n1 (docker): busy\n");
         let unasked = vec![("docker".to_owned(), "cannot connect to docker".to_owned())];

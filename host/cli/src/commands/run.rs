@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
-use codebox_runner::{Ended, Runner};
+use codebox_runner::{RunEnd, Runner};
 use codebox_service::{MAX_PROGRAM, Program, Request};
 
 use crate::args::{ProgramLocation, RunArgs};
@@ -19,7 +19,7 @@ use crate::{Host, answer};
 
 /// A run that has ended, with its results.
 struct FinishedRun {
-    ended: Ended,
+    ended: RunEnd,
     out: Option<HostPath>,
     delivery: Delivery,
 }
@@ -73,8 +73,8 @@ fn execute(
 
 fn print_lines(finished: Result<FinishedRun, RunnerError>, messages: Messages) -> u8 {
     let status = finished.and_then(|FinishedRun { ended, out, delivery }| match ended {
-        Ended::Report(_) if matches!(delivery, Delivery::ReaderClosed) => Ok(PIPE),
-        Ended::Report(report) => {
+        RunEnd::Report(_) if matches!(delivery, Delivery::ReaderClosed) => Ok(PIPE),
+        RunEnd::Report(report) => {
             let lines = notes(&report, out.as_ref());
             if matches!(report.outcome, Outcome::Exited(_)) {
                 lines.into_iter().for_each(|line| messages.note(line));
@@ -87,7 +87,7 @@ fn print_lines(finished: Result<FinishedRun, RunnerError>, messages: Messages) -
                 Delivery::Complete | Delivery::ReaderClosed => Ok(report.exit_status()),
             }
         }
-        Ended::TakenOver(status) => Ok(status),
+        RunEnd::TakenOver(status) => Ok(status),
     });
     status.unwrap_or_else(|failure| {
         messages.fail(&failure);
@@ -97,8 +97,8 @@ fn print_lines(finished: Result<FinishedRun, RunnerError>, messages: Messages) -
 
 fn print_json_report(finished: Result<FinishedRun, RunnerError>, messages: Messages) -> u8 {
     let report = match finished.map(|finished| finished.ended) {
-        Ok(Ended::Report(report)) => report,
-        Ok(Ended::TakenOver(status)) => return status,
+        Ok(RunEnd::Report(report)) => report,
+        Ok(RunEnd::TakenOver(status)) => return status,
         Err(failure) => return answer::print_failure(&failure),
     };
     explain(&report, messages);

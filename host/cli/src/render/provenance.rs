@@ -1,6 +1,6 @@
 //! Lines that `--verbose` prints after a run.
 
-use codebox_core::{Enforcement, LayerState, Limits, NetUse, Provenance, RunReport, Usage};
+use codebox_core::{Enforcement, LayerState, Limits, NetworkUsage, Provenance, RunReport, Usage};
 
 use codebox_service::limit_text::limit_value;
 
@@ -58,8 +58,8 @@ fn used(usage: &Usage) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn network(used: &NetUse) -> Option<String> {
-    let NetUse { attempts, unlisted, sent, received } = used;
+fn network(used: &NetworkUsage) -> Option<String> {
+    let NetworkUsage { attempts, unlisted, sent, received } = used;
     let count = attempts.iter().map(|attempt| attempt.times).sum::<u64>().saturating_add(*unlisted);
     let (sent, received) = (bytes(*sent), bytes(*received));
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn counts_single_attempts() {
-        let tried = |unlisted| network(&NetUse { unlisted, sent: 2048, ..NetUse::default() }).expect("it was used");
+        let tried =
+            |unlisted| network(&NetworkUsage { unlisted, sent: 2048, ..NetworkUsage::default() }).expect("it was used");
         assert_eq!(tried(1), "tried to connect once, sent 2.0 KiB, received 0 bytes");
         assert_eq!(tried(2), "tried to connect 2 times, sent 2.0 KiB, received 0 bytes");
     }

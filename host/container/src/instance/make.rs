@@ -15,13 +15,13 @@ use super::removal::ContainerGuard;
 use super::{ContainerInstance, files};
 use crate::agent_connection::AgentConnection;
 use crate::caller::JobUser;
-use crate::doors::PortForwards;
 use crate::engine::{CREATE_TIMEOUT, Engine};
 use crate::error::ContainerError;
 use crate::harden::{self, ContainerInputs, max_lifetime, own_binds};
 use crate::images::ImageFacts;
 use crate::labels::container_name;
 use crate::mounts::{Bind, Granted};
+use crate::port_forwards::PortForwards;
 use crate::shared::Shared;
 
 impl ContainerInstance {
@@ -35,7 +35,7 @@ impl ContainerInstance {
         let began = Instant::now();
         // The environment comes with each job. Tools cannot be granted yet, and the front end has already refused them.
         let Grants { dirs, net, env: _, tools: _ } = &spec.grants;
-        let doors = PortForwards::of(net);
+        let port_forwards = PortForwards::of(net);
         let agent = shared.agent()?;
         let mut scratch = shared.scratch.instance().map_err(files)?;
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
@@ -59,8 +59,14 @@ impl ContainerInstance {
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
         let labels = shared.owner.labels(&name, shared.secret()?, max_lifetime(&spec.limits));
-        let inputs =
-            ContainerInputs { image: &image, user: &user, limits: &spec.limits, binds: &binds, doors: &doors, labels };
+        let inputs = ContainerInputs {
+            image: &image,
+            user: &user,
+            limits: &spec.limits,
+            binds: &binds,
+            port_forwards: &port_forwards,
+            labels,
+        };
         let body = harden::container(inputs, &engine.facts)?;
         let client = engine.client.clone();
         let made = made(client.clone(), name, body).await;
@@ -84,7 +90,7 @@ impl ContainerInstance {
             granted,
             packages,
             scratch,
-            doors,
+            port_forwards,
             ca_bundle: shared.ca_bundle.as_ref().map(|_| harden::CA_BUNDLE),
             startup: began.elapsed(),
             background: None,

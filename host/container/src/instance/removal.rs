@@ -14,7 +14,7 @@ use crate::last_state::last_state;
 pub(crate) struct ContainerGuard {
     client: Docker,
     id: String,
-    due: Due,
+    due: DropAction,
     /// Timeout of the engine call.
     time_limit: Duration,
 }
@@ -25,20 +25,20 @@ const TIMEOUT_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Responsibility of this process for the removal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Due {
-    Yes,
-    No,
+enum DropAction {
+    Remove,
+    Keep,
 }
 
 impl ContainerGuard {
     /// Creates a guard for a container that this process has created.
     pub(crate) fn of(client: Docker, id: String) -> Self {
-        Self { client, id, due: Due::Yes, time_limit: 2 * CALL_TIMEOUT }
+        Self { client, id, due: DropAction::Remove, time_limit: 2 * CALL_TIMEOUT }
     }
 
     /// Creates a guard for a container that another process owns and removes.
-    pub(crate) fn borrowed(client: Docker, id: String) -> Self {
-        Self { client, id, due: Due::No, time_limit: 2 * CALL_TIMEOUT }
+    pub(crate) fn leased(client: Docker, id: String) -> Self {
+        Self { client, id, due: DropAction::Keep, time_limit: 2 * CALL_TIMEOUT }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -46,8 +46,8 @@ impl ContainerGuard {
     }
 
     /// Returns true if another process owns the container.
-    pub(crate) fn is_borrowed(&self) -> bool {
-        self.due == Due::No
+    pub(crate) fn is_leased(&self) -> bool {
+        self.due == DropAction::Keep
     }
 
     /// Kills the processes in the container. A container that has already ended is not an error.
@@ -77,16 +77,16 @@ impl ContainerGuard {
 
     /// Removes the container now.
     pub(crate) async fn now(mut self) -> Result<(), ContainerError> {
-        match std::mem::replace(&mut self.due, Due::No) {
-            Due::Yes => removed(&self.client, &self.id, self.time_limit).await,
-            Due::No => Ok(()),
+        match std::mem::replace(&mut self.due, DropAction::Keep) {
+            DropAction::Remove => removed(&self.client, &self.id, self.time_limit).await,
+            DropAction::Keep => Ok(()),
         }
     }
 }
 
 impl Drop for ContainerGuard {
     fn drop(&mut self) {
-        if self.due == Due::No {
+        if self.due == DropAction::Keep {
             return;
         }
         let (client, id, time_limit) = (self.client.clone(), std::mem::take(&mut self.id), self.time_limit);

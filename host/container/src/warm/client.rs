@@ -17,7 +17,7 @@ const DAEMON_TIMEOUT: Duration = Duration::from_millis(500);
 /// Result of a request to a daemon.
 pub(crate) enum AcquireResult {
     /// A container, and the connection to its agent.
-    Lent(Box<Lease>, AgentConnection),
+    Leased(Box<Lease>, AgentConnection),
     /// No container is ready; the daemon creates some.
     None,
     /// No daemon is running.
@@ -41,7 +41,7 @@ async fn exchange(socket_dir: &SocketDir, request: &PoolRequest) -> io::Result<A
     line.clear();
     (&mut socket).take(MAX_LINE_SIZE).read_until(b'\n', &mut line).await?;
     Ok(match serde_json::from_slice(&line)? {
-        PoolReply::Lent(lease) => AcquireResult::Lent(Box::new(lease), AgentConnection::from_socket(socket)),
+        PoolReply::Leased(lease) => AcquireResult::Leased(Box::new(lease), AgentConnection::from_socket(socket)),
         PoolReply::None => AcquireResult::None,
         PoolReply::Ending => AcquireResult::NoDaemon,
     })

@@ -130,7 +130,7 @@ impl PoolDaemon {
 
 /// Lends a container as long as the client holds the connection, and removes the container afterwards.
 async fn lend(mut ready: ContainerInstance, mut socket: BufReader<UnixStream>) -> io::Result<()> {
-    let sent = send_reply(&mut socket, &PoolReply::Lent(ready.lease())).await;
+    let sent = send_reply(&mut socket, &PoolReply::Leased(ready.lease())).await;
     if sent.is_ok() {
         ready.agent_connection().forward(&mut socket).await;
     }

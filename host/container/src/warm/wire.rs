@@ -24,7 +24,7 @@ pub(crate) struct PoolRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PoolReply {
     /// A container that is lent until the connection ends. The data that follows comes from its agent.
-    Lent(Lease),
+    Leased(Lease),
     /// No container is ready.
     None,
     /// The daemon ends: it is another build, or the client wants no containers kept ready.

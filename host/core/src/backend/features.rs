@@ -64,7 +64,7 @@ pub enum Sweep {
     /// Leftovers are removed.
     Remove,
     /// Leftovers are only listed.
-    NameOnly,
+    DryRun,
 }
 
 /// Result of a search for leftovers.

@@ -6,8 +6,8 @@ use crate::grants::{Refusal, RefusalReason, authority, shorten_host};
 
 /// Network activity of a run: every attempt to connect, allowed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NetUse {
-    /// Attempts, like ones merged, in the order of their first occurrence; at most [`NetUse::MAX_LISTED`] entries.
+pub struct NetworkUsage {
+    /// Attempts, like ones merged, in the order of their first occurrence; at most [`NetworkUsage::MAX_LISTED`] entries.
     pub attempts: Vec<NetAttempt>,
     /// Number of attempts that belong to no listed entry.
     pub unlisted: u64,
@@ -62,7 +62,7 @@ impl NetAttempt {
     }
 }
 
-impl NetUse {
+impl NetworkUsage {
     /// Maximum number of refused hosts that are reported as denials.
     pub const MAX_DENIALS: usize = 16;
 
@@ -108,18 +108,18 @@ mod tests {
         let refused = |host| NetAttempt::new(host, 80, None, NetVerdict::Refused(RefusalReason::NotGranted));
         let allowed = NetAttempt::new("c.org", 80, None, NetVerdict::Allowed);
         let attempts = vec![refused("a.org"), refused("b.org"), allowed, refused("a.org")];
-        let used = NetUse { attempts, ..NetUse::default() };
+        let used = NetworkUsage { attempts, ..NetworkUsage::default() };
         let hints: Vec<_> = used.denials().into_iter().map(|denial| denial.hint).collect();
         assert_eq!(hints, ["add --net a.org:80", "add --net b.org:80"]);
-        assert!(used.may_have_connected() && !used.is_none() && NetUse::default().is_none());
+        assert!(used.may_have_connected() && !used.is_none() && NetworkUsage::default().is_none());
     }
 
     #[test]
     fn sent_bytes_count_as_connection() {
         let failed = NetAttempt::new("a.org", 443, None, NetVerdict::Failed("TLS: no".to_owned()));
         let refused = NetAttempt::new("b.org", 443, None, NetVerdict::Refused(RefusalReason::NotGranted));
-        let used = NetUse { attempts: vec![failed, refused], ..NetUse::default() };
+        let used = NetworkUsage { attempts: vec![failed, refused], ..NetworkUsage::default() };
         assert!(!used.may_have_connected());
-        assert!(NetUse { sent: 1, ..used }.may_have_connected());
+        assert!(NetworkUsage { sent: 1, ..used }.may_have_connected());
     }
 }

@@ -12,7 +12,7 @@ use crate::open::open_dir;
 
 /// The private directories of one instance. The process that created them removes them with their content on drop.
 pub struct InstanceScratch {
-    /// The process's scratch directory, or `None` in a process to which the directories are lent.
+    /// The process's scratch directory, or `None` in a process to which the directories are leased.
     pub(super) process: Option<Arc<Scratch>>,
     pub(super) name: String,
     pub(super) path: PathBuf,
@@ -25,7 +25,7 @@ impl InstanceScratch {
     ///
     /// # Errors
     /// The system's error if the directories do not exist.
-    pub fn lent(path: &Path) -> io::Result<Self> {
+    pub fn open_leased(path: &Path) -> io::Result<Self> {
         let dir = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         Ok(Self { process: None, name: String::new(), path: path.to_owned(), dir: Some(dir), dirty: true })
     }

@@ -17,7 +17,7 @@ use codebox_core::{
     PYTHON_PACKAGES, Progress, ResultKind, RunReport, RunnerError,
 };
 use codebox_service::Admitted;
-use codebox_service::config::Building;
+use codebox_service::config::BuildSetting;
 use codebox_service::limit_text::limit_hit;
 
 use super::errors::{not_installed, resolution_error};
@@ -88,12 +88,12 @@ impl<'s> SdistBuilder<'s> {
         progress: &'s dyn Progress,
     ) -> Result<Self, RunnerError> {
         let building = match (job_packages.settings.packages.building, admitted.may_build()) {
-            (Building::Forbidden, true) => {
+            (BuildSetting::Forbidden, true) => {
                 let line = "cannot build packages: not allowed by the configuration";
                 return Err(RunnerError::new(ResultKind::Denied, line).with_fix("remove --build"));
             }
-            (Building::Forbidden, false) | (Building::Asked, false) => BuildPolicy::Disabled,
-            (Building::Asked, true) | (Building::Always, _) => BuildPolicy::Enabled,
+            (BuildSetting::Forbidden, false) | (BuildSetting::Asked, false) => BuildPolicy::Disabled,
+            (BuildSetting::Asked, true) | (BuildSetting::Always, _) => BuildPolicy::Enabled,
         };
         Ok(Self {
             job_packages,
@@ -126,7 +126,7 @@ impl<'s> SdistBuilder<'s> {
     /// Returns the fix for a package that is available only as a source distribution.
     pub(super) fn advice(&self) -> &'static str {
         match (self.building, self.job_packages.settings.packages.building) {
-            (BuildPolicy::Disabled, Building::Forbidden) => {
+            (BuildPolicy::Disabled, BuildSetting::Forbidden) => {
                 "request packages with wheels: the configuration does not allow building"
             }
             (BuildPolicy::Disabled, _) => "build it in a separate container with --build",

@@ -10,7 +10,7 @@ use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, Language, ResultKin
 use super::denied::Denied;
 use super::host_environment::{HostEnvironment, absolute};
 use super::policy::{LinkPolicy, Policy};
-use super::{guest_places, links, mounts};
+use super::{links, mounts, reserved_paths};
 
 /// Checks every grant by itself; the caller checks how they overlap.
 pub(super) fn admit(
@@ -51,7 +51,7 @@ fn place(
     host_environment: &dyn HostEnvironment,
 ) -> Result<HostPath, Denied> {
     let shown = spec.host.as_str();
-    if let Some(reason) = guest_places::taken(&spec.guest) {
+    if let Some(reason) = reserved_paths::reserved_reason(&spec.guest) {
         return Err(taken(spec, reason));
     }
     let fail = |error| unusable(shown, &error);
@@ -90,8 +90,8 @@ fn place(
 }
 
 /// Refuses a grant that would hide a job's packages, or be hidden by them.
-pub(super) fn beside_packages(specs: &[DirGrantSpec], language: &Language) -> Result<(), Denied> {
-    let hit = specs.iter().find_map(|spec| Some((spec, guest_places::taken_by_packages(&spec.guest, language)?)));
+pub(super) fn check_package_paths(specs: &[DirGrantSpec], language: &Language) -> Result<(), Denied> {
+    let hit = specs.iter().find_map(|spec| Some((spec, reserved_paths::reserved_for_packages(&spec.guest, language)?)));
     hit.map_or(Ok(()), |(spec, reason)| Err(taken(spec, reason)))
 }
 

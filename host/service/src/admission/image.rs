@@ -37,7 +37,7 @@ pub(super) fn admit(
         ));
     }
     let image = match asked {
-        Some(name) if in_container || is_a_containers(&name) => Image::Container(parsed(&name)?),
+        Some(name) if in_container || is_container_image_name(&name) => Image::Container(parsed(&name)?),
         Some(name) => Image::Memory(name),
         None if in_container => Image::Any,
         None => policy.image.clone().map_or(Image::Any, Image::Memory),
@@ -60,7 +60,7 @@ pub(super) fn admit(
 }
 
 /// Returns true if a name can only be that of a container image.
-pub(super) fn is_a_containers(name: &str) -> bool {
+pub(super) fn is_container_image_name(name: &str) -> bool {
     name.contains([':', '/', '@'])
 }
 

@@ -8,7 +8,7 @@ use super::HostEnvironment;
 use super::denied::Denied;
 
 /// File extensions of other languages, for which the content is never used to guess.
-const FOREIGN: [&str; 24] = [
+const OTHER_LANGUAGE_EXTENSIONS: [&str; 24] = [
     "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "java", "json", "jsx", "kt", "lua", "php", "pl", "ps1",
     "r", "rb", "rs", "sh", "sql", "swift", "wasm",
 ];
@@ -26,7 +26,7 @@ pub(super) fn of(
     match (known, shebang(text)) {
         (Some(language), _) => Some(language),
         (None, Some(words)) => of_shebang(words, languages),
-        (None, None) if ending.is_some_and(|ending| FOREIGN.contains(&ending)) => None,
+        (None, None) if ending.is_some_and(|ending| OTHER_LANGUAGE_EXTENSIONS.contains(&ending)) => None,
         (None, None) => Some(of_content(text, host_environment)),
     }
 }

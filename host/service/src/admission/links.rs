@@ -58,7 +58,7 @@ pub(super) fn below_working_directory(path: &Path, host_environment: &dyn HostEn
             continue;
         }
         if place.canonicalize()?.starts_with(&working) {
-            let target = path.canonicalize().or_else(|_| leads_to(&next, &place, &rest))?;
+            let target = path.canonicalize().or_else(|_| resolve_dangling(&next, &place, &rest))?;
             return Ok(Some(Link { path: next, target }));
         }
         links += 1;
@@ -71,7 +71,7 @@ pub(super) fn below_working_directory(path: &Path, host_environment: &dyn HostEn
 }
 
 /// Returns the target of a dangling link in the directory `holder`, with the rest of the path appended.
-fn leads_to(link: &Path, holder: &Path, rest: &VecDeque<OsString>) -> io::Result<PathBuf> {
+fn resolve_dangling(link: &Path, holder: &Path, rest: &VecDeque<OsString>) -> io::Result<PathBuf> {
     let mut target = holder.to_owned();
     let written = fs::read_link(link)?;
     let (mut names, mut place) = (VecDeque::new(), PathBuf::new());
@@ -130,12 +130,12 @@ mod tests {
             } else {
                 dir.path().join(expected)
             };
-            assert_eq!(leads_to(&link, &holder, &rest)?, expected, "{written}");
+            assert_eq!(resolve_dangling(&link, &holder, &rest)?, expected, "{written}");
             fs::remove_file(&link)?;
         }
         let link = holder.join("link");
         symlink("/absent/../else", &link)?;
-        assert_eq!(leads_to(&link, &holder, &VecDeque::from(["x".into()]))?, Path::new("/else/x"));
+        assert_eq!(resolve_dangling(&link, &holder, &VecDeque::from(["x".into()]))?, Path::new("/else/x"));
         Ok(())
     }
 }

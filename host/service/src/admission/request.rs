@@ -9,7 +9,7 @@ use codebox_core::{
 use thiserror::Error;
 
 use super::denied::Denied;
-use super::image::is_a_containers;
+use super::image::is_container_image_name;
 
 /// A front end's request, parsed but not yet resolved on this machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,7 @@ impl Request {
     /// Restricts a request that accepts WebAssembly to containers. A memory image is dropped.
     #[must_use]
     pub fn in_container(self) -> Self {
-        let image = self.image.filter(|name| is_a_containers(name));
+        let image = self.image.filter(|name| is_container_image_name(name));
         Self { isolation: Preference::Only(Isolation::Container), image, ..self }
     }
 }

@@ -22,7 +22,7 @@ pub enum EscalationDecision {
     /// A container would have the missing features, but the job is not run again.
     Needs {
         /// Missing features.
-        lacked: String,
+        missing: String,
         /// Reason that the job is not run again.
         why: String,
     },
@@ -36,12 +36,12 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
         Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled => false,
     };
     let missing = report.missing.iter().map(|missing| missing.what.as_str());
-    let lacked: Vec<&str> = missing.filter(|what| has_in_container(&job.language, what)).collect();
-    if !died || lacked.is_empty() || report.provenance.isolation != Isolation::Wasm {
+    let missing: Vec<&str> = missing.filter(|what| has_in_container(&job.language, what)).collect();
+    if !died || missing.is_empty() || report.provenance.isolation != Isolation::Wasm {
         return EscalationDecision::Keep;
     }
-    let lacked = lacked.join(", ");
-    let needs = |why: &str| EscalationDecision::Needs { lacked: lacked.clone(), why: why.to_owned() };
+    let missing = missing.join(", ");
+    let needs = |why: &str| EscalationDecision::Needs { missing: missing.clone(), why: why.to_owned() };
     if matches!(job.source, Source::Tool { .. }) || job.language.spec().container.is_none() {
         return EscalationDecision::Keep;
     }
@@ -64,23 +64,23 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
     if report.stdout.is_truncated() {
         return needs("its output was truncated");
     }
-    EscalationDecision::Escalate(lacked)
+    EscalationDecision::Escalate(missing)
 }
 
 /// Creates the report's entry for a run that is not repeated: the missing features, the reason, and the command that
 /// repeats the run in a container.
 #[must_use]
-pub fn escalation_hint(lacked: &str, why: &str, command: String) -> NeedsEscalation {
+pub fn escalation_hint(missing: &str, why: &str, command: String) -> NeedsEscalation {
     NeedsEscalation {
-        reason: format!("the program needs {lacked}, which WebAssembly does not support; {why}"),
+        reason: format!("the program needs {missing}, which WebAssembly does not support; {why}"),
         command,
     }
 }
 
 /// Records in a report that the job ran in `from` before, and which features it lacked there.
-pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str) {
-    provenance.reason = format!("failed in {from}: missing {lacked}");
-    let reason = lacked.to_owned();
+pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, missing: &str) {
+    provenance.reason = format!("failed in {from}: missing {missing}");
+    let reason = missing.to_owned();
     provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
 }
 
@@ -166,12 +166,12 @@ mod tests {
         assert!(matches!(decide_escalation(&changed, &job, Escalation::Allowed), EscalationDecision::Needs { .. }));
         let mut reached = lacking.clone();
         reached.network.sent = 1;
-        let (lacked, why) = ("processes".to_owned(), "it has connected to hosts on the network".to_owned());
-        assert_eq!(decide_escalation(&reached, &job, Escalation::Allowed), EscalationDecision::Needs { lacked, why });
+        let (missing, why) = ("processes".to_owned(), "it has connected to hosts on the network".to_owned());
+        assert_eq!(decide_escalation(&reached, &job, Escalation::Allowed), EscalationDecision::Needs { missing, why });
         let asks = Job::python("# codebox: isolation=wasm");
         let why = "line 1 requests isolation wasm".to_owned();
-        let lacked = "processes".to_owned();
-        assert_eq!(decide_escalation(&lacking, &asks, Escalation::Allowed), EscalationDecision::Needs { lacked, why });
+        let missing = "processes".to_owned();
+        assert_eq!(decide_escalation(&lacking, &asks, Escalation::Allowed), EscalationDecision::Needs { missing, why });
         job.isolations = IsolationSet::only(Isolation::Wasm);
         assert!(matches!(decide_escalation(&lacking, &job, Escalation::Allowed), EscalationDecision::Needs { .. }));
     }

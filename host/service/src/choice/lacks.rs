@@ -3,7 +3,7 @@
 use codebox_core::{Capabilities, EnforcementLevel, Isolation, LimitKind, Support};
 
 use crate::needs::Need;
-use crate::router::Demand;
+use crate::router::JobRequirements;
 
 /// Returns true if guests with this isolation have an operating system: threads, processes, sockets, native modules.
 pub(super) const fn has(isolation: Isolation) -> bool {
@@ -15,7 +15,12 @@ pub(super) const fn has(isolation: Isolation) -> bool {
 
 /// Lists the features that a backend lacks, each in a few words, those that the program needs first.
 #[must_use]
-pub fn lacks(able: &Capabilities, isolation: Isolation, demand: &Demand, needs: &[Need]) -> Vec<String> {
+pub fn lacks(
+    able: &Capabilities,
+    isolation: Isolation,
+    job_requirements: &JobRequirements,
+    needs: &[Need],
+) -> Vec<String> {
     let Capabilities {
         languages,
         forbidden: _,
@@ -33,8 +38,8 @@ pub fn lacks(able: &Capabilities, isolation: Isolation, demand: &Demand, needs: 
             lacks.push(what);
         }
     };
-    if !languages.contains(&demand.language) && !demand.is_command() {
-        add(format!("the language {}", demand.language));
+    if !languages.contains(&job_requirements.language) && !job_requirements.is_command() {
+        add(format!("the language {}", job_requirements.language));
     }
     if !has(isolation) {
         needs.iter().for_each(|need| add(need.power.to_string()));
@@ -45,9 +50,12 @@ pub fn lacks(able: &Capabilities, isolation: Isolation, demand: &Demand, needs: 
             add(format!("the {kind} limit"));
         }
     }
-    let network_filter = if offline.contains(&demand.language) { Support::No } else { *network_filter };
+    let network_filter = if offline.contains(&job_requirements.language) { Support::No } else { *network_filter };
     let support = [
-        (network_filter, if demand.has_hosts { "network access to the granted hosts" } else { "network grants" }),
+        (
+            network_filter,
+            if job_requirements.has_hosts { "network access to the granted hosts" } else { "network grants" },
+        ),
         (*snapshot, "snapshots"),
         (*fork, "forks"),
     ];

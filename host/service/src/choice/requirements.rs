@@ -5,11 +5,11 @@ use codebox_core::{Isolation, IsolationSet, ResultKind};
 use super::lacks::has;
 use crate::admission::Escalation;
 use crate::needs::{IsolationRequest, Need, Needs};
-use crate::router::{Bound, Candidate, Demand, Rejected};
+use crate::router::{Candidate, ContainerReason, JobRequirements, Rejected};
 
 /// Terms of the caller and the policy, with the request of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct RoutingConstraints {
     /// Isolations that the caller and the policy accept.
     pub acceptable: IsolationSet,
     /// Permission to escalate to a container.
@@ -20,15 +20,15 @@ pub(super) struct Terms {
 
 /// Reason for the order of the isolations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum DecisionReason {
     /// The lightest isolation comes first.
-    Lightest,
+    LightestTier,
     /// Only one isolation is accepted.
-    Only,
+    OnlyAccepted,
     /// The program requests WebAssembly in this line.
     RequestsWasm(u32),
     /// Only a container can run the job.
-    Bound(Bound),
+    RequiresContainer(ContainerReason),
     /// The program requests a container in this line.
     RequestsContainer(u32),
     /// The program has required needs that WebAssembly does not meet.
@@ -40,19 +40,19 @@ enum Why {
 /// Requirements of a program on its backend, before any backend is probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierRequirements {
-    demand: Demand,
+    job_requirements: JobRequirements,
     accepted: IsolationSet,
     order: Vec<Isolation>,
-    why: Why,
+    why: DecisionReason,
     needs: Vec<Need>,
 }
 
 impl TierRequirements {
     /// Combines a program's needs with the terms of the caller and the policy.
-    pub(super) fn of(demand: Demand, needs: &Needs, terms: &Terms) -> Self {
-        let Terms { acceptable, escalation, isolation_request } = *terms;
+    pub(super) fn of(job_requirements: JobRequirements, needs: &Needs, constraints: &RoutingConstraints) -> Self {
+        let RoutingConstraints { acceptable, escalation, isolation_request } = *constraints;
         // A WebAssembly guest with granted hosts can connect to them.
-        let has_hosts = demand.has_hosts;
+        let has_hosts = job_requirements.has_hosts;
         let lacking = |need: &&Need| !(has_hosts && need.is_satisfied_by_hosts());
         let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
         let asked = |isolation| {
@@ -64,23 +64,23 @@ impl TierRequirements {
         let single = acceptable.iter().count() == 1;
         let wasm = acceptable.contains(Isolation::Wasm);
         let moves = !needs.is_empty() || asked(Isolation::Container).is_some();
-        let (accepted, why) = if let Some(bound) = &demand.bound {
-            (acceptable, Why::Bound(bound.clone()))
+        let (accepted, why) = if let Some(bound) = &job_requirements.bound {
+            (acceptable, DecisionReason::RequiresContainer(bound.clone()))
         } else if single || !wasm {
-            (acceptable, if single { Why::Only } else { Why::Lightest })
+            (acceptable, if single { DecisionReason::OnlyAccepted } else { DecisionReason::LightestTier })
         } else if let Some(line) = asked(Isolation::Wasm) {
-            (IsolationSet::only(Isolation::Wasm), Why::RequestsWasm(line))
+            (IsolationSet::only(Isolation::Wasm), DecisionReason::RequestsWasm(line))
         } else if moves && forbidden {
-            (acceptable, Why::Forbidden)
+            (acceptable, DecisionReason::Forbidden)
         } else if let Some(line) = asked(Isolation::Container) {
-            (acceptable, Why::RequestsContainer(line))
+            (acceptable, DecisionReason::RequestsContainer(line))
         } else if moves {
-            (acceptable, Why::Needs)
+            (acceptable, DecisionReason::Needs)
         } else {
-            (acceptable, Why::Lightest)
+            (acceptable, DecisionReason::LightestTier)
         };
         let order = order(accepted, &why);
-        Self { demand, accepted, order, why, needs }
+        Self { job_requirements, accepted, order, why, needs }
     }
 
     /// Returns the isolations to try, in order.
@@ -90,8 +90,8 @@ impl TierRequirements {
 
     /// Returns the demand on a backend.
     #[must_use]
-    pub fn demand(&self) -> &Demand {
-        &self.demand
+    pub fn job_requirements(&self) -> &JobRequirements {
+        &self.job_requirements
     }
 
     /// Returns the isolations that the caller, the policy and the program accept.
@@ -109,30 +109,32 @@ impl TierRequirements {
     /// Returns the reason for using a backend with this isolation, in one line; `against` lists the candidates that
     /// were rejected.
     pub(super) fn reason(&self, isolation: Isolation, against: &[Rejected]) -> String {
-        let language = &self.demand.language;
+        let language = &self.job_requirements.language;
         let lightest = || format!("{isolation} is the lightest isolation that can run this {language} program");
         let need = self.needs.first().map(lacking).unwrap_or_default();
         match &self.why {
-            Why::Only => format!("{isolation} is the only isolation allowed"),
-            Why::Lightest if isolation == Isolation::Wasm || against.is_empty() => lightest(),
-            Why::Lightest => format!("{}, and {isolation} can run it", listed(against)),
-            Why::RequestsWasm(line) => format!("line {line} requests isolation wasm"),
-            Why::Bound(bound) => format!("{bound} requires a {isolation}"),
-            Why::RequestsContainer(line) if has(isolation) => format!("line {line} requests isolation container"),
-            Why::RequestsContainer(line) => {
+            DecisionReason::OnlyAccepted => format!("{isolation} is the only isolation allowed"),
+            DecisionReason::LightestTier if isolation == Isolation::Wasm || against.is_empty() => lightest(),
+            DecisionReason::LightestTier => format!("{}, and {isolation} can run it", listed(against)),
+            DecisionReason::RequestsWasm(line) => format!("line {line} requests isolation wasm"),
+            DecisionReason::RequiresContainer(bound) => format!("{bound} requires a {isolation}"),
+            DecisionReason::RequestsContainer(line) if has(isolation) => {
+                format!("line {line} requests isolation container")
+            }
+            DecisionReason::RequestsContainer(line) => {
                 format!("line {line} requests isolation container, but none is available: {}", listed(against))
             }
-            Why::Needs if has(isolation) => need,
-            Why::Needs => format!("{need}, but no container is available: {}", listed(against)),
-            Why::Forbidden if self.needs.is_empty() => {
+            DecisionReason::Needs if has(isolation) => need,
+            DecisionReason::Needs => format!("{need}, but no container is available: {}", listed(against)),
+            DecisionReason::Forbidden if self.needs.is_empty() => {
                 "the policy does not allow the program to request a container".to_owned()
             }
-            Why::Forbidden => format!("{need}, but the policy does not allow escalation"),
+            DecisionReason::Forbidden => format!("{need}, but the policy does not allow escalation"),
         }
     }
 
     /// Returns the candidates that are not tried, with the reasons.
-    pub(super) fn passed_over(&self, candidates: &[Candidate]) -> Vec<Rejected> {
+    pub(super) fn skipped_candidates(&self, candidates: &[Candidate]) -> Vec<Rejected> {
         let untried = candidates.iter().filter(|candidate| !self.order.contains(&candidate.isolation));
         untried.map(|candidate| self.against(candidate)).collect()
     }
@@ -146,14 +148,14 @@ impl TierRequirements {
             fix,
         };
         match &self.why {
-            Why::Bound(bound) if self.accepted.contains(isolation) => rejected(
+            DecisionReason::RequiresContainer(bound) if self.accepted.contains(isolation) => rejected(
                 // If containers are accepted, the reasons against them are reported first; this reason counts only if
                 // they are not.
                 if self.order.is_empty() { ResultKind::InvalidRequest } else { ResultKind::EngineUnavailable },
                 format!("{bound} requires a container"),
                 "use --isolation container or auto".to_owned(),
             ),
-            Why::RequestsWasm(line) => rejected(
+            DecisionReason::RequestsWasm(line) => rejected(
                 ResultKind::EscalationRefused,
                 format!("line {line} requests isolation wasm"),
                 "remove the comment".to_owned(),
@@ -171,13 +173,16 @@ fn lacking(need: &Need) -> String {
     format!("{need}, which WebAssembly does not support{}", unnamed.unwrap_or_default())
 }
 
-fn order(accepted: IsolationSet, why: &Why) -> Vec<Isolation> {
+fn order(accepted: IsolationSet, why: &DecisionReason) -> Vec<Isolation> {
     let mut order: Vec<Isolation> = accepted.iter().collect();
     match why {
-        Why::Bound(_) => order.retain(|isolation| has(*isolation)),
+        DecisionReason::RequiresContainer(_) => order.retain(|isolation| has(*isolation)),
         // The sort is stable: isolations that meet the needs come first, and the lightest of them is the first.
-        Why::Needs | Why::RequestsContainer(_) => order.sort_by_key(|isolation| !has(*isolation)),
-        Why::Lightest | Why::Only | Why::RequestsWasm(_) | Why::Forbidden => {}
+        DecisionReason::Needs | DecisionReason::RequestsContainer(_) => order.sort_by_key(|isolation| !has(*isolation)),
+        DecisionReason::LightestTier
+        | DecisionReason::OnlyAccepted
+        | DecisionReason::RequestsWasm(_)
+        | DecisionReason::Forbidden => {}
     }
     order
 }

@@ -8,7 +8,7 @@ use codebox_core::{
 
 use super::*;
 use crate::needs::{Capability, Need, Weight};
-use crate::router::Bound;
+use crate::router::ContainerReason;
 
 fn able() -> Capabilities {
     Capabilities {
@@ -38,8 +38,8 @@ fn missing(name: &'static str) -> Candidate {
     candidate(name, Some(Err(why)))
 }
 
-fn demand() -> Demand {
-    Demand { language: Language::Python, limits: vec![LimitKind::Wall], has_hosts: false, bound: None }
+fn job_requirements() -> JobRequirements {
+    JobRequirements { language: Language::Python, limits: vec![LimitKind::Wall], has_hosts: false, bound: None }
 }
 
 fn needs(weights: &[Weight]) -> Needs {
@@ -52,27 +52,27 @@ fn needs(weights: &[Weight]) -> Needs {
     Needs { powers: weights.iter().map(need).collect(), ..Needs::default() }
 }
 
-const AUTO: Terms =
-    Terms { acceptable: IsolationSet::auto(), escalation: Escalation::Allowed, isolation_request: None };
+const AUTO: RoutingConstraints =
+    RoutingConstraints { acceptable: IsolationSet::auto(), escalation: Escalation::Allowed, isolation_request: None };
 
-fn only(isolation: Isolation) -> Terms {
-    Terms { acceptable: IsolationSet::only(isolation), ..AUTO }
+fn only(isolation: Isolation) -> RoutingConstraints {
+    RoutingConstraints { acceptable: IsolationSet::only(isolation), ..AUTO }
 }
 
-fn asking(isolation: Isolation) -> Terms {
-    Terms { isolation_request: Some(IsolationRequest { isolation, line: 1 }), ..AUTO }
+fn asking(isolation: Isolation) -> RoutingConstraints {
+    RoutingConstraints { isolation_request: Some(IsolationRequest { isolation, line: 1 }), ..AUTO }
 }
 
-fn forbidden(terms: Terms) -> Terms {
-    Terms { escalation: Escalation::Forbidden, ..terms }
+fn forbidden(constraints: RoutingConstraints) -> RoutingConstraints {
+    RoutingConstraints { escalation: Escalation::Forbidden, ..constraints }
 }
 
 /// Formats the next step as `backend: reason`, `none: fix (kind)` or `probe backend`.
 fn outcome(requirements: &TierRequirements, candidates: &[Candidate]) -> String {
     match next(requirements, candidates) {
-        Next::Run(choice) => format!("{}: {}", choice.backend, choice.reason),
-        Next::NoBackend(why) => format!("none: {} ({})", why.fix(), why.kind()),
-        Next::Probe(id) => format!("probe {id}"),
+        RouteStep::Run(choice) => format!("{}: {}", choice.backend, choice.reason),
+        RouteStep::NoBackend(why) => format!("none: {} ({})", why.fix(), why.kind()),
+        RouteStep::Probe(id) => format!("probe {id}"),
     }
 }
 
@@ -86,7 +86,7 @@ fn selects_backend_by_needs_and_terms() {
     let engineless = [ready("wasm"), missing("podman"), missing("docker")];
     let need = "line 3 needs threads (threading.Thread), which WebAssembly does not support";
     let none = "podman: no socket; docker: no socket";
-    let rules: Vec<(&str, &Needs, Terms, &[Candidate], String)> = vec![
+    let rules: Vec<(&str, &Needs, RoutingConstraints, &[Candidate], String)> = vec![
         (
             "nothing needed",
             &plain,
@@ -176,20 +176,26 @@ fn selects_backend_by_needs_and_terms() {
         (
             "it asks for a container, wasm is named",
             &plain,
-            Terms { isolation_request: asking(Isolation::Container).isolation_request, ..only(Isolation::Wasm) },
+            RoutingConstraints {
+                isolation_request: asking(Isolation::Container).isolation_request,
+                ..only(Isolation::Wasm)
+            },
             &all,
             "wasm: wasm is the only isolation allowed".into(),
         ),
         (
             "it asks for wasm, a container is named",
             &plain,
-            Terms { isolation_request: asking(Isolation::Wasm).isolation_request, ..only(Isolation::Container) },
+            RoutingConstraints {
+                isolation_request: asking(Isolation::Wasm).isolation_request,
+                ..only(Isolation::Container)
+            },
             &all,
             "podman: container is the only isolation allowed".into(),
         ),
     ];
-    for (rule, needs, terms, candidates, expected) in rules {
-        let requirements = TierRequirements::of(demand(), needs, &terms);
+    for (rule, needs, constraints, candidates, expected) in rules {
+        let requirements = TierRequirements::of(job_requirements(), needs, &constraints);
         assert_eq!(outcome(&requirements, candidates), expected, "{rule}");
     }
 }
@@ -199,21 +205,22 @@ fn container_only_jobs_never_use_wasm() {
     let all = [ready("wasm"), ready("podman")];
     let engineless = [ready("wasm"), missing("podman")];
     for (bound, reason) in [
-        (Bound::Command, "podman: a command line requires a container"),
-        (Bound::Image("node:22".to_owned()), "podman: the container image node:22 requires a container"),
+        (ContainerReason::Command, "podman: a command line requires a container"),
+        (ContainerReason::Image("node:22".to_owned()), "podman: the container image node:22 requires a container"),
     ] {
         // A command line has no language of its own.
-        let language = if bound == Bound::Command { "ruby".parse().expect("a name") } else { Language::Python };
-        let demand = Demand { bound: Some(bound), language, ..demand() };
-        for terms in [AUTO, forbidden(AUTO), asking(Isolation::Wasm)] {
-            let requirements = TierRequirements::of(demand.clone(), &Needs::default(), &terms);
+        let language =
+            if bound == ContainerReason::Command { "ruby".parse().expect("a name") } else { Language::Python };
+        let job_requirements = JobRequirements { bound: Some(bound), language, ..job_requirements() };
+        for constraints in [AUTO, forbidden(AUTO), asking(Isolation::Wasm)] {
+            let requirements = TierRequirements::of(job_requirements.clone(), &Needs::default(), &constraints);
             assert_eq!(outcome(&requirements, &all), reason);
             assert_eq!(
                 outcome(&requirements, &engineless),
                 format!("none: start podman ({})", ResultKind::EngineUnavailable)
             );
         }
-        let requirements = TierRequirements::of(demand, &Needs::default(), &only(Isolation::Wasm));
+        let requirements = TierRequirements::of(job_requirements, &Needs::default(), &only(Isolation::Wasm));
         let fix = format!("none: use --isolation container or auto ({})", ResultKind::InvalidRequest);
         assert_eq!(outcome(&requirements, &all), fix);
     }
@@ -224,27 +231,27 @@ fn unsupported_language_uses_container() {
     let mut container = able();
     container.languages.push(Language::TypeScript);
     let candidates = [ready("wasm"), candidate("podman", Some(Ok(container)))];
-    let demand = Demand { language: Language::TypeScript, ..demand() };
-    let requirements = TierRequirements::of(demand.clone(), &Needs::default(), &forbidden(AUTO));
+    let job_requirements = JobRequirements { language: Language::TypeScript, ..job_requirements() };
+    let requirements = TierRequirements::of(job_requirements.clone(), &Needs::default(), &forbidden(AUTO));
     assert_eq!(
         outcome(&requirements, &candidates),
         "podman: wasm: it does not support typescript, and container can run it"
     );
     let none = outcome(&requirements, &candidates[..1]);
     assert!(none.starts_with("none: see codebox runtime list"), "{none}");
-    let named = TierRequirements::of(demand, &Needs::default(), &only(Isolation::Wasm));
+    let named = TierRequirements::of(job_requirements, &Needs::default(), &only(Isolation::Wasm));
     assert!(outcome(&named, &candidates).starts_with("none: "));
 }
 
 #[test]
 fn probes_only_relevant_backends() {
     let unasked = [candidate("podman", None), candidate("wasm", None), candidate("docker", None)];
-    let plain = TierRequirements::of(demand(), &Needs::default(), &AUTO);
+    let plain = TierRequirements::of(job_requirements(), &Needs::default(), &AUTO);
     assert_eq!(outcome(&plain, &unasked), "probe wasm");
     let with_wasm = [candidate("podman", None), ready("wasm"), candidate("docker", None)];
     assert!(outcome(&plain, &with_wasm).starts_with("wasm: "));
 
-    let needy = TierRequirements::of(demand(), &needs(&[Weight::Required]), &AUTO);
+    let needy = TierRequirements::of(job_requirements(), &needs(&[Weight::Required]), &AUTO);
     assert_eq!(outcome(&needy, &unasked), "probe podman");
     assert!(outcome(&needy, &[ready("podman"), candidate("wasm", None)]).starts_with("podman: "));
     assert_eq!(outcome(&needy, &[missing("podman"), candidate("docker", None)]), "probe docker");
@@ -254,21 +261,21 @@ fn probes_only_relevant_backends() {
 #[test]
 fn choice_lists_missing_features() {
     let needy = needs(&[Weight::Optional, Weight::Required]);
-    let would_need = |terms: Terms, candidates: &[Candidate]| match next(
-        &TierRequirements::of(demand(), &needy, &terms),
+    let would_need = |constraints: RoutingConstraints, candidates: &[Candidate]| match next(
+        &TierRequirements::of(job_requirements(), &needy, &constraints),
         candidates,
     ) {
-        Next::Run(choice) => choice.would_need.len(),
+        RouteStep::Run(choice) => choice.would_need.len(),
         other => panic!("{other:?}"),
     };
     assert_eq!(would_need(AUTO, &[ready("wasm"), ready("podman")]), 0);
     assert_eq!(would_need(AUTO, &[ready("wasm"), missing("podman")]), 1);
     assert_eq!(would_need(only(Isolation::Wasm), &[ready("wasm"), ready("podman")]), 1);
 
-    let said = lacks(&able(), Isolation::Wasm, &demand(), &needy.powers);
+    let said = lacks(&able(), Isolation::Wasm, &job_requirements(), &needy.powers);
     assert_eq!(said[..2], ["threads", "processes"]);
     assert!(said.contains(&"the memory limit".to_owned()) && !said.contains(&"the wall limit".to_owned()), "{said:?}");
-    let said = lacks(&able(), Isolation::Container, &demand(), &needy.powers);
+    let said = lacks(&able(), Isolation::Container, &job_requirements(), &needy.powers);
     assert!(!said.contains(&"threads".to_owned()), "{said:?}");
 }
 
@@ -308,37 +315,37 @@ impl Backend for Counted {
 }
 
 /// Returns the error of the choice among these candidates.
-fn refusal(demand: Demand, terms: &Terms, candidates: &[Candidate]) -> NoRoute {
-    match next(&TierRequirements::of(demand, &Needs::default(), terms), candidates) {
-        Next::NoBackend(why) => why,
+fn refusal(job_requirements: JobRequirements, constraints: &RoutingConstraints, candidates: &[Candidate]) -> NoRoute {
+    match next(&TierRequirements::of(job_requirements, &Needs::default(), constraints), candidates) {
+        RouteStep::NoBackend(why) => why,
         other => panic!("it can run: {other:?}"),
     }
 }
 
 #[test]
 fn reports_the_reason_against_every_candidate() {
-    let none = refusal(demand(), &only(Isolation::Container), &[ready("wasm")]);
+    let none = refusal(job_requirements(), &only(Isolation::Container), &[ready("wasm")]);
     assert_eq!((none.kind(), none.fix().as_str()), (ResultKind::EngineUnavailable, "use --isolation wasm or auto"));
-    let none = refusal(demand(), &only(Isolation::Wasm), &[missing("wasm")]);
+    let none = refusal(job_requirements(), &only(Isolation::Wasm), &[missing("wasm")]);
     assert_eq!((none.kind(), none.fix().as_str()), (ResultKind::EngineUnavailable, "start wasm"));
 
-    let unenforced = Demand { limits: vec![LimitKind::Fuel], ..demand() };
+    let unenforced = JobRequirements { limits: vec![LimitKind::Fuel], ..job_requirements() };
     let none = refusal(unenforced, &AUTO, &[ready("wasm")]);
     assert_eq!(none.kind(), ResultKind::InvalidRequest);
     assert!(none.fix().contains("fuel"), "{}", none.fix());
 
-    let other = Demand { language: Language::TypeScript, ..demand() };
+    let other = JobRequirements { language: Language::TypeScript, ..job_requirements() };
     let none = refusal(other, &AUTO, &[ready("wasm")]);
     assert!(none.to_string().contains("does not support typescript"), "{none}");
 
-    let online = Demand { has_hosts: true, ..demand() };
+    let online = JobRequirements { has_hosts: true, ..job_requirements() };
     assert_eq!(refusal(online.clone(), &AUTO, &[ready("wasm")]).kind(), ResultKind::InvalidRequest);
     let filtering = Capabilities { network_filter: Support::Yes, ..able() };
     let connected = candidate("wasm", Some(Ok(filtering.clone())));
     let requirements = TierRequirements::of(online.clone(), &Needs::default(), &AUTO);
-    assert!(matches!(next(&requirements, &[connected]), Next::Run(_)));
+    assert!(matches!(next(&requirements, &[connected]), RouteStep::Run(_)));
     let offline = Capabilities { offline: vec![Language::Python], ..filtering };
-    assert!(matches!(next(&requirements, &[candidate("wasm", Some(Ok(offline)))]), Next::NoBackend(_)));
+    assert!(matches!(next(&requirements, &[candidate("wasm", Some(Ok(offline)))]), RouteStep::NoBackend(_)));
 }
 
 #[test]
@@ -346,14 +353,14 @@ fn reports_an_image_that_is_not_allowed() {
     let image = "registry.example/python:3".parse().expect("an image's name");
     let forbidden = BTreeMap::from([(Language::Python, image)]);
     let narrowed = candidate("podman", Some(Ok(Capabilities { languages: Vec::new(), forbidden, ..able() })));
-    let none = refusal(demand(), &AUTO, std::slice::from_ref(&narrowed));
+    let none = refusal(job_requirements(), &AUTO, std::slice::from_ref(&narrowed));
     assert_eq!(none.kind(), ResultKind::Denied);
     assert!(
         none.to_string().contains("image registry.example/python:3, the default for python, is not allowed"),
         "{none}"
     );
     // A named image is checked at admission, so the language's own image does not matter.
-    let named = Demand { bound: Some(Bound::Image("other".to_owned())), ..demand() };
+    let named = JobRequirements { bound: Some(ContainerReason::Image("other".to_owned())), ..job_requirements() };
     assert_ne!(refusal(named, &AUTO, &[narrowed]).kind(), ResultKind::Denied);
 }
 
@@ -364,13 +371,13 @@ async fn does_not_probe_engines_before_needed() {
     let docker = Counted::new(ready("docker"), "docker");
     let backends: [&dyn Backend; 3] = [&wasm, &podman, &docker];
 
-    let plain = TierRequirements::of(demand(), &Needs::default(), &AUTO);
+    let plain = TierRequirements::of(job_requirements(), &Needs::default(), &AUTO);
     let (candidates, chosen) = choose(&plain, &backends, &[]).await;
     assert_eq!(chosen.expect("wasm can").backend.as_str(), "wasm");
     assert_eq!((wasm.probes(), podman.probes(), docker.probes()), (1, 0, 0));
     assert!(candidates[1].found.is_none());
 
-    let needy = TierRequirements::of(demand(), &needs(&[Weight::Required]), &AUTO);
+    let needy = TierRequirements::of(job_requirements(), &needs(&[Weight::Required]), &AUTO);
     let (_, chosen) = choose(&needy, &backends, &[]).await;
     let chosen = chosen.expect("docker can");
     assert_eq!(chosen.backend.as_str(), "docker");
@@ -407,18 +414,18 @@ mod properties {
         ) {
             let escalation = if forbid { Escalation::Forbidden } else { Escalation::Allowed };
             let isolation_request = isolation_request.map(|isolation| IsolationRequest { isolation, line: 1 });
-            let terms = Terms { acceptable, escalation, isolation_request };
-            let requirements = TierRequirements::of(demand(), &needs(&vec![Weight::Required; required]), &terms);
+            let constraints = RoutingConstraints { acceptable, escalation, isolation_request };
+            let requirements = TierRequirements::of(job_requirements(), &needs(&vec![Weight::Required; required]), &constraints);
             let wasm = acceptable.contains(Isolation::Wasm)
                 && candidates.iter().any(|one| one.isolation == Isolation::Wasm && one.found.as_ref().is_some_and(Result::is_ok));
             match next(&requirements, &candidates) {
-                Next::Run(choice) => {
+                RouteStep::Run(choice) => {
                     prop_assert!(acceptable.contains(choice.isolation));
                     prop_assert!(!(forbid && wasm) || choice.isolation == Isolation::Wasm);
                     prop_assert!(choice.isolation == Isolation::Wasm || choice.would_need.is_empty());
                 }
-                Next::NoBackend(_) => prop_assert!(!wasm),
-                Next::Probe(id) => prop_assert!(false, "{id} was asked already"),
+                RouteStep::NoBackend(_) => prop_assert!(!wasm),
+                RouteStep::Probe(id) => prop_assert!(false, "{id} was asked already"),
             }
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Table {
 
 /// Policy for building source distributions of packages without wheels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Building {
+pub enum BuildSetting {
     /// Builds are never allowed, even if requested.
     Forbidden,
     /// Builds are allowed if the request asks for them.
@@ -39,7 +39,7 @@ pub struct Packages {
     /// Only registry that is queried for npm packages of any scope; without it the user's own registry settings apply.
     pub registry: Option<String>,
     /// Policy for building Python packages.
-    pub building: Building,
+    pub building: BuildSetting,
 }
 
 impl Table {
@@ -58,9 +58,9 @@ impl Table {
             }
         }
         let building = match build {
-            Some(true) => Building::Always,
-            Some(false) => Building::Forbidden,
-            None => Building::Asked,
+            Some(true) => BuildSetting::Always,
+            Some(false) => BuildSetting::Forbidden,
+            None => BuildSetting::Asked,
         };
         Ok(Packages { allow, index, registry, building })
     }
@@ -83,9 +83,9 @@ impl Packages {
             return Err(ConfigError::new(file, key, "a project cannot choose where packages come from", fix));
         }
         let building = match project.building {
-            Building::Asked => self.building,
-            Building::Forbidden => Building::Forbidden,
-            Building::Always => {
+            BuildSetting::Asked => self.building,
+            BuildSetting::Forbidden => BuildSetting::Forbidden,
+            BuildSetting::Always => {
                 let fix = "leave it out, or put it into your own configuration";
                 return Err(ConfigError::new(file, "packages.build", "a project cannot enable package builds", fix));
             }
@@ -138,12 +138,12 @@ mod tests {
         assert!(none.narrowed(&fixed, file).is_err());
         let builds = |building| Packages { building, ..none.clone() };
         for (ours, theirs, both) in [
-            (Building::Asked, Building::Asked, Some(Building::Asked)),
-            (Building::Always, Building::Asked, Some(Building::Always)),
-            (Building::Always, Building::Forbidden, Some(Building::Forbidden)),
-            (Building::Forbidden, Building::Asked, Some(Building::Forbidden)),
-            (Building::Asked, Building::Always, None),
-            (Building::Always, Building::Always, None),
+            (BuildSetting::Asked, BuildSetting::Asked, Some(BuildSetting::Asked)),
+            (BuildSetting::Always, BuildSetting::Asked, Some(BuildSetting::Always)),
+            (BuildSetting::Always, BuildSetting::Forbidden, Some(BuildSetting::Forbidden)),
+            (BuildSetting::Forbidden, BuildSetting::Asked, Some(BuildSetting::Forbidden)),
+            (BuildSetting::Asked, BuildSetting::Always, None),
+            (BuildSetting::Always, BuildSetting::Always, None),
         ] {
             let narrowed = builds(ours).narrowed(&builds(theirs), file);
             assert_eq!(narrowed.ok().map(|packages| packages.building), both, "{ours:?} {theirs:?}");

@@ -31,7 +31,7 @@ impl History {
 }
 
 /// Starts a new file if the current one is too long.
-pub(super) fn turn_page(folder: &Path) -> io::Result<()> {
+pub(super) fn rotate(folder: &Path) -> io::Result<()> {
     let [now, before] = NAMES.map(|name| folder.join(name));
     match fs::symlink_metadata(&now) {
         Ok(meta) if meta.len() > LONGEST => fs::rename(now, before),

@@ -34,14 +34,14 @@ const LONGEST: u64 = 64 << 10;
 
 /// A note whose lock is held.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct JobMarker {
     /// Note, open for reading; holds the lock.
     _locked: File,
     end: File,
     path: PathBuf,
 }
 
-impl Note {
+impl JobMarker {
     /// Creates a note. It appears under its final name only when its lock is held, because an unlocked note counts as
     /// that of a dead process.
     pub(super) fn create(folder: &Path, name: &str, line: &[u8]) -> io::Result<Self> {
@@ -70,7 +70,7 @@ impl Note {
     }
 
     /// Writes that another process now runs the job, and removes the note if this process still has the permission.
-    pub(super) fn pass_on(mut self) {
+    pub(super) fn hand_over_entry(mut self) {
         let _ = self.end.write_all(OVER);
         remove(&self.path);
     }
@@ -85,7 +85,7 @@ enum Outcome {
     /// No end: the job is running or was interrupted.
     Nothing,
     /// Another process has a note for the job.
-    PassedOn,
+    HandedOver,
     End(End),
 }
 
@@ -95,7 +95,7 @@ pub(super) fn recover(folder: &Path) -> io::Result<()> {
     if lock.try_lock().is_err() {
         return Ok(());
     }
-    history::turn_page(folder)?;
+    history::rotate(folder)?;
     for path in notes(folder)? {
         if path.extension().is_some_and(|ending| ending == NEW) {
             let age = fs::symlink_metadata(&path).and_then(|meta| meta.modified()).map(|at| at.elapsed());
@@ -105,12 +105,12 @@ pub(super) fn recover(folder: &Path) -> io::Result<()> {
             continue;
         }
         // After a failure to read or write, the next process that opens the journal tries again.
-        let _ = settle(folder, &path);
+        let _ = record_outcome(folder, &path);
     }
     Ok(())
 }
 
-fn settle(folder: &Path, path: &Path) -> io::Result<()> {
+fn record_outcome(folder: &Path, path: &Path) -> io::Result<()> {
     let file = open(path)?;
     if file.try_lock().is_err() {
         return Ok(());
@@ -119,7 +119,7 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
         let outcome = outcome(path);
         // If this process is killed before it removes the note, the line is added again later; readers accept
         // duplicates.
-        if !matches!(outcome, Outcome::PassedOn) {
+        if !matches!(outcome, Outcome::HandedOver) {
             match outcome {
                 Outcome::End(end) => record.ended(end),
                 _ => record.interrupted(),
@@ -132,7 +132,7 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// Returns the running jobs, and the ended jobs that are not in the history yet.
-pub(super) fn unsettled(folder: &Path) -> io::Result<Vec<Record>> {
+pub(super) fn unfinished(folder: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for path in notes(folder)? {
         let Ok(file) = open(&path) else { continue };
@@ -142,7 +142,7 @@ pub(super) fn unsettled(folder: &Path) -> io::Result<Vec<Record>> {
             Outcome::End(end) => record.ended(end),
             Outcome::Nothing if is_held => {}
             // Another note covers the job, or the next recovery records its end.
-            Outcome::PassedOn | Outcome::Nothing => continue,
+            Outcome::HandedOver | Outcome::Nothing => continue,
         }
         records.push(record);
     }
@@ -163,7 +163,7 @@ fn read(file: File) -> io::Result<Option<Record>> {
 fn outcome(note: &Path) -> Outcome {
     let text = open(&note.with_extension(END)).and_then(whole).unwrap_or_default();
     if text.ends_with(OVER) {
-        return Outcome::PassedOn;
+        return Outcome::HandedOver;
     }
     End::read(&text).map_or(Outcome::Nothing, Outcome::End)
 }

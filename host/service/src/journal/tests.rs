@@ -129,7 +129,7 @@ fn handed_over_job_ends_with_second_run() {
     let first = journal.accept(accepted(&WASM)).expect("room");
     let id = first.id().to_owned();
     let second = journal.resume(&id, accepted(&BackendId::new("docker"))).expect("room");
-    first.pass_on();
+    first.hand_over_entry();
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
     second.end(ResultKind::Ok, 0);
     Journal::open(home.path()).expect("room");

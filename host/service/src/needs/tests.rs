@@ -10,7 +10,7 @@ fn words(needs: Needs) -> Vec<String> {
 #[test]
 fn parses_each_language() {
     let Parser { analyzer, .. } = &Parser::new();
-    let needs = |job: &Job| needs_of(job, &Neighbours::none(), analyzer).0;
+    let needs = |job: &Job| needs_of(job, &LocalModules::none(), analyzer).0;
     let python = Job::python("import os, threading\nthreading.Thread()");
     assert_eq!(needs(&python).modules().collect::<Vec<_>>(), ["os", "threading"]);
     assert_eq!(words(needs(&python)), ["threading.Thread"]);
@@ -39,10 +39,10 @@ fn ignores_local_modules() {
         ..crate::Request::new(crate::Program::Inline(text.to_owned()))
     };
     let admitted = crate::admit(request, &crate::Policy::default(), &crate::Process).expect("it is allowed");
-    let found = |neighbours: &Neighbours| words(needs_of(admitted.job(), neighbours, analyzer).0);
-    assert_eq!(found(&Neighbours::of(admitted.job(), admitted.path_map())), ["import numba", "loop.run_in_executor"]);
+    let found = |neighbours: &LocalModules| words(needs_of(admitted.job(), neighbours, analyzer).0);
+    assert_eq!(found(&LocalModules::of(admitted.job(), admitted.path_map())), ["import numba", "loop.run_in_executor"]);
     let all = ["import torch", "import numba", "subprocess.run", "loop.run_in_executor"];
-    assert_eq!(found(&Neighbours::none()), all);
+    assert_eq!(found(&LocalModules::none()), all);
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn failed_analysis_is_reported() {
     let _alone = Parser::new();
     let analyzer = Analyzer::with_program("/nonexistent/analyzer".into(), std::time::Duration::from_secs(1));
     let job = Job::python("import os");
-    let (needs, why) = needs_of(&job, &Neighbours::none(), &analyzer);
+    let (needs, why) = needs_of(&job, &LocalModules::none(), &analyzer);
     assert_eq!(needs, Needs::default());
     assert!(why.expect("it is told").contains("cannot start the analyzer"));
     let long = Job::python(format!("import os\n#{}", " ".repeat(256 << 10)));
-    let why = needs_of(&long, &Neighbours::none(), &analyzer).1;
+    let why = needs_of(&long, &LocalModules::none(), &analyzer).1;
     assert!(why.expect("it is told").contains("the maximum is 262144"));
     // A text without imports needs no analyzer.
-    assert_eq!(needs_of(&Job::python("print(1)"), &Neighbours::none(), &analyzer).1, None);
+    assert_eq!(needs_of(&Job::python("print(1)"), &LocalModules::none(), &analyzer).1, None);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn memory_limit_bounds_analysis() {
     let Parser { analyzer, .. } = &Parser::new();
     let text = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
     let mut job = Job::python(text);
-    let look = |job: &Job| needs_of(job, &Neighbours::none(), analyzer);
+    let look = |job: &Job| needs_of(job, &LocalModules::none(), analyzer);
     // This case comes first, because the analyzer caches the result for a text.
     job.limits.memory = Limit::At(ByteSize::mib(1));
     let (needs, why) = look(&job);

@@ -21,7 +21,7 @@ pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest,
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
 
-use codebox_core::{CapturedOutput, NetUse};
+use codebox_core::{CapturedOutput, NetworkUsage};
 use codebox_streams::{Delivery, Output, Stdin};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
@@ -58,7 +58,7 @@ pub(crate) struct GuestResult {
     /// Captured standard output and error.
     pub captured: [CapturedOutput; 2],
     /// Attempted network connections and transferred bytes.
-    pub network: NetUse,
+    pub network: NetworkUsage,
 }
 
 impl Guest {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use codebox_core::{NetRules, NetUse};
+use codebox_core::{NetRules, NetworkUsage};
 use codebox_egress::{Egress, TlsMachine, TlsOffer};
 
 mod fetch;
@@ -56,7 +56,7 @@ impl Net {
     }
 
     /// Returns the attempted connections and the transferred bytes.
-    pub(crate) fn used(&self) -> NetUse {
+    pub(crate) fn used(&self) -> NetworkUsage {
         self.egress.used()
     }
 

@@ -1,13 +1,13 @@
 // JSON.parse and JSON.stringify with V8's messages. The engine does the work; only its errors are analysed.
 import { defineProperty, hidden } from './uncurry.js';
-import { retitle } from './stacks.js';
+import { setHeader } from './stacks.js';
 import { headerOf } from './titles.js';
 
 const { parse, stringify } = JSON;
 
 function explain(error, message) {
   defineProperty(error, 'message', { __proto__: null, value: message, writable: true, configurable: true, enumerable: false });
-  retitle(error, headerOf(error));
+  setHeader(error, headerOf(error));
   return error;
 }
 

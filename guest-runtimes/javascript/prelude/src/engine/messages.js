@@ -369,7 +369,7 @@ function missingExport(name, file) {
   );
 }
 
-function reword(error, sites) {
+function translateMessage(error, sites) {
   const own = getOwnPropertyDescriptor(error, 'message');
   const message = own?.value;
   if (typeof message !== 'string' || message.length > 300) return;
@@ -384,15 +384,15 @@ function reword(error, sites) {
   }
 }
 
-export function retell(error, sites) {
+export function rewriteMessage(error, sites) {
   try {
-    reword(error, sites);
+    translateMessage(error, sites);
     return;
   } catch {
     // The program's changes of the built-ins interfered.
   }
   try {
-    pristinely(() => reword(error, sites));
+    pristinely(() => translateMessage(error, sites));
   } catch {
     // Keeps the engine's message.
   }

@@ -16,14 +16,14 @@ const kept = [];
 // The prototypes that all objects of the program and of the prelude inherit from.
 let shared;
 
-function keep(object, leave) {
+function saveProperties(object, include) {
   const keys = ownKeys(object);
   const values = [];
   const names = [];
   for (let i = 0; i < keys.length; i++) {
     const found = getOwnPropertyDescriptor(object, keys[i]);
     if (!found.configurable && !found.writable) continue;
-    if (leave && !leave(keys[i], found)) continue;
+    if (include && !include(keys[i], found)) continue;
     names.push(keys[i]);
     values.push({ __proto__: null, ...found });
   }
@@ -43,15 +43,15 @@ export function learn() {
   const generator = getPrototypeOf(function* () {}).prototype;
   for (const iterator of [[].values(), new Map().keys(), new Set().keys(), ''[Symbol.iterator](), 'x'.matchAll(/x/g)]) objects.add(getPrototypeOf(iterator));
   for (let proto = generator; proto && proto !== Object.prototype; proto = getPrototypeOf(proto)) objects.add(proto);
-  for (const object of objects) keep(object);
+  for (const object of objects) saveProperties(object);
   // Other parts of the globals are created on first access.
-  keep(globalThis, (name, found) => typeof found.value === 'function' || objects.has(found.value));
+  saveProperties(globalThis, (name, found) => typeof found.value === 'function' || objects.has(found.value));
   shared = [Object.prototype, Array.prototype, Function.prototype, String.prototype];
 }
 
 const same = (a, b) => a !== undefined && a.value === b.value && a.get === b.get && a.set === b.set;
 
-function putBack(object, name, descriptor) {
+function restoreProperty(object, name, descriptor) {
   try {
     if (descriptor === undefined) deleteProperty(object, name);
     else defineProperty(object, name, descriptor);
@@ -73,7 +73,7 @@ function isOwnWord(object, name, now) {
 function restore(changes, more) {
   const note = (object, name, now, then) => {
     defineProperty(changes, changes.length, { __proto__: null, value: [object, name, now], configurable: true, writable: true, enumerable: true });
-    putBack(object, name, then);
+    restoreProperty(object, name, then);
   };
   for (let i = 0; i < kept.length; i += 3) {
     const object = kept[i];
@@ -115,13 +115,13 @@ export function pristinely(run, more = false) {
     return run();
   } finally {
     depth--;
-    for (let i = changes.length - 1; i >= 0; i--) putBack(changes[i][0], changes[i][1], changes[i][2]);
+    for (let i = changes.length - 1; i >= 0; i--) restoreProperty(changes[i][0], changes[i][1], changes[i][2]);
   }
 }
 
 // Runs a function in the same way and always returns a result: `plain` uses no built-in that a program could have
 // changed.
-export function surely(run, plain) {
+export function withFallback(run, plain) {
   try {
     return pristinely(run);
   } catch {

@@ -3,7 +3,7 @@
 import { native } from '../native.js';
 import { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hidden, uncurry } from './uncurry.js';
 import { UNNAMED, frameText, isOurs, makerOf, placeOf, shown } from './frames.js';
-import { retell } from './messages.js';
+import { rewriteMessage } from './messages.js';
 import { pristinely } from './pristine.js';
 import { columnOf, fileOf, functionOf, isConstructor, isNative, learnSites, lineOf, placedAt } from './sites.js';
 import { headerOf, isNativePrototype } from './titles.js';
@@ -166,14 +166,14 @@ function prepare(error, sites) {
   }
   if (kind !== 'Error') return textOf(new Trace(sites), error);
   // An error that the program created keeps its message.
-  if (!native.errorIsMade()) retell(error, sites);
+  if (!native.errorIsMade()) rewriteMessage(error, sites);
   setIn(traces, error, new Trace(sites, belowMaker(error, sites)));
   defineProperty(error, 'stack', accessor);
   return '';
 }
 
 // Replaces the first line of an error's stack, as Node's own errors show their code there.
-export function retitle(error, header) {
+export function setHeader(error, header) {
   const trace = traceOf(error);
   if (trace) {
     trace.header = header;

@@ -4,7 +4,7 @@ import { canonical, locale } from './locales.js';
 import { NumberFormat } from './number.js';
 import { DateTimeFormat } from './date.js';
 import { Collator, compare } from './collate.js';
-import { DisplayNames, ListFormat, Locale, PluralRules, RelativeTimeFormat, Segmenter } from './words.js';
+import { DisplayNames, ListFormat, Locale, PluralRules, RelativeTimeFormat, Segmenter } from './list-plural-segment.js';
 
 export const Intl = {};
 

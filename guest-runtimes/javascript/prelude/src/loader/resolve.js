@@ -1,7 +1,7 @@
 // Resolves the specifier that an ES module imports to the absolute name of a module.
 import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
-import { lacking, tell } from '../missing.js';
+import { lacking, reportMissing } from '../missing.js';
 import { isBuiltin, nameOf } from './builtins.js';
 import { isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
 import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitName } from './packages.js';
@@ -102,7 +102,7 @@ export function resolveImport(specifier, importer) {
   }
   if (scheme === 'data') return specifier;
   if (scheme !== undefined) {
-    if (scheme === 'http' || scheme === 'https') tell('sockets');
+    if (scheme === 'http' || scheme === 'https') reportMissing('sockets');
     throw coded(
       Error,
       'ERR_UNSUPPORTED_ESM_URL_SCHEME',

@@ -9,7 +9,7 @@ const push = uncurry(Array.prototype.push);
 const shift = uncurry(Array.prototype.shift);
 
 // Most milliseconds that a wait for the network delays the check of standard input.
-const TURN = 20;
+const STDIN_POLL_MS = 20;
 
 let phase = 'timers';
 let round = 0;
@@ -17,10 +17,10 @@ let operations = [];
 let ready = [];
 let entered = false;
 
-// Enqueues an operation on files, which runs in a later round. `trips` is how often Node would use its thread pool for
-// it.
-export function enqueue(run, trips = 1) {
-  push(operations, { run, due: round + 1 + trips, stores: context.current });
+// Enqueues an operation on files, which runs in a later round. `poolOperations` is how often Node would use its thread
+// pool for it.
+export function enqueue(run, poolOperations = 1) {
+  push(operations, { run, due: round + 1 + poolOperations, stores: context.current });
 }
 
 let stdin = null;
@@ -30,7 +30,7 @@ export function awaitStdin(callback, holdsLoop = true) {
 }
 
 const busy = () =>
-  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.holds() || (stdin !== null && stdin.holdsLoop);
+  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.hasPending() || (stdin !== null && stdin.holdsLoop);
 
 function run(operation) {
   try {
@@ -41,7 +41,7 @@ function run(operation) {
   }
 }
 
-function hearStdin(wait) {
+function pollStdin(wait) {
   const at = stdin;
   if (at === null || !native.pollStdin(wait)) return false;
   stdin = null;
@@ -53,7 +53,7 @@ export function tick() {
   for (;;) {
     if (phase === 'timers') {
       if (!entered) {
-        if (!busy()) return net.starve();
+        if (!busy()) return net.failQueued();
         round++;
         timers.beginTimers();
         entered = true;
@@ -79,13 +79,13 @@ export function tick() {
       const idle = operations.length === 0 && timers.pendingImmediates() === 0 && busy();
       const wait = idle ? timers.untilNext() : 0;
       if (net.awaited()) {
-        if (stdin !== null && hearStdin(0)) return true;
+        if (stdin !== null && pollStdin(0)) return true;
         // The host waits for only one of the two, so both are checked in turn.
-        const longest = stdin !== null && (wait < 0 || wait > TURN) ? TURN : wait;
+        const longest = stdin !== null && (wait < 0 || wait > STDIN_POLL_MS) ? STDIN_POLL_MS : wait;
         for (const each of net.wait(longest)) push(ready, each);
-        const heard = shift(ready);
-        if (heard !== undefined) {
-          run(heard);
+        const event = shift(ready);
+        if (event !== undefined) {
+          run(event);
           return true;
         }
         phase = 'check';
@@ -95,7 +95,7 @@ export function tick() {
       phase = 'check';
       entered = false;
       if (stdin !== null) {
-        if (hearStdin(wait)) return true;
+        if (pollStdin(wait)) return true;
       } else if (wait > 0) native.sleep(wait);
     }
     if (!entered) {

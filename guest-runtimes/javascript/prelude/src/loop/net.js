@@ -19,16 +19,16 @@ const ABORT = 19;
 const WAIT = 20;
 
 const DONE = 0;
-const LATE = 2;
+const TIMEOUT = 2;
 const FOREVER = 0xffffffff;
 // Bit that marks the key of a wait for send space; the other bits are the exchange's number.
-const ROOM = 0x80000000;
+const WRITABLE = 0x80000000;
 
 // Most bytes of a body that one request carries.
-export const MOST = 1 << 20;
+export const MAX_CHUNK = 1 << 20;
 
 // Most exchanges that the host has at once.
-const PLACES = 64;
+const MAX_EXCHANGES = 64;
 
 let granted = false;
 export const isGranted = () => granted;
@@ -36,7 +36,7 @@ export function grant(is) {
   granted = is;
 }
 
-// Callbacks that wait for an exchange, by its number with or without ROOM.
+// Callbacks that wait for an exchange, by its number with or without WRITABLE.
 let waiting = [];
 export const awaited = () => waiting.length > 0;
 
@@ -48,7 +48,7 @@ let queue = [];
 
 // Returns true if the program has to go on. Exchanges that are only read ahead count if they free a slot that the
 // program waits for.
-export const holds = () => waiting.length > 0 && (queue.length > 0 || waiting.some((each) => each.isWanted()));
+export const hasPending = () => waiting.length > 0 && (queue.length > 0 || waiting.some((each) => each.isWanted()));
 
 export function begin() {
   waiting = [];
@@ -59,8 +59,8 @@ export function begin() {
 
 // Calls back with true when there is a slot, which the callback takes with `start`, and with false if there will be
 // none. Returns a function that cancels the request.
-export function place(callback) {
-  if (open.size + promised < PLACES) {
+export function acquireSlot(callback) {
+  if (open.size + promised < MAX_EXCHANGES) {
     promised++;
     callback(true);
     return () => {};
@@ -71,7 +71,7 @@ export function place(callback) {
   };
 }
 
-function leave(handle) {
+function release(handle) {
   if (open.delete(handle)) call();
 }
 
@@ -85,7 +85,7 @@ function call() {
 
 // Calls back with false for every request that waits for a slot, since no exchange makes progress any more. Returns
 // true if there were any.
-export function starve() {
+export function failQueued() {
   const starved = queue;
   queue = [];
   // Every program's end runs this, so it must not depend on iterators, which the program may have changed.
@@ -104,8 +104,8 @@ const word = (bytes, at) => (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] <
 
 // A failure that the host reports: kind, errno and text.
 export class NetFailure {
-  constructor(told) {
-    this.told = told;
+  constructor(failure) {
+    this.failure = failure;
   }
 }
 
@@ -121,7 +121,7 @@ function ask(op, handle, number, wait, bytes) {
   const answer = native.host(request);
   if (answer === null || answer.length === 0) return new Uint8Array(0);
   if (answer[0] === DONE) return part(answer, 1);
-  if (answer[0] === LATE) return null;
+  if (answer[0] === TIMEOUT) return null;
   throw new NetFailure(parse(native.utf8Decode(part(answer, 1), false)));
 }
 
@@ -145,12 +145,12 @@ export function start(head, body = NOTHING) {
 }
 
 // Sends more of a body; returns false if there is no space for it yet.
-export const give = (handle, bytes, last) => ask(BODY, handle, last ? 1 : 0, 0, bytes) !== null;
+export const send = (handle, bytes, last) => ask(BODY, handle, last ? 1 : 0, 0, bytes) !== null;
 
 export function abort(handle) {
   waiting = waiting.filter((each) => each.handle !== handle);
   ask(ABORT, handle, 0, 0, NOTHING);
-  leave(handle);
+  release(handle);
 }
 
 const always = () => true;
@@ -162,8 +162,8 @@ export function next(handle, callback, isWanted = always) {
 }
 
 // Calls back once when there is space for more of the body.
-export function room(handle, callback) {
-  push(waiting, { handle, key: (handle | ROOM) >>> 0, callback, isWanted: always, stores: context.current });
+export function onWritable(handle, callback) {
+  push(waiting, { handle, key: (handle | WRITABLE) >>> 0, callback, isWanted: always, stores: context.current });
 }
 
 function take(handle) {
@@ -171,11 +171,11 @@ function take(handle) {
     const answer = ask(NEXT, handle, 0, 0, NOTHING);
     if (answer === null) return null;
     const event = { kind: native.latin1Decode(part(answer, 0, 1)), bytes: part(answer, 1) };
-    if (event.kind === 'e') leave(handle);
+    if (event.kind === 'e') release(handle);
     return event;
   } catch (error) {
     // The host knows its own failures, but not that the guest had no memory for an answer.
-    if (error instanceof NetFailure) leave(handle);
+    if (error instanceof NetFailure) release(handle);
     else abort(handle);
     return { kind: 'f', error };
   }

@@ -12,7 +12,7 @@ let head = 0;
 let promisesFirst = false;
 
 // Makes promises run before the first ticks, since ES modules are evaluated inside a promise job.
-export function letPromisesGoFirst() {
+export function runPromisesFirst() {
   promisesFirst = true;
 }
 

@@ -1,6 +1,6 @@
 // AssertionError and the texts that describe a difference.
 import { inspect } from '../inspect/index.js';
-import { retitle } from '../engine/stacks.js';
+import { setHeader } from '../engine/stacks.js';
 import { hidden } from '../engine/uncurry.js';
 import { validateObject } from './errors.js';
 
@@ -173,7 +173,7 @@ export class AssertionError extends Error {
       this.operator = operator;
     }
     Error.captureStackTrace(this, stackStartFn ?? stackStartFunction);
-    retitle(this, `AssertionError [ERR_ASSERTION]: ${text}`);
+    setHeader(this, `AssertionError [ERR_ASSERTION]: ${text}`);
   }
   toString() {
     return `${this.name} [${this.code}]: ${this.message}`;

@@ -11,7 +11,7 @@ import { Buffer, wrap } from './buffer.js';
 import { Transform } from './stream.js';
 import { enqueue } from '../loop/loop.js';
 import { coded, invalidArgType, outOfRange, validateFunction, validateInteger, validateString } from './errors.js';
-import { tell } from '../missing.js';
+import { reportMissing } from '../missing.js';
 import { isHash } from './absent.js';
 import { crypto as webcrypto, randomUUID } from '../web/crypto.js';
 
@@ -25,7 +25,7 @@ function hashOf(name, missing) {
   validateString(name, 'algorithm');
   const found = HASHES[name.toLowerCase().replace(/^rsa-/, '').replace(/^sha-(?=\d)/, 'sha')];
   if (found === undefined) {
-    if (isHash(name.toLowerCase())) tell(`api:hash ${name}`);
+    if (isHash(name.toLowerCase())) reportMissing(`api:hash ${name}`);
     throw missing(name);
   }
   return found;

@@ -1,5 +1,5 @@
 // Errors of Node's own modules, which have a code that the first line of their stack shows.
-import { retitle } from '../engine/stacks.js';
+import { setHeader } from '../engine/stacks.js';
 import { headerOf } from '../engine/titles.js';
 import { hidden } from '../engine/uncurry.js';
 
@@ -9,7 +9,7 @@ export function coded(Base, code, message) {
   hidden(error, 'toString', function toString() {
     return `${this.name} [${code}]: ${this.message}`;
   });
-  retitle(error, `${error.name} [${code}]: ${message}`);
+  setHeader(error, `${error.name} [${code}]: ${message}`);
   return error;
 }
 
@@ -118,7 +118,7 @@ export class AbortError extends Error {
     super(message, options);
     this.code = 'ABORT_ERR';
     this.name = 'AbortError';
-    retitle(this, headerOf(this));
+    setHeader(this, headerOf(this));
   }
 }
 

@@ -3,7 +3,7 @@ import { native } from '../native.js';
 import { absolute } from '../process.js';
 import { Buffer, wrap } from './buffer.js';
 import { coded, invalidArgType, invalidArgValue, outOfRange, systemError } from './errors.js';
-import { retitle } from '../engine/stacks.js';
+import { setHeader } from '../engine/stacks.js';
 import { fileURLToPath } from '../loader/urls.js';
 
 export const constants = {
@@ -317,7 +317,7 @@ export const unlink = (path) => {
 function systemCoded(code, message) {
   const error = coded(Error, code, message);
   Object.defineProperty(error, 'name', { value: 'SystemError', writable: true, configurable: true, enumerable: false });
-  return retitle(error, `SystemError [${code}]: ${message}`);
+  return setHeader(error, `SystemError [${code}]: ${message}`);
 }
 
 function removeTree(full, name) {

@@ -7,7 +7,7 @@ import { cwd } from '../process.js';
 import { customPromisifyArgs } from './util.js';
 import { EventEmitter } from './events.js';
 import { matchesGlob } from './path-posix.js';
-import { tell } from '../missing.js';
+import { reportMissing } from '../missing.js';
 
 const { constants, Stats, Dirent } = core;
 
@@ -160,8 +160,8 @@ async function gathered(data, encoding) {
   return Buffer.concat(pieces);
 }
 
-// Number of trips to Node's thread pool for an operation, which determines the order of callbacks.
-const TRIPS = { readFile: 3, writeFile: 3, appendFile: 3, copyFile: 1, cp: 4, rm: 2, mkdir: 1 };
+// Number of operations in Node's thread pool for one operation of `fs`, which determines the order of callbacks.
+const POOL_OPERATIONS = { readFile: 3, writeFile: 3, appendFile: 3, copyFile: 1, cp: 4, rm: 2, mkdir: 1 };
 
 const MULTIPLE = {
   read: (count, [, buffer]) => [count, buffer],
@@ -172,7 +172,7 @@ const MULTIPLE = {
 
 function callbackStyle(name) {
   const run = sync[name];
-  const trips = TRIPS[name] ?? 1;
+  const poolOperations = POOL_OPERATIONS[name] ?? 1;
   const fn = function (...args) {
     let callback = args.pop();
     // read(fd, callback) and similar calls omit optional arguments.
@@ -204,8 +204,8 @@ function callbackStyle(name) {
         else if (result === undefined) callback(null);
         else callback(null, result);
       };
-      // An operation that fails does so on the first trip.
-      if (trips > 1) enqueue(done, trips - 2);
+      // An operation that fails does so in the first pool operation.
+      if (poolOperations > 1) enqueue(done, poolOperations - 2);
       else done();
       return undefined;
     });
@@ -232,14 +232,14 @@ function promiseStyle(name) {
         } catch (error) {
           reject(error);
         }
-      }, TRIPS[name] ?? 1);
+      }, POOL_OPERATIONS[name] ?? 1);
     });
   };
   Object.defineProperty(fn, 'name', { value: name, configurable: true });
   return fn;
 }
 
-const later = (run, trips = 1) =>
+const later = (run, poolOperations = 1) =>
   new Promise((resolve, reject) => {
     enqueue(() => {
       try {
@@ -247,7 +247,7 @@ const later = (run, trips = 1) =>
       } catch (error) {
         reject(error);
       }
-    }, trips);
+    }, poolOperations);
   });
 
 const kFd = Symbol('fd');
@@ -259,14 +259,14 @@ class FileHandle extends EventEmitter {
   }
   get fd() { return this[kFd]; }
   getAsyncId() { return 0; }
-  #use(run, trips) {
+  #use(run, poolOperations) {
     if (this[kFd] < 0) {
       const error = new Error('file closed');
       error.code = 'EBADF';
       error.syscall = 'read';
       return Promise.reject(error);
     }
-    return later(() => run(this[kFd]), trips);
+    return later(() => run(this[kFd]), poolOperations);
   }
   readFile(options) { return this.#use((fd) => sync.readFile(fd, options), 2); }
   writeFile(data, options) { return this.#use((fd) => sync.writeFile(fd, data, options), 2); }
@@ -417,7 +417,7 @@ promises.glob = async function* glob(pattern, options) {
 
 function cannotWatch(path) {
   core.given(path);
-  tell('api:fs.watch');
+  reportMissing('api:fs.watch');
   const error = new Error(`ENOSYS: function not implemented, watch '${path}': files cannot be watched in this sandbox`);
   return Object.assign(error, { errno: -38, code: 'ENOSYS', syscall: 'watch', path });
 }

@@ -17,7 +17,7 @@ const CHECK = ['incorrect data check', 'Z_DATA_ERROR', -3];
 
 const made = ([message, code, errno]) => Object.assign(new Error(message), { errno, code });
 
-export const cutShort = () => made(REASONS[0]);
+export const truncatedInput = () => made(REASONS[0]);
 export const badHeader = () => made(REASONS[6]);
 export const badCheck = () => made(CHECK);
 

@@ -6,7 +6,7 @@ import { validateFunction } from './errors.js';
 import { enqueue } from '../loop/loop.js';
 import { crc32 } from './checksums.js';
 import { Transform } from './stream.js';
-import { badHeader, bytesOf, cutShort, unpacked } from './zlib-parts.js';
+import { badHeader, bytesOf, truncatedInput, unpacked } from './zlib-parts.js';
 
 const constants = {
   Z_NO_FLUSH: 0, Z_PARTIAL_FLUSH: 1, Z_SYNC_FLUSH: 2, Z_FULL_FLUSH: 3, Z_FINISH: 4, Z_BLOCK: 5, Z_OK: 0, Z_STREAM_END: 1, Z_NEED_DICT: 2, Z_ERRNO: -1, Z_STREAM_ERROR: -2,
@@ -25,7 +25,7 @@ const isGzip = (bytes) => bytes.length > 1 && bytes[0] === 0x1f && bytes[1] === 
 const isZlib = (bytes) => bytes.length > 1 && (bytes[0] & 15) === 8 && ((bytes[0] << 8) | bytes[1]) % 31 === 0;
 
 function check(bytes, good) {
-  if (bytes.length < 2) throw cutShort();
+  if (bytes.length < 2) throw truncatedInput();
   if (!good) throw badHeader();
 }
 

@@ -1,6 +1,6 @@
 // The web's crypto: random values, and subtle.digest by the hashes of node:crypto.
 import { native } from '../native.js';
-import { tell } from '../missing.js';
+import { reportMissing } from '../missing.js';
 import { subtle as subtleAbsent } from '../absent.json';
 import { enqueue } from '../loop/loop.js';
 
@@ -34,7 +34,7 @@ export class SubtleCrypto {
 }
 for (const name of subtleAbsent) {
   SubtleCrypto.prototype[name] = async () => {
-    tell(`api:crypto.subtle.${name}`);
+    reportMissing(`api:crypto.subtle.${name}`);
     throw new DOMException(`crypto.subtle.${name} is not available in this sandbox`, 'NotSupportedError');
   };
 }

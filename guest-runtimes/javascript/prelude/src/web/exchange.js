@@ -43,7 +43,7 @@ const failed = (cause) => because('fetch failed', cause);
 // Returns the error that Node would have for the host's failure.
 function causeOf(error, url) {
   if (!(error instanceof net.NetFailure)) return error;
-  const { kind, errno, text } = error.told;
+  const { kind, errno, text } = error.failure;
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
   const at = `${url.hostname}:${port}`;
   if (kind === 'name') return Object.assign(new Error(`getaddrinfo ENOTFOUND ${url.hostname}`), { errno: -3008, code: 'ENOTFOUND', syscall: 'getaddrinfo', hostname: url.hostname });
@@ -68,9 +68,9 @@ function placed(begin, signal) {
       reject(signal.reason);
     };
     signal.addEventListener('abort', onAbort);
-    takeBack = net.place((is) => {
+    takeBack = net.acquireSlot((is) => {
       signal.removeEventListener('abort', onAbort);
-      if (!is) reject(failed(Object.assign(new Error('all requests that may be made at once have bodies that nobody reads'), { errno: NUMBERS.EMFILE, code: 'EMFILE' })));
+      if (!is) reject(failed(Object.assign(new Error('too many concurrent requests: none of their response bodies is being read'), { errno: NUMBERS.EMFILE, code: 'EMFILE' })));
       else {
         try {
           resolve(begin());
@@ -87,12 +87,12 @@ async function pump(handle, stream, broken) {
   try {
     for await (const chunk of stream) {
       if (!(chunk instanceof Uint8Array)) throw new TypeError('Received non-Uint8Array chunk');
-      for (let at = 0; at < chunk.length; at += net.MOST) {
-        const piece = chunk.subarray(at, at + net.MOST);
-        while (!net.give(handle, piece, false)) await new Promise((resolve) => net.room(handle, resolve));
+      for (let at = 0; at < chunk.length; at += net.MAX_CHUNK) {
+        const piece = chunk.subarray(at, at + net.MAX_CHUNK);
+        while (!net.send(handle, piece, false)) await new Promise((resolve) => net.onWritable(handle, resolve));
       }
     }
-    net.give(handle, new Uint8Array(0), true);
+    net.send(handle, new Uint8Array(0), true);
   } catch (error) {
     // An exchange that has ended reports the reason itself.
     if (!(error instanceof net.NetFailure)) broken(error);
@@ -195,17 +195,17 @@ export async function fetch(input, init = undefined) {
       body = null;
       for (const name of OF_BODY) headers.delete(name);
     }
-    if (body instanceof ReadableStream) throw failed(new Error('a body that was streamed cannot be sent again'));
+    if (body instanceof ReadableStream) throw failed(new Error('cannot resend a streamed body'));
     if (url.origin !== from.origin) for (const name of OWN) headers.delete(name);
   }
 }
 
 // Checks that a content-length header matches the body. The length of a stream is not known yet.
 function checkLength(headers, bytes) {
-  const told = headers.get('content-length');
-  if (told === null) return;
-  if (!/^\d+$/.test(told)) throw failed(Object.assign(new Error('invalid content-length header'), { name: 'InvalidArgumentError', code: 'UND_ERR_INVALID_ARG' }));
-  if (bytes === null || bytes.length === 0 || Number(told) === bytes.length) return;
+  const declared = headers.get('content-length');
+  if (declared === null) return;
+  if (!/^\d+$/.test(declared)) throw failed(Object.assign(new Error('invalid content-length header'), { name: 'InvalidArgumentError', code: 'UND_ERR_INVALID_ARG' }));
+  if (bytes === null || bytes.length === 0 || Number(declared) === bytes.length) return;
   const name = 'RequestContentLengthMismatchError';
   throw failed(Object.assign(new Error('Request body length does not match content-length header'), { name, code: 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH' }));
 }
@@ -217,7 +217,7 @@ async function exchange({ url, method, headers, body, signal, followed }) {
   bare.hash = '';
   let whole = streams || body === null ? new Uint8Array(0) : body;
   // A body that does not fit into one request to the host is sent in pieces.
-  const pieces = streams ? body : whole.length > net.MOST ? ReadableStream.from([whole]) : null;
+  const pieces = streams ? body : whole.length > net.MAX_CHUNK ? ReadableStream.from([whole]) : null;
   if (pieces !== null) whole = new Uint8Array(0);
   const sent = [...headers];
   const length = pieces !== null && !streams ? body.length : null;

@@ -2,7 +2,7 @@
 // as in zlib.
 import { Inflate } from 'fflate/browser';
 import { adler32, crc32 } from '../node/checksums.js';
-import { badCheck, badHeader, cutShort, unpacked } from '../node/zlib-parts.js';
+import { badCheck, badHeader, truncatedInput, unpacked } from '../node/zlib-parts.js';
 
 // Bytes that are decompressed at once: their output is passed on before the next ones are read.
 const AT_ONCE = 16384;
@@ -86,7 +86,7 @@ export class Unpacker {
   }
 
   end() {
-    if (this.#phase !== OVER && !(this.#isWhole && this.#held.length === 0)) throw cutShort();
+    if (this.#phase !== OVER && !(this.#isWhole && this.#held.length === 0)) throw truncatedInput();
   }
 
   // Consumes the bytes that belong to the current part of the file, and returns the rest.

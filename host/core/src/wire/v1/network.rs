@@ -5,7 +5,7 @@ use crate::report;
 /// Network activity of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct NetUse {
+pub struct NetworkUsage {
     /// Attempts to connect, like ones merged, in the order of their first occurrence.
     pub attempts: Vec<NetAttempt>,
     /// Number of attempts that belong to no listed entry, because there were too many different ones.
@@ -53,9 +53,9 @@ pub enum NetVerdict {
     Failed,
 }
 
-impl From<&report::NetUse> for NetUse {
-    fn from(used: &report::NetUse) -> Self {
-        let report::NetUse { attempts, unlisted, sent, received } = used;
+impl From<&report::NetworkUsage> for NetworkUsage {
+    fn from(used: &report::NetworkUsage) -> Self {
+        let report::NetworkUsage { attempts, unlisted, sent, received } = used;
         Self {
             attempts: attempts.iter().map(NetAttempt::from).collect(),
             unlisted: *unlisted,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use codebox_agent::Request;
 use codebox_agent::port_forward::{MAX_CHUNK_SIZE, MAX_CONNECTIONS, StreamEvent, WINDOW};
-use codebox_core::{LimitKind, NetUse};
+use codebox_core::{LimitKind, NetworkUsage};
 use codebox_egress::{Egress, proxy, relay};
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
@@ -220,7 +220,7 @@ impl JobConnections {
     ///
     /// If the job ended by itself, the data of programs that have sent everything is still delivered to hosts that
     /// accept it soon. All other connections are reset, so that the hosts can detect it.
-    pub(crate) async fn finish(self, by_itself: bool) -> NetUse {
+    pub(crate) async fn finish(self, by_itself: bool) -> NetworkUsage {
         let Self { egress, mut open, mut tasks, requests, .. } = self;
         // The agent receives no more requests.
         drop(requests);

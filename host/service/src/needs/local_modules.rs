@@ -8,9 +8,9 @@ use codebox_core::{DirGrant, GuestPath, HostPath, Job, PathMap, Source};
 ///
 /// They are searched only for a name that the library lacks, and only for the existence of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Neighbours(Vec<PathBuf>);
+pub(crate) struct LocalModules(Vec<PathBuf>);
 
-impl Neighbours {
+impl LocalModules {
     /// Returns an empty set of directories.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
@@ -45,8 +45,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("torch.py"), "").expect("a file");
         std::fs::create_dir(dir.path().join("cv2")).expect("a directory");
-        let neighbours = Neighbours(vec![dir.path().to_owned()]);
+        let neighbours = LocalModules(vec![dir.path().to_owned()]);
         assert!(neighbours.has("torch") && neighbours.has("cv2") && !neighbours.has("numba"));
-        assert!(!Neighbours::none().has("torch"));
+        assert!(!LocalModules::none().has("torch"));
     }
 }

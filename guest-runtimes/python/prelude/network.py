@@ -8,7 +8,7 @@ import select
 import socket
 import sys
 
-from _codebox import sockets, tls, waiting
+from _codebox import select_poll, sockets, tls
 
 # Modules that only some jobs can import.
 _HIDDEN = ("_ssl", "ssl")
@@ -21,37 +21,37 @@ _CLIENTS = ("ssl", "http.client", "urllib.request")
 def prepare():
     """Loads the modules of clients, before any other import, so that all importers find the same ones."""
     before = {name: getattr(socket, name) for name in sockets.NAMES if hasattr(socket, name)}
-    _lay(socket, sockets.NAMES)
+    _set_attributes(socket, sockets.NAMES)
     sys.modules["_ssl"] = tls.module()
     for name in _CLIENTS:
         importlib.import_module(name)
     for name in sockets.NAMES:
         if name not in before:
             delattr(socket, name)
-    _lay(socket, before)
+    _set_attributes(socket, before)
 
 
-def hide():
+def hide_ssl():
     """Makes `ssl` unavailable again, after the prelude has loaded all modules that look for it."""
     for name in _HIDDEN:
         _hidden[name] = sys.modules.pop(name)
 
 
-def enter():
+def enable_sockets():
     """Enables connections for a job that has grants."""
     sys.modules.update(_hidden)
-    _lay(socket, sockets.NAMES)
-    _lay(select, waiting.NAMES)
-    waiting.selector = waiting.Selector
+    _set_attributes(socket, sockets.NAMES)
+    _set_attributes(select, select_poll.NAMES)
+    select_poll.selector = select_poll.Selector
 
 
-def show():
+def enable_ssl_import():
     """Lets a job without grants import modules that require `ssl`: packages do so even if the job uses only another
     part."""
     sys.modules.update(_hidden)
 
 
-def _lay(module, names):
+def _set_attributes(module, names):
     for name, value in names.items():
         setattr(module, name, value)
 

@@ -5,23 +5,23 @@ use codebox_core::{Isolation, Missing};
 use crate::admission::Admitted;
 use crate::needs::{Need, Needs, Weight};
 
-/// Maximum number of absent modules that are reported for one program.
-const MAX_ABSENT: usize = 5;
+/// Maximum number of expected modules that are reported for one program.
+const MAX_MISSING_MODULES: usize = 5;
 
 /// Returns the required features that the guest will lack: modules of packages that were not requested, and hosts if
 /// none is granted.
 ///
 /// It is not known whether a named image contains a module, or which modules the packages of a container provide.
-pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -> Vec<Missing> {
+pub(crate) fn missing_features(admitted: &Admitted, needs: &Needs, isolation: Isolation) -> Vec<Missing> {
     let job = admitted.job();
     let is_known = match isolation {
         Isolation::Wasm => true,
         Isolation::Container | Isolation::Vm => job.packages.is_empty() && admitted.container_image().is_none(),
     };
-    let mut absent: Vec<Missing> = Vec::new();
+    let mut expected: Vec<Missing> = Vec::new();
     for need in needs.powers.iter().filter(|need| need.weight == Weight::Required && is_known) {
         let missing = module(need);
-        absent.extend(missing.filter(|missing| !absent.contains(missing) && absent.len() < MAX_ABSENT));
+        expected.extend(missing.filter(|missing| !expected.contains(missing) && expected.len() < MAX_MISSING_MODULES));
     }
     // A container has sockets, but without a grant it reaches no host; the program only sees that a name cannot be
     // resolved.
@@ -31,15 +31,15 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
         && let Some(Need { line, words, .. }) = needs.powers.iter().find(is_client)
     {
         let hint = format!("line {line} uses {words}, but no host is granted: grant one with --net HOST[:PORT]");
-        absent.push(Missing { what: "network hosts".to_owned(), hint });
+        expected.push(Missing { what: "network hosts".to_owned(), hint });
     }
-    absent
+    expected
 }
 
-/// Merges `absent` into the features that the guest itself found missing. For the same feature the hint of `absent` is
+/// Merges `expected` into the features that the guest itself found missing. For the same feature the hint of `expected` is
 /// kept, because it names the package that provides it.
-pub fn add_absent(missing: &mut Vec<Missing>, absent: &[Missing]) {
-    for one in absent {
+pub fn merge_missing(missing: &mut Vec<Missing>, expected: &[Missing]) {
+    for one in expected {
         match missing.iter_mut().find(|other| other.what == one.what) {
             Some(other) => other.hint.clone_from(&one.hint),
             None => missing.push(one.clone()),

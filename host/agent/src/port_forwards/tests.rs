@@ -34,14 +34,14 @@ fn free_port_forward() -> PortForward {
 fn open_forwarder() -> (PortForwarder, PortForward, Host) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let writer = EventWriter::from_file(File::from(OwnedFd::from(theirs)));
-    let (mut doors, port_forward) = (PortForwarder::default(), free_port_forward());
-    doors.open(&[port_forward], &writer).expect("the port is free");
-    (doors, port_forward, Host { socket: ours, decoder: Decoder::new(Event::MAX_PAYLOAD_SIZE) })
+    let (mut port_forwards, port_forward) = (PortForwarder::default(), free_port_forward());
+    port_forwards.open(&[port_forward], &writer).expect("the port is free");
+    (port_forwards, port_forward, Host { socket: ours, decoder: Decoder::new(Event::MAX_PAYLOAD_SIZE) })
 }
 
 #[test]
 fn forwards_bytes_in_both_directions() {
-    let (doors, port_forward, mut host) = open_forwarder();
+    let (port_forwards, port_forward, mut host) = open_forwarder();
     let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
     let Event::Accepted(number, 0) = host.next_event() else { panic!("nobody knocked") };
     guest.write_all(b"question").expect("it is open");
@@ -55,8 +55,8 @@ fn forwards_bytes_in_both_directions() {
         }
     }
     assert_eq!(received, b"question");
-    doors.stream_event(number, StreamEvent::Bytes(b"answer".to_vec()));
-    doors.stream_event(number, StreamEvent::End);
+    port_forwards.stream_event(number, StreamEvent::Bytes(b"answer".to_vec()));
+    port_forwards.stream_event(number, StreamEvent::End);
     let mut answer = Vec::new();
     guest.read_to_end(&mut answer).expect("it ends");
     assert_eq!(answer, b"answer");
@@ -65,7 +65,7 @@ fn forwards_bytes_in_both_directions() {
 
 #[test]
 fn stops_reading_when_the_window_is_full() {
-    let (doors, port_forward, mut host) = open_forwarder();
+    let (port_forwards, port_forward, mut host) = open_forwarder();
     let guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
     let Event::Accepted(number, _) = host.next_event() else { panic!("nobody knocked") };
     let mut guest_writer = guest.try_clone().expect("a second one");
@@ -80,35 +80,35 @@ fn stops_reading_when_the_window_is_full() {
     let _second = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
     let Event::Accepted(other, _) = host.next_event() else { panic!("more than there was room for") };
     assert_ne!(number, other);
-    doors.stream_event(number, StreamEvent::WindowUpdate(10));
+    port_forwards.stream_event(number, StreamEvent::WindowUpdate(10));
     let Event::Connection(of, StreamEvent::Bytes(bytes)) = host.next_event() else { panic!("nothing was said") };
     assert_eq!((of, bytes.len()), (number, 10));
-    doors.stream_event(number, StreamEvent::Closed);
+    port_forwards.stream_event(number, StreamEvent::Closed);
     let _ = flood.join();
 }
 
 #[test]
 fn closes_connections_of_the_previous_job() {
-    let (mut doors, port_forward, mut host) = open_forwarder();
+    let (mut port_forwards, port_forward, mut host) = open_forwarder();
     let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
     let Event::Accepted(_, _) = host.next_event() else { panic!("nobody knocked") };
     let (_, theirs) = UnixStream::pair().expect("a pair");
     let writer = EventWriter::from_file(File::from(OwnedFd::from(theirs)));
-    doors.open(&[port_forward], &writer).expect("the same door");
+    port_forwards.open(&[port_forward], &writer).expect("the same door");
     assert_eq!(guest.read(&mut [0]).expect("it ends well"), 0);
-    assert!(doors.open(&[], &writer).is_err());
+    assert!(port_forwards.open(&[], &writer).is_err());
 }
 
 /// Programs that have ended: one closed its connection, one closed it with unread data, one was not yet accepted.
 #[test]
 fn flush_forwards_data_of_ended_programs() {
-    let (doors, port_forward, mut host) = open_forwarder();
+    let (port_forwards, port_forward, mut host) = open_forwarder();
     let connect = || TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
     let mut closes = connect();
     let Event::Accepted(closed, _) = host.next_event() else { panic!("nobody knocked") };
     let mut hangs_up = connect();
     let Event::Accepted(hung_up, _) = host.next_event() else { panic!("nobody knocked") };
-    doors.stream_event(hung_up, StreamEvent::Bytes(vec![0; 1000]));
+    port_forwards.stream_event(hung_up, StreamEvent::Bytes(vec![0; 1000]));
     // The data has arrived but is not read, so closing the socket resets the connection.
     hangs_up.peek(&mut [0]).expect("it is open");
     for (stream, text) in [(&mut closes, "one"), (&mut hangs_up, "two")] {
@@ -118,9 +118,9 @@ fn flush_forwards_data_of_ended_programs() {
     let mut late = connect();
     late.write_all(b"three").expect("it is open");
     drop(late);
-    doors.flush(Duration::from_secs(60));
+    port_forwards.flush(Duration::from_secs(60));
     // All data has been forwarded by now, so closing the connections loses none of it.
-    doors.close_all();
+    port_forwards.close_all();
     let mut stream_event = HashMap::new();
     let mut ended = 0;
     while ended < 3 {

@@ -49,15 +49,14 @@ def _root():
 
 
 def _chown(path, uid, gid, *, dir_fd=None, follow_symlinks=True):
-    """Nobody else owns anything here. What asks whether it is root's goes on to say whose a file is, as tarfile does."""
+    """Changes the owner. Every file has the same owner, so any other owner is rejected with EPERM."""
     os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
     if uid not in (-1, _root()) or gid not in (-1, _root()):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
 
 
 def _extracted_owner(self, tarinfo, targetpath, numeric_owner):
-    """Keeps the owner, as for a user who is not root: that user owns the extracted files. An error here would also keep
-    their times from being set."""
+    """Skips the change of owner, as tarfile does for an unprivileged user."""
 
 
 class _ShownSys:
@@ -77,19 +76,19 @@ class _ShownSys:
 def install():
     traceback.sys = _ShownSys()
     if not hasattr(hashlib, "pbkdf2_hmac"):
-        patches.put(hashlib, "pbkdf2_hmac", _pbkdf2_hmac)
+        patches.install(hashlib, "pbkdf2_hmac", _pbkdf2_hmac)
     for name in ("getuid", "geteuid", "getgid", "getegid"):
         if not hasattr(os, name):
-            patches.put(os, name, lambda: _root())
+            patches.install(os, name, lambda: _root())
     if not hasattr(os, "getgroups"):
-        patches.put(os, "getgroups", lambda: [_root()])
+        patches.install(os, "getgroups", lambda: [_root()])
     if not hasattr(os, "chown"):
-        patches.put(os, "chown", _chown)
-        patches.put(os, "lchown", lambda path, uid, gid: _chown(path, uid, gid, follow_symlinks=False))
-        patches.put(os, "fchown", lambda fd, uid, gid: _chown(fd, uid, gid))
-    tarfile.TarFile.chown = patches.dress(_extracted_owner, "tarfile", "chown", tarfile.TarFile.chown)
+        patches.install(os, "chown", _chown)
+        patches.install(os, "lchown", lambda path, uid, gid: _chown(path, uid, gid, follow_symlinks=False))
+        patches.install(os, "fchown", lambda fd, uid, gid: _chown(fd, uid, gid))
+    tarfile.TarFile.chown = patches.copy_metadata(_extracted_owner, "tarfile", "chown", tarfile.TarFile.chown)
     # The original functions start processes.
     platform._Processor.from_subprocess = staticmethod(lambda: "")
-    patches.put(platform, "_syscmd_file", lambda target, default="": default)
+    patches.install(platform, "_syscmd_file", lambda target, default="": default)
     # The original opens `sys.executable`, which names no file here.
-    patches.put(platform, "libc_ver", _libc_ver)
+    patches.install(platform, "libc_ver", _libc_ver)

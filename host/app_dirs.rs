@@ -13,7 +13,7 @@ const HOME: &str = "CODEBOX_HOME";
 /// These are the platform's directories for data, caches and configuration, or `data`, `cache` and `config` below
 /// `CODEBOX_HOME` if that variable is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct AppDirs {
     /// Installed runtimes and the journal of jobs.
     pub data: PathBuf,
     /// Compiled code, memory images and the private directories of running jobs.
@@ -25,19 +25,19 @@ pub struct Places {
 /// Error for a machine on which the directories of user files cannot be determined.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot determine the data directory: no home directory found; set {HOME} to a directory")]
-pub struct PlacesError;
+pub struct AppDirsError;
 
-impl Places {
+impl AppDirs {
     /// Determines the directories from this process's user and environment.
     ///
     /// # Errors
-    /// [`PlacesError`] if `CODEBOX_HOME` is not set and the home directory is unknown.
-    pub fn from_env() -> Result<Self, PlacesError> {
+    /// [`AppDirsError`] if `CODEBOX_HOME` is not set and the home directory is unknown.
+    pub fn from_env() -> Result<Self, AppDirsError> {
         if let Some(home) = env::var_os(HOME).filter(|home| !home.is_empty()) {
             // A relative path would depend on the working directory of each run.
-            return Ok(Self::below(&std::path::absolute(&home).map_err(|_| PlacesError)?));
+            return Ok(Self::below(&std::path::absolute(&home).map_err(|_| AppDirsError)?));
         }
-        let dirs = directories::ProjectDirs::from("", "", "codebox").ok_or(PlacesError)?;
+        let dirs = directories::ProjectDirs::from("", "", "codebox").ok_or(AppDirsError)?;
         Ok(Self {
             data: dirs.data_dir().to_owned(),
             cache: dirs.cache_dir().to_owned(),
@@ -84,8 +84,8 @@ impl Places {
     }
 }
 
-impl From<PlacesError> for RunnerError {
-    fn from(error: PlacesError) -> Self {
+impl From<AppDirsError> for RunnerError {
+    fn from(error: AppDirsError) -> Self {
         Self::of(ResultKind::InvalidRequest, &error)
     }
 }

@@ -80,7 +80,7 @@ def run():
             start.renew(_JOB)
             status = start.program(_JOB, program.encode())
             if status:
-                raise RuntimeError(f"a rehearsal ended with status {status}")
+                raise RuntimeError(f"warm-up program exited with status {status}")
             start.flush()
             del sys.modules["__main__"]
     linecache.cache.clear()

@@ -10,25 +10,27 @@ _select = select.select
 _POLLIN, _POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
 # Bit that marks the key of a wait for send space; the other bits are the handle.
-_ROOM = 1 << 31
+_WRITABLE = 1 << 31
 
 
 def ready(reads, writes, timeout):
     """Waits for the first of the connections to become ready, and returns the numbers of those that can be read or have
     ended, and of those that accept more data."""
-    wishes = {}
-    for fds, room in (reads, 0), (writes, _ROOM):
+    interests = {}
+    for fds, flag in (reads, 0), (writes, _WRITABLE):
         for fd in fds:
             handle = sockets.handle_of(fd)
             if handle is None:
                 raise OSError(errno.EBADF, "Bad file descriptor")
-            wishes[handle | room] = fd
+            interests[handle | flag] = fd
     try:
-        answer = net.ask(net.POLL, 0, 0, timeout, struct.pack(f"<{len(wishes)}I", *wishes))
-    except net.Late:
+        answer = net.ask(net.POLL, 0, 0, timeout, struct.pack(f"<{len(interests)}I", *interests))
+    except net.OperationTimeout:
         return set(), set()
-    found = [wish for (wish,) in struct.iter_unpack("<I", answer)]
-    return {wishes[wish] for wish in found if wish < _ROOM}, {wishes[wish] for wish in found if wish >= _ROOM}
+    found = [interest for (interest,) in struct.iter_unpack("<I", answer)]
+    readable = {interests[interest] for interest in found if interest < _WRITABLE}
+    writable = {interests[interest] for interest in found if interest >= _WRITABLE}
+    return readable, writable
 
 
 def _number(item):
@@ -38,15 +40,15 @@ def _number(item):
 def wait(rlist, wlist, xlist, timeout=None):
     """As `select.select`, of connections too."""
     reads, writes = [(item, _number(item)) for item in rlist], [(item, _number(item)) for item in wlist]
-    ours = [fd for _, fd in reads if sockets.is_ours(fd)]
-    if not ours and not any(sockets.is_ours(fd) for _, fd in writes):
+    connections = [fd for _, fd in reads if sockets.is_ours(fd)]
+    if not connections and not any(sockets.is_ours(fd) for _, fd in writes):
         return _select(rlist, wlist, xlist, timeout)
     sends = [fd for _, fd in writes if sockets.is_ours(fd)]
     others = [item for item, fd in reads if not sockets.is_ours(fd)], [item for item, fd in writes if not sockets.is_ours(fd)]
     # Files are always ready except for standard input, which is checked after the connections.
-    found, taking = ready(ours, sends, 0 if others[1] else timeout)
+    found, writable = ready(connections, sends, 0 if others[1] else timeout)
     readable = [item for item, fd in reads if fd in found]
-    written = [item for item, fd in writes if fd in taking]
+    written = [item for item, fd in writes if fd in writable]
     if any(others):
         more = _select(*others, [], 0)
         readable += more[0]

@@ -1,6 +1,6 @@
 // Smaller modules of Node.
 import { native } from '../native.js';
-import { tell } from '../missing.js';
+import { reportMissing } from '../missing.js';
 import { coded } from './errors.js';
 import { Buffer } from './buffer.js';
 import { structuredClone } from '../web/clone.js';
@@ -32,7 +32,7 @@ export function v8() {
     },
     deserialize(bytes) {
       if (!(kData in bytes)) {
-        tell('api:v8.deserialize');
+        reportMissing('api:v8.deserialize');
         throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "V8's serialization format cannot be read in this sandbox");
       }
       return structuredClone(bytes[kData]);

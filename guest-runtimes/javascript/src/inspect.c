@@ -95,7 +95,7 @@ static const JSCFunctionListEntry FUNCTIONS[] = {
     JS_CFUNC_DEF("setStack", 2, set_stack),
 };
 
-void add_look(JSContext *ctx, JSValueConst native)
+void add_inspect(JSContext *ctx, JSValueConst native)
 {
     JS_SetPropertyFunctionList(ctx, native, FUNCTIONS, COUNT(FUNCTIONS));
 }

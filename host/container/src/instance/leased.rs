@@ -8,12 +8,12 @@ use futures_util::FutureExt as _;
 use super::ContainerInstance;
 use super::removal::ContainerGuard;
 use crate::agent_connection::AgentConnection;
-use crate::doors::PortForwards;
 use crate::engine::Engine;
 use crate::error::ContainerError;
 use crate::images::ImageFacts;
 use crate::lease::Lease;
 use crate::mounts::Granted;
+use crate::port_forwards::PortForwards;
 
 impl ContainerInstance {
     /// Returns true if the container still waits for a job. An agent that waits sends no events.
@@ -23,7 +23,7 @@ impl ContainerInstance {
 
     /// Returns true if another process owns the container.
     pub(crate) fn is_lent(&self) -> bool {
-        self.container.is_borrowed()
+        self.container.is_leased()
     }
 
     /// Returns the connection to the agent.
@@ -42,21 +42,21 @@ impl ContainerInstance {
     }
 
     /// Creates an instance of a container that another process owns, and removes when the connection to the agent ends.
-    pub(crate) fn lent(
+    pub(crate) fn from_lease(
         engine: Engine,
         image: ImageFacts,
         lease: Lease,
         agent_connection: AgentConnection,
-        doors: PortForwards,
+        port_forwards: PortForwards,
         ca_bundle: Option<&'static str>,
         requested_at: Instant,
     ) -> Result<Self, ContainerError> {
         let Lease { container, user, scratch: place, granted } = lease;
-        let scratch = InstanceScratch::lent(&place).map_err(ContainerError::io("open", &place))?;
+        let scratch = InstanceScratch::open_leased(&place).map_err(ContainerError::io("open", &place))?;
         Ok(Self {
             backend: engine.facts.flavour.id(),
-            container: ContainerGuard::borrowed(engine.client.clone(), container),
-            granted: Granted::lent(granted.into_iter().map(Into::into).collect()),
+            container: ContainerGuard::leased(engine.client.clone(), container),
+            granted: Granted::from_lease(granted.into_iter().map(Into::into).collect()),
             startup: requested_at.elapsed(),
             packages: Vec::new(),
             background: None,
@@ -67,7 +67,7 @@ impl ContainerInstance {
             image,
             user,
             scratch,
-            doors,
+            port_forwards,
             ca_bundle,
         })
     }

@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use codebox_agent::{MAX_QUERY_SIZE, QUERY_SOCKET};
 
 /// Sends standard input to the host as a query and prints the answer.
-pub(crate) fn ask() -> io::Result<()> {
+pub(crate) fn query() -> io::Result<()> {
     let mut query = Vec::new();
     io::stdin().lock().take(MAX_QUERY_SIZE as u64 + 1).read_to_end(&mut query)?;
     if query.len() > MAX_QUERY_SIZE {

@@ -26,7 +26,7 @@ pub(crate) struct PortForwarder(Option<ForwarderHandle>);
 
 #[derive(Clone)]
 struct ForwarderHandle {
-    doors: Vec<PortForward>,
+    port_forwards: Vec<PortForward>,
     pending: Arc<Mutex<Vec<Command>>>,
     wake: Arc<UnixStream>,
 }
@@ -41,16 +41,16 @@ enum Command {
 }
 
 impl PortForwarder {
-    /// Starts listening on `doors`. If the agent listens already, closes the connections of the previous job.
+    /// Starts listening on `port_forwards`. If the agent listens already, closes the connections of the previous job.
     ///
     /// Returns an error if the doors differ from those of the container's first job.
-    pub(crate) fn open(&mut self, doors: &[PortForward], writer: &EventWriter) -> io::Result<()> {
+    pub(crate) fn open(&mut self, port_forwards: &[PortForward], writer: &EventWriter) -> io::Result<()> {
         match &self.0 {
-            Some(open) if open.doors == doors => open.notify(Command::Reset),
+            Some(open) if open.port_forwards == port_forwards => open.notify(Command::Reset),
             Some(_) => return Err(io::Error::other("port forwards differ from those of the first job")),
-            None if doors.is_empty() => {}
+            None if port_forwards.is_empty() => {}
             None => {
-                let bound = doors.iter().map(|port_forward| {
+                let bound = port_forwards.iter().map(|port_forward| {
                     let listener = TcpListener::bind((port_forward.address, port_forward.port))?;
                     listener.set_nonblocking(true)?;
                     Ok(listener)
@@ -70,7 +70,7 @@ impl PortForwarder {
                     writer: writer.clone(),
                 };
                 thread::Builder::new().spawn(move || forwarder.run())?;
-                self.0 = Some(ForwarderHandle { doors: doors.to_vec(), pending, wake: Arc::new(wake) });
+                self.0 = Some(ForwarderHandle { port_forwards: port_forwards.to_vec(), pending, wake: Arc::new(wake) });
             }
         }
         Ok(())

@@ -13,14 +13,14 @@ def job():
     return _host.call(_JOB)
 
 
-def ask(op, **fields):
+def call(op, **fields):
     """Sends a request and returns the answer's bytes."""
     return _host.call(json.dumps({"op": op, **fields}).encode())
 
 
-def tell(op, **fields):
+def notify(op, **fields):
     """Sends a request that may be dropped. Without a host, or over its limits, the call has no effect."""
     try:
-        ask(op, **fields)
+        call(op, **fields)
     except Exception:
         pass
