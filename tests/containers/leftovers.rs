@@ -32,7 +32,7 @@ fn run_leaving_files(test_env: &TestEnvironment, job: Codebox, target: &str, dee
     Ok(report)
 }
 
-/// The report names files that cannot be copied out, and all of them are removed afterwards, however deep.
+/// The report names files that cannot be copied, and all of them are removed afterwards, however deep.
 fn private(test_env: &TestEnvironment) -> Result<()> {
     let out = test_env.kit.folder()?;
     let target = out.path().join("out");

@@ -126,7 +126,7 @@ pub(crate) enum RuntimeCommand {
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
     },
-    /// Add your own component as the runtime of a language
+    /// Add a component as the runtime of a language
     ///
     /// The component must export the world codebox:guest/runtime and may import nothing beyond it; docs/runtimes.md
     /// shows how to build one. A runtime that was added for the same language before is replaced.
@@ -186,7 +186,7 @@ pub(crate) enum PackagesCommand {
         /// Name of the package
         name: String,
     },
-    /// Remove the packages that no run uses now, and the cached answers of indexes
+    /// Remove unused packages and cached responses of indexes
     Prune,
 }
 

@@ -2,7 +2,7 @@
 
 use codebox_core::exit;
 
-/// Status after the reader of standard output closed it: the one that a shell reports for a process killed by
+/// Status after standard output was closed by its reader: the one that a shell reports for a process killed by
 /// `SIGPIPE`.
 pub(crate) const PIPE: u8 = 141;
 
@@ -15,11 +15,11 @@ pub(crate) const TABLE: &[(Status, &str)] = &[
         Status::Code(exit::FAILURE),
         "codebox itself failed: bad usage, a missing file, a damaged runtime; never a failure of the guest",
     ),
-    (Status::Code(exit::DENIED), "the request asked for something that is not allowed"),
+    (Status::Code(exit::DENIED), "the request is not allowed"),
     (Status::Code(exit::CANCELLED), "the run was cancelled"),
     (Status::Code(exit::TRAPPED), "the guest trapped"),
     (Status::Code(exit::MEMORY), "the memory limit ended the guest"),
-    (Status::Code(PIPE), "the reader of standard output closed it"),
+    (Status::Code(PIPE), "standard output was closed by its reader"),
     (Status::Guest("128 + n"), "signal n ended the guest"),
 ];
 

@@ -61,8 +61,8 @@ impl FromStr for LogSpec {
         };
         match EnvFilter::builder().parse(filter) {
             Ok(_) if !filter.is_empty() => Ok(Self { filter: filter.to_owned(), file }),
-            Ok(_) => Err("the filter is empty: write a level, such as debug".to_owned()),
-            Err(error) => Err(format!("{error}: write a level, such as debug, or TARGET=LEVEL")),
+            Ok(_) => Err("the filter is empty: use a level, such as debug".to_owned()),
+            Err(error) => Err(format!("{error}: use a level, such as debug, or TARGET=LEVEL")),
         }
     }
 }

@@ -75,7 +75,7 @@ impl Engine {
             return Ok(None);
         }
         if facts_cache.is_unresponsive(&candidate.place) {
-            return Err(UnreachableEngine::unresponsive("timed out a moment ago".to_owned()));
+            return Err(UnreachableEngine::unresponsive("timed out recently".to_owned()));
         }
         let listener = listener(&candidate.place).await?;
         let client = client(&candidate.place, known.as_ref()).map_err(UnreachableEngine::not_listening)?;

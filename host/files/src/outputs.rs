@@ -40,18 +40,18 @@ pub(crate) fn copy_outputs(
             // Special files were already reported by the listing.
             FileKind::Special => continue,
             FileKind::Symlink | FileKind::Directory => {
-                skipped.push(skip(file, "links are not copied out"));
+                skipped.push(skip(file, "links are not copied"));
                 continue;
             }
         }
         let parts = components_below(&file.guest, work_dir.at);
         if parts.iter().any(|part| is_git_name(part)) {
-            skipped.push(skip(file, "files of a .git directory are not copied out"));
+            skipped.push(skip(file, "files of a .git directory are not copied"));
             continue;
         }
         match copy(work_dir.dir, out, &parts, file, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
-            Err(e) => skipped.push(skip(file, &format!("cannot be copied out: {e}"))),
+            Err(e) => skipped.push(skip(file, &format!("cannot be copied: {e}"))),
         }
     }
 }

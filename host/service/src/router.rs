@@ -127,7 +127,7 @@ pub struct Choice {
 
 /// No backend can run the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("no backend can run this with isolation {wanted}: {}", listed(.rejected))]
+#[error("no backend can run this program with isolation {wanted}: {}", listed(.rejected))]
 pub struct NoRoute {
     /// Isolations that were accepted.
     pub wanted: IsolationSet,
@@ -160,7 +160,7 @@ impl NoRoute {
 fn listed(rejected: &[Rejected]) -> String {
     let lines: Vec<String> = rejected.iter().map(Rejected::to_string).collect();
     if lines.is_empty() {
-        return "this build has none".to_owned();
+        return "this build has no backend for it".to_owned();
     }
     lines.join("; ")
 }
@@ -211,7 +211,7 @@ pub(crate) fn check_candidate(
         return against(
             ResultKind::InvalidRequest,
             format!("it cannot enforce the {limit} limit"),
-            format!("leave the {limit} limit out, or set it to unlimited"),
+            format!("remove the {limit} limit, or set it to unlimited"),
         );
     }
     let offline = able.network_filter == Support::No || able.offline.contains(language);
@@ -219,7 +219,7 @@ pub(crate) fn check_candidate(
         return against(
             ResultKind::InvalidRequest,
             "it has no network access".to_owned(),
-            "leave the network grants out".to_owned(),
+            "remove the network grants".to_owned(),
         );
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,
 
-    /// Let the program connect to this host: a name, `*.domain`, an address or a range; repeatable
+    /// Allow the program to connect to this host: a name, `*.domain`, an address or a range; repeatable
     ///
     /// All other connections are refused. An address that only this machine or its network can reach must be granted by
     /// itself or in a range such as 10.0.0.0/8, even if a granted name resolves to it. IPv6 is written
@@ -107,7 +107,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Keep this many containers like that of this run ready for later runs; 0 removes all of them
+    /// Keep this many containers warm for later runs with the same settings; 0 removes all of them
     ///
     /// A background process keeps them, and ends after ten minutes without a run. Each serves one run: the first with
     /// the same image, directories, hosts and limits on memory, disk, processes and open files.

@@ -177,7 +177,7 @@ impl BackendError {
             Self::Unavailable { why, .. } => why.fix.clone(),
             Self::RuntimeMissing { runtime, .. } => format!("install it: codebox runtime install {runtime}"),
             Self::RuntimeCorrupt { runtime, .. } => format!("install it again: codebox runtime install {runtime}"),
-            Self::Limit { limit, .. } => format!("leave the {limit} limit out"),
+            Self::Limit { limit, .. } => format!("remove the {limit} limit"),
             Self::Io { .. } if self.kind() == ResultKind::Busy => {
                 "free some space or memory and run it again".to_owned()
             }

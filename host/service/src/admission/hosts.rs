@@ -15,7 +15,7 @@ pub(super) fn admit(asked: Vec<NetGrant>, policy: &Policy) -> Result<Vec<NetGran
             "grant",
             beyond.to_string(),
             "the configuration does not allow it",
-            format!("add \"{beyond}\" to network.allow, or leave the grant out"),
+            format!("add \"{beyond}\" to network.allow, or remove the grant"),
         ));
     }
     let mut grants = Vec::with_capacity(asked.len());

@@ -205,7 +205,9 @@ impl CatalogError {
             Self::UnknownImage { .. } => "see codebox image list".to_owned(),
             Self::BadName { .. } | Self::NameTaken { .. } => "choose another name".to_owned(),
             Self::NotToAdd { .. } => "pass another name with --lang".to_owned(),
-            Self::BadEnding { .. } => "choose another with --ext, or leave it out and pass --lang to runs".to_owned(),
+            Self::BadEnding { .. } => {
+                "choose another extension with --ext, or omit --ext and run programs with --lang".to_owned()
+            }
             Self::BadDescription { .. } => "correct the file; docs/runtimes.md has an example".to_owned(),
             Self::NoRuntime { .. } => {
                 "pass a component that exports the world codebox:guest/runtime; docs/runtimes.md shows how".to_owned()

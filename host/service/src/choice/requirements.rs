@@ -189,7 +189,7 @@ fn order(accepted: IsolationSet, why: &DecisionReason) -> Vec<Isolation> {
 
 fn listed(rejected: &[Rejected]) -> String {
     if rejected.is_empty() {
-        return "this build has none".to_owned();
+        return "this build has no backend for it".to_owned();
     }
     rejected.iter().map(Rejected::to_string).collect::<Vec<_>>().join("; ")
 }

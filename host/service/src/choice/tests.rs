@@ -108,7 +108,7 @@ fn selects_backend_by_needs_and_terms() {
             &needy,
             AUTO,
             &engineless[..1],
-            format!("wasm: {need}, but no container is available: this build has none"),
+            format!("wasm: {need}, but no container is available: this build has no backend for it"),
         ),
         (
             "a need and a policy",

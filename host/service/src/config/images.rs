@@ -102,7 +102,7 @@ impl Images {
     /// Restricts these images by a project's. A project cannot choose an image, because the image's programs run on the
     /// user's machine.
     pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
-        let fix = "leave it out, or put it into your own configuration";
+        let fix = "remove it, or put it into your own configuration";
         if !project.of.is_empty() {
             return Err(ConfigError::new(file, "images", "a project cannot choose the images of languages", fix));
         }

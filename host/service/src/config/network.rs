@@ -40,7 +40,7 @@ pub(super) fn narrowed(
         && let Some(beyond) = theirs.iter().find(|host| !ours.iter().any(|one| host.is_within(one)))
     {
         let detail = format!("{beyond} is not allowed by the user configuration");
-        return Err(ConfigError::new(file, KEY, detail, "leave it out, or allow it in your own configuration"));
+        return Err(ConfigError::new(file, KEY, detail, "remove it, or allow it in your own configuration"));
     }
     Ok(theirs.or(ours).cloned())
 }

@@ -79,14 +79,14 @@ impl Packages {
     pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
         let own = [("packages.index", &project.index), ("packages.registry", &project.registry)];
         if let Some((key, _)) = own.into_iter().find(|(_, address)| address.is_some()) {
-            let fix = "leave it out, or put it into your own configuration";
+            let fix = "remove it, or put it into your own configuration";
             return Err(ConfigError::new(file, key, "a project cannot choose where packages come from", fix));
         }
         let building = match project.building {
             BuildSetting::Asked => self.building,
             BuildSetting::Forbidden => BuildSetting::Forbidden,
             BuildSetting::Always => {
-                let fix = "leave it out, or put it into your own configuration";
+                let fix = "remove it, or put it into your own configuration";
                 return Err(ConfigError::new(file, "packages.build", "a project cannot enable package builds", fix));
             }
         };

@@ -41,7 +41,7 @@ impl InvalidIsolationRequest {
     /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> String {
-        "write isolation=wasm or isolation=container, or leave the comment out".to_owned()
+        "write isolation=wasm or isolation=container, or remove the comment".to_owned()
     }
 }
 

@@ -68,7 +68,7 @@ impl RegionPool {
     /// Resets a region and keeps it. The region is unmapped if the pool is full, or if the reset or its verification
     /// fails.
     pub(crate) fn release(&self, mut region: Region) {
-        debug_assert!(Arc::ptr_eq(region.image(), &self.image), "a region went back to another image's pool");
+        debug_assert!(Arc::ptr_eq(region.image(), &self.image), "a region was released to the pool of another image");
         let has_capacity = self.idle().len() < self.capacity;
         if has_capacity && region.reset().is_ok() && self.verification.accepts(&mut region) {
             self.idle().push(region);
