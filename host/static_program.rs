@@ -8,7 +8,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the program `name` of the package of the same name, and copies it into the output directory.
+use super::embed::compress;
+
+/// Builds the program `name` of the package of the same name, and writes it to `NAME.embedded` in the output directory, in
+/// the form that `codebox_files::EmbeddedFile` reads.
 ///
 /// Sets the environment variable `digest` to a hash of the program for the crate that is being compiled. `shared` names
 /// the build directory below the target directory, which all profiles and targets share. `opt_level` is the
@@ -16,9 +19,8 @@ use std::process::Command;
 pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
     let built = build(&out, name, shared, opt_level);
-    let program = out.join(name);
-    fs::copy(&built, &program).unwrap_or_else(|error| panic!("cannot copy {}: {error}", built.display()));
-    let bytes = fs::read(&program).expect("it has just been written");
+    let bytes = fs::read(&built).unwrap_or_else(|error| panic!("cannot read {}: {error}", built.display()));
+    fs::write(embedded_path(&out, name), compress(&bytes)).expect("the output directory takes files");
     let mut hash = DefaultHasher::new();
     bytes.hash(&mut hash);
     println!("cargo::rustc-env={digest}={:016x}", hash.finish());
@@ -27,8 +29,12 @@ pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
 /// Writes an empty file as the program, for targets on which the program does not exist.
 pub fn embed_none(name: &str, digest: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
-    fs::write(out.join(name), []).expect("the output directory takes files");
+    fs::write(embedded_path(&out, name), []).expect("the output directory takes files");
     println!("cargo::rustc-env={digest}=none");
+}
+
+fn embedded_path(out: &Path, name: &str) -> PathBuf {
+    out.join(format!("{name}.embedded"))
 }
 
 /// Builds the program and returns its path.

@@ -1,5 +1,7 @@
 //! Builds the analyzer program, which this crate embeds for the host.
 
+#[path = "../embed.rs"]
+mod embed;
 #[path = "../static_program.rs"]
 mod static_program;
 
@@ -10,7 +12,7 @@ fn main() {
     if env::var_os("CARGO_FEATURE_CLIENT").is_none() {
         return;
     }
-    for source in ["src", "../analyzer", "../typescript", "../static_program.rs"] {
+    for source in ["src", "../analyzer", "../typescript", "../embed.rs", "../static_program.rs"] {
         println!("cargo::rerun-if-changed={source}");
     }
     let is_embedded = env::var_os("CARGO_CFG_UNIX").is_some() && env::var_os("CARGO_FEATURE_PROGRAM").is_some();

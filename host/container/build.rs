@@ -1,12 +1,14 @@
 //! Builds the agent, which must be able to start in any image.
 
+#[path = "../embed.rs"]
+mod embed;
 #[path = "../static_program.rs"]
 mod static_program;
 
 use std::env;
 
 fn main() {
-    for source in ["../agent/src", "../agent/Cargo.toml", "../static_program.rs"] {
+    for source in ["../agent/src", "../agent/Cargo.toml", "../embed.rs", "../static_program.rs"] {
         println!("cargo::rerun-if-changed={source}");
     }
     // On other systems the agent would have to be cross-compiled for Linux. Such a build has no agent and reports it.

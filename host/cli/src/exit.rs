@@ -8,7 +8,7 @@ pub(crate) const PIPE: u8 = 141;
 
 /// All statuses and their meanings, in the order of the reference.
 pub(crate) const TABLE: &[(Status, &str)] = &[
-    (Status::Guest("the guest's own"), "the guest ended by itself; 1 is an uncaught exception"),
+    (Status::Guest("exit status of the program"), "the program exited; 1 is an uncaught exception"),
     (Status::Code(exit::LIMIT), "a limit on output, disk, files, open files, processes or the network ended the guest"),
     (Status::Code(exit::TIMEOUT), "a wall time or CPU time limit ended the guest"),
     (

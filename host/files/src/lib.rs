@@ -14,6 +14,7 @@ mod budget;
 mod changes;
 mod collect;
 mod config;
+mod embedded;
 mod error;
 #[cfg(all(test, unix))]
 mod fixture;
@@ -35,6 +36,7 @@ pub use budget::Budget;
 pub use cap_std::fs::Dir;
 pub use collect::collect;
 pub use config::{TrustedOwners, read_config};
+pub use embedded::EmbeddedFile;
 pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;

@@ -9,6 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::embedded::EmbeddedFile;
 use crate::private_dir;
 use crate::sys::{self, set_nofollow};
 
@@ -30,13 +31,13 @@ impl ProgramFile {
     ///
     /// # Errors
     /// An error if the folder is not private (see [`private_dir`]) or the file cannot be written.
-    pub fn install(folder: &Path, name: &str, content: &[u8]) -> io::Result<Self> {
+    pub fn install(folder: &Path, name: &str, content: EmbeddedFile<'_>) -> io::Result<Self> {
         private_dir(folder)?;
         let (path, seal) = (folder.join(name), folder.join(format!("{name}.seal")));
         let file = match open_verified(&path, &seal, content)? {
             Some(file) => file,
             None => {
-                write(folder, &path, content, sys::set_program_mode)?;
+                write(folder, &path, &content.content()?, sys::set_program_mode)?;
                 let changed = || io::Error::other(format!("{} was changed by another process", path.display()));
                 open_verified(&path, &seal, content)?.ok_or_else(changed)?
             }
@@ -79,13 +80,13 @@ impl ProgramFile {
 }
 
 /// Opens the file at `path` if it is a regular file of this user with exactly this content, and seals it.
-fn open_verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>> {
+fn open_verified(path: &Path, seal: &Path, content: EmbeddedFile<'_>) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     set_nofollow(options.read(true));
     // The caller writes a missing file and replaces a link.
     let Ok(mut file) = options.open(path) else { return Ok(None) };
     let meta = file.metadata()?;
-    let length = u64::try_from(content.len()).map_err(io::Error::other)?;
+    let length = content.content_len();
     if !meta.is_file() || sys::check_own(&meta).is_err() || !sys::is_executable_by_all(&meta) || meta.len() != length {
         return Ok(None);
     }
@@ -93,9 +94,9 @@ fn open_verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<
     if identity.is_some() && read_seal(seal).ok() == identity {
         return Ok(Some(file));
     }
-    let mut found = Vec::with_capacity(content.len());
+    let mut found = Vec::new();
     io::Read::by_ref(&mut file).take(length + 1).read_to_end(&mut found)?;
-    if found != content {
+    if found != content.content()? {
         return Ok(None);
     }
     // Without a seal, the content is compared again at the next start.

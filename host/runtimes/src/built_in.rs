@@ -1,6 +1,7 @@
 //! The descriptions and the embedded parts of the runtimes, as of the time codebox was built.
 
 use codebox_core::Language;
+use codebox_files::EmbeddedFile;
 use codebox_wasm::RuntimeParts;
 
 /// Each language, its `runtime.toml` and the parts of its runtime that are embedded in codebox.
@@ -16,7 +17,7 @@ pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
         RuntimeParts {
             prelude: &[],
             patches: &[],
-            module: Some(include_bytes!("../../../guest-runtimes/javascript/javascript.wasm")),
+            module: Some(EmbeddedFile::new(include_bytes!(concat!(env!("OUT_DIR"), "/javascript.embedded")))),
         },
     ),
 ];

@@ -37,7 +37,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("files", &["core"]),
     ("packages", &["core", "service"]),
     ("runner", &["analysis", "core", "service", "streams"]),
-    ("runtimes", &["core", "packages", "service", "wasm"]),
+    ("runtimes", &["core", "files", "packages", "service", "wasm"]),
     ("service", &["analysis", "core", "files"]),
     ("streams", &["core"]),
     ("testkit", &["core"]),

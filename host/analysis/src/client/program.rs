@@ -4,10 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use codebox_files::ProgramFile;
+use codebox_files::{EmbeddedFile, ProgramFile};
 
-/// The analyzer program, which is empty in a build without it.
-const ANALYZER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/codebox-analyzer"));
+/// The analyzer program, which is absent in a build without it.
+const ANALYZER: EmbeddedFile<'_> =
+    EmbeddedFile::new(include_bytes!(concat!(env!("OUT_DIR"), "/codebox-analyzer.embedded")));
 
 /// The digest of the analyzer program, so that each build uses a file of its own.
 const DIGEST: &str = env!("CODEBOX_ANALYZER_DIGEST");
@@ -31,7 +32,7 @@ impl Program {
 
     /// Installs the embedded program below `folder`.
     pub(super) fn below(folder: &Path) -> io::Result<Self> {
-        if ANALYZER.is_empty() {
+        if ANALYZER.is_absent() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "this build of codebox has no analyzer (feature `analysis`)",

@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use super::*;
+use crate::embedded::tests::embed;
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
@@ -11,14 +12,16 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 fn rewrites_changed_program() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let (folder, content) = (home.path().join("programs"), b"#!/bin/true\n");
-    let path = ProgramFile::install(&folder, "tool", content)?.path().to_owned();
+    let embedded = embed(content);
+    let embedded = EmbeddedFile::new(&embedded);
+    let path = ProgramFile::install(&folder, "tool", embedded)?.path().to_owned();
     let is_intact = || -> io::Result<bool> {
         let meta = fs::symlink_metadata(&path)?;
         Ok(meta.is_file() && meta.mode() & 0o7777 == 0o555 && fs::read(&path)? == content)
     };
     assert!(is_intact()?);
     let first = fs::metadata(&path)?.ino();
-    ProgramFile::install(&folder, "tool", content)?;
+    ProgramFile::install(&folder, "tool", embedded)?;
     assert_eq!(fs::metadata(&path)?.ino(), first, "what is right is left");
     let elsewhere = home.path().join("elsewhere");
     fs::write(&elsewhere, content)?;
@@ -40,7 +43,7 @@ fn rewrites_changed_program() -> io::Result<()> {
     ];
     for (at, change) in changes.into_iter().enumerate() {
         change(&path, &elsewhere)?;
-        ProgramFile::install(&folder, "tool", content)?;
+        ProgramFile::install(&folder, "tool", embedded)?;
         assert!(is_intact()?, "change {at}");
     }
     Ok(())
@@ -51,7 +54,7 @@ fn rewrites_changed_program() -> io::Result<()> {
 fn command_runs_verified_file_after_replacement() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let content = fs::read("/bin/true")?;
-    let program = ProgramFile::install(home.path(), "tool", &content)?;
+    let program = ProgramFile::install(home.path(), "tool", EmbeddedFile::new(&embed(&content)))?;
     fs::remove_file(program.path())?;
     fs::copy("/bin/false", program.path())?;
     assert!(program.command().status()?.success());
@@ -62,7 +65,7 @@ fn command_runs_verified_file_after_replacement() -> io::Result<()> {
 fn compares_content_once() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let seal = home.path().join("tool.seal");
-    let install = |content: &[u8]| ProgramFile::install(home.path(), "tool", content);
+    let install = |content: &[u8]| ProgramFile::install(home.path(), "tool", EmbeddedFile::new(&embed(content)));
     install(b"#!/bin/true\n")?;
     let sealed = fs::metadata(&seal)?.ino();
     // The seal alone decides: different content of the same length is not noticed, and callers never pass it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_core::{Access, GuestPath};
-use codebox_files::{hex, private_dir};
+use codebox_files::{EmbeddedFile, hex, private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -50,7 +50,7 @@ pub struct RuntimeParts {
     /// The patches that `runtime.toml` may name, with their descriptions.
     pub patches: &'static [(&'static str, &'static str)],
     /// The module itself, if it is not fetched.
-    pub module: Option<&'static [u8]>,
+    pub module: Option<EmbeddedFile<'static>>,
 }
 
 /// The artefacts of one runtime.

@@ -118,8 +118,9 @@ impl Store {
         match self.parts.module {
             None => fetch(&package)?,
             Some(module) => {
-                let made = private_dir(&package).and_then(|()| fs::write(package.join(&self.spec.module), module));
-                made.map_err(WasmError::io("write", &package))?;
+                let written =
+                    private_dir(&package).and_then(|()| fs::write(package.join(&self.spec.module), module.content()?));
+                written.map_err(WasmError::io("write", &package))?;
             }
         }
         progress.note(&format!("unpacking {}", self.spec.name));
