@@ -8,12 +8,18 @@ use crate::project::Project;
 /// Default of `CODEBOX_REQUIRE`.
 const REQUIRE: &str = "wasm,podman,docker";
 
+/// Sets of features that an embedder may choose, each to be built without the default ones.
+const FEATURE_SETS: [&str; 5] = ["", "wasm", "containers", "wasm,analysis", "wasm,analysis,containers,packages"];
+
 /// Arguments of `nightly`.
 #[derive(Args)]
 pub struct Options {
     /// Run the tests of guests' memory in Miri instead, which needs a nightly toolchain with that component
     #[arg(long, conflicts_with = "only")]
     miri: bool,
+    /// Check instead that the library builds with every set of features
+    #[arg(long, conflicts_with_all = ["only", "miri"])]
+    features: bool,
     /// Run only this test target
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -28,6 +34,9 @@ pub fn run(options: &Options) -> Result<()> {
     if options.miri {
         return run_miri(&project);
     }
+    if options.features {
+        return check_feature_sets(&project);
+    }
     let mut test = project.cargo();
     test.args(["test", "--release", "--workspace", "--no-fail-fast"]).env("CODEBOX_TESTS", "full");
     if let Some(name) = &options.only {
@@ -37,6 +46,17 @@ pub fn run(options: &Options) -> Result<()> {
         test.env("CODEBOX_REQUIRE", REQUIRE);
     }
     ensure!(test.status().context("start cargo")?.success(), "tests failed");
+    Ok(())
+}
+
+/// Checks that the library and its examples build without warnings with every set of features.
+fn check_feature_sets(project: &Project) -> Result<()> {
+    for features in FEATURE_SETS {
+        let mut check = project.cargo();
+        check.args(["check", "--release", "--package", "codebox", "--lib", "--examples", "--no-default-features"]);
+        check.args(["--features", features]).env("RUSTFLAGS", "-D warnings");
+        ensure!(check.status().context("start cargo")?.success(), "cannot build with the features {features:?}");
+    }
     Ok(())
 }
 
