@@ -8,7 +8,7 @@ use crate::support::{assert_one_line, folder, kit, run, run_in};
 const PROGRAM: &str =
     "import os, time; open('sesame-name', 'w').write('sesame'); print('sesame', os.environ['SESAME'])";
 
-const STAGES: [&str; 7] = ["job", "admit", "analyze", "select", "open", "confine", "exec"];
+const STAGES: [&str; 8] = ["job", "admit", "analyze", "select", "prepare", "open", "confine", "exec"];
 
 #[test]
 fn writes_trace_of_stages_without_guest_data() {
@@ -22,11 +22,28 @@ fn writes_trace_of_stages_without_guest_data() {
     let names: Vec<&str> = events.iter().filter_map(|event| event["name"].as_str()).collect();
     for stage in STAGES {
         assert_eq!(names.iter().filter(|name| **name == stage).count(), 1, "{names:?}");
+        let event = events.iter().find(|event| event["name"] == stage).expect("it is there");
+        assert_eq!(event["args"]["outcome"], "ok", "{event}");
     }
     let job = events.iter().find(|event| event["name"] == "job").expect("a job");
     assert_eq!((&job["args"]["backend"], &job["args"]["outcome"]), (&"wasm".into(), &"ok".into()));
     assert_eq!(job["args"]["stdout_bytes"], 20);
     assert!(!text.contains("sesame"), "{text}");
+}
+
+#[test]
+fn trace_names_the_failed_stage() {
+    let folder = folder();
+    let result = run_in(folder.path(), &["--trace", "t.json", "run", "--isolation", "vm", "-c", "print(1)"]);
+    assert_eq!(result.code, Some(125), "{}", result.stderr_text());
+    let text = fs::read_to_string(folder.path().join("t.json")).expect("the trace is written");
+    let trace: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let outcome = |stage: &str| {
+        let events = trace["traceEvents"].as_array().expect("events");
+        events.iter().find(|event| event["name"] == stage).map(|event| event["args"]["outcome"].clone())
+    };
+    assert_eq!((outcome("admit"), outcome("exec")), (Some("ok".into()), None), "{text}");
+    assert_eq!(outcome("select"), Some("engine_unavailable".into()), "{text}");
 }
 
 #[test]

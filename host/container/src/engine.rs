@@ -29,6 +29,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Returns the first candidate at which an engine of this flavour answers. Starts no engine.
+    #[tracing::instrument(level = "debug", name = "connect_engine", skip_all)]
     pub(crate) async fn find(
         flavour: Flavour,
         candidates: &[Candidate],

@@ -136,6 +136,7 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
 }
 
 /// Pulls an image from its registry, and reports progress to `on_progress`: the bytes done and, if known, the total.
+#[tracing::instrument(level = "debug", name = "pull_image", skip_all)]
 pub(crate) async fn pull(
     client: &Docker,
     name: &ImageName,

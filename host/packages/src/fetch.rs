@@ -54,6 +54,7 @@ pub fn fetch_wheel<'a>(
 }
 
 /// Downloads a file as [`fetch_wheel`] does, with an existing client.
+#[tracing::instrument(level = "debug", name = "fetch_wheel", skip_all)]
 pub(crate) async fn fetch_with_client(
     registry: &Registry,
     pin: &Pin,

@@ -80,7 +80,8 @@ pub use provider::{CompileWork, Compiler, JobPackages, PackageDirs};
 pub use requirement::{Requirement, RequirementError};
 #[cfg(feature = "index")]
 pub use requirements_file::{
-    LineError, ListedRequirements, ScriptMetadata, parse_requirements_file, parse_script_metadata, version_satisfies,
+    LineError, ListedRequirements, MAX_REQUIREMENTS, ScriptMetadata, parse_requirements_file, parse_script_metadata,
+    version_satisfies,
 };
 #[cfg(feature = "index")]
 pub use settings::{ConfigFiles, IndexSettings};

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::requirement::{Requirement, RequirementError};
 
 /// Maximum number of packages that one program may request: each takes at least two queries to an index.
-pub(crate) const MAX_REQUIREMENTS: usize = 500;
+pub const MAX_REQUIREMENTS: usize = 500;
 
 /// Error in one line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

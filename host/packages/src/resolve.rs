@@ -80,6 +80,7 @@ impl Index<'_> {
     /// When there is no solution, a package is not in any index, or an index does not answer in time.
     /// [`ResolveError::BuildRequired`] names a source distribution that must be built to determine its requirements: build
     /// it, and resolve again.
+    #[tracing::instrument(level = "debug", name = "resolve_python", skip_all)]
     pub(crate) async fn resolve(
         &self,
         requirements: &[Requirement],

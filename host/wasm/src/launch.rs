@@ -52,6 +52,7 @@ pub(crate) struct GuestInstance {
 
 impl GuestInstance {
     /// Creates an instance with the memory and globals of an image. No wasm code runs.
+    #[tracing::instrument(level = "debug", name = "instantiate", skip_all)]
     pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
         let image = pool.image().clone();
         let size = image.len() as u64;

@@ -69,7 +69,7 @@ impl ContainerInstance {
         };
         let body = harden::container(inputs, &engine.facts)?;
         let client = engine.client.clone();
-        let made = made(client.clone(), name, body).await;
+        let made = create_container(client.clone(), name, body).await;
         let container = made.map_err(|error| error.map_missing_image(image.name.as_str()))?;
         let agent_connection = match attach_and_start(&client, container.id(), &image).await {
             Ok(agent_connection) => agent_connection,
@@ -104,7 +104,12 @@ impl ContainerInstance {
 ///
 /// The engine creates the container even if the caller does not wait for the answer. A separate task therefore waits,
 /// and if this future is dropped, the container is removed.
-async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result<ContainerGuard, ContainerError> {
+#[tracing::instrument(level = "debug", name = "create_container", skip_all)]
+async fn create_container(
+    client: Docker,
+    name: String,
+    body: ContainerCreateBody,
+) -> Result<ContainerGuard, ContainerError> {
     let making = async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let made = call("create a container", client.create_container(Some(options), body)).await?;
@@ -128,6 +133,7 @@ async fn call<T>(
 }
 
 /// Attaches to a container, starts it and waits for its agent.
+#[tracing::instrument(level = "debug", name = "start_container", skip_all)]
 async fn attach_and_start(client: &Docker, id: &str, image: &ImageFacts) -> Result<AgentConnection, ContainerError> {
     let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
     let unstartable = |error| match error {

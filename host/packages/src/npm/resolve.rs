@@ -29,6 +29,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// Resolves the specs with the versions that are currently published.
+#[tracing::instrument(level = "debug", name = "resolve_npm", skip_all)]
 pub(super) async fn resolve(
     specs: &[NpmSpec],
     settings: &NpmSettings<'_>,

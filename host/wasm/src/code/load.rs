@@ -24,6 +24,7 @@ pub(crate) struct CodeImage {
 
 impl CodeImage {
     /// Compiles a module's code for this engine, in the form that [`CodeImage::load`] reads.
+    #[tracing::instrument(level = "debug", name = "compile_code", skip_all)]
     pub(crate) fn compile(engine: &Engine, code: &[u8]) -> Result<Vec<u8>, WasmError> {
         engine.inner().precompile_module(code).map_err(WasmError::engine("compile the runtime"))
     }
@@ -32,6 +33,7 @@ impl CodeImage {
     ///
     /// The caller guarantees that the file holds the unchanged output of [`CodeImage::compile`]: the store checks the
     /// file's digest and that no other user can write to the file.
+    #[tracing::instrument(level = "debug", name = "load_code", skip_all)]
     pub(crate) fn load(engine: &Engine, path: &Path, file: File) -> Result<Self, WasmError> {
         // SAFETY: compiled code is trusted input. The only caller is the artefact store, which returns a file only
         // after it has checked the file's digest, owner and mode, from a directory that is never granted to a guest.

@@ -54,6 +54,7 @@ impl MemoryImage {
     /// # Errors
     /// [`WasmError::Damaged`] if the length is not a multiple of the wasm page size, [`WasmError::Io`] if the file
     /// cannot be mapped.
+    #[tracing::instrument(level = "debug", name = "map_image", skip_all)]
     pub(crate) fn open(path: &Path, file: File, facts: ImageFacts) -> Result<Self, WasmError> {
         #[cfg(miri)]
         let bytes = read(&file).map_err(WasmError::io("read", path))?;
