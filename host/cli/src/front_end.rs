@@ -88,7 +88,7 @@ impl FrontEnd for CommandLine<'_> {
 
 /// Handover from another run, in a process that stood by.
 pub(crate) struct Takeover {
-    line: StandbyConnection,
+    connection: StandbyConnection,
     handover: Handover,
     /// True once the job runs in this process.
     has_started: bool,
@@ -98,9 +98,9 @@ pub(crate) struct Takeover {
 
 impl Takeover {
     /// Waits for the handover; `None` if the first run did not need this process.
-    pub(crate) fn wait(mut line: StandbyConnection) -> Option<Self> {
-        let handover = line.wait()?;
-        Some(Self { line, handover, has_started: false, refusal: None })
+    pub(crate) fn wait(mut connection: StandbyConnection) -> Option<Self> {
+        let handover = connection.wait()?;
+        Some(Self { connection, handover, has_started: false, refusal: None })
     }
 
     /// Returns the text of the program, if it came from standard input.
@@ -111,7 +111,7 @@ impl Takeover {
     /// Cancels this run when the first one is cancelled or its process is killed.
     pub(crate) fn watch(&self, cancel: CancelToken) {
         // If no thread can be started for this, the run continues without it.
-        let _ = self.line.watch(cancel);
+        let _ = self.connection.watch(cancel);
     }
 
     /// Leaves the report of a failure to the first process; returns false if it is too late for that.
@@ -126,8 +126,8 @@ impl Takeover {
     /// last.
     pub(crate) fn end(mut self, status: u8) {
         match self.refusal {
-            Some(why) => self.line.report_refusal(&why),
-            None if self.has_started => self.line.report_exit(status),
+            Some(why) => self.connection.report_refusal(&why),
+            None if self.has_started => self.connection.report_exit(status),
             // The closed pipe reports that the command failed before the run.
             None => {}
         }
@@ -135,7 +135,7 @@ impl Takeover {
 
     fn start(&mut self, io: &mut ExecIo) -> DivergenceFlag {
         self.has_started = true;
-        self.line.report_started();
+        self.connection.report_started();
         let Handover { stdout, stdin, .. } = &mut self.handover;
         codebox_streams::resume_streams(io, std::mem::take(stdout), std::mem::take(stdin))
     }

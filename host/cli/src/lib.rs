@@ -20,7 +20,6 @@ mod args;
 mod commands;
 mod exit;
 mod front_end;
-#[cfg(unix)]
 mod handover;
 mod interrupt;
 mod messages;
@@ -28,7 +27,6 @@ mod progress;
 mod reference;
 mod render;
 mod rerun_command;
-#[cfg(unix)]
 mod standby;
 mod streams;
 mod terminal_filter;
@@ -36,7 +34,6 @@ mod trace;
 mod usage;
 
 pub use reference::reference;
-#[cfg(unix)]
 pub use standby::STANDBY_VARIABLE;
 
 use std::process::Command;

@@ -9,6 +9,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+#[cfg(unix)]
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command};
 
@@ -37,6 +38,7 @@ pub(crate) struct Standby {
 impl Standby {
     /// Starts the standby process with the arguments and the environment of this process. `standby_launcher` waits and then
     /// executes codebox.
+    #[cfg(unix)]
     pub(crate) fn start(mut standby_launcher: Command) -> io::Result<Self> {
         let (child_in, requests) = io::pipe()?;
         let (replies, child_out) = io::pipe()?;
@@ -47,6 +49,12 @@ impl Standby {
         let descriptors = format!("{} {}", child_in.as_raw_fd(), child_out.as_raw_fd());
         let child = standby_launcher.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { requests, replies, _child: child })
+    }
+
+    /// Fails: on other systems a process cannot inherit single descriptors.
+    #[cfg(not(unix))]
+    pub(crate) fn start(_standby_launcher: Command) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

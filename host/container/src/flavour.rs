@@ -49,3 +49,15 @@ impl FromStr for Flavour {
         known.ok_or_else(|| NameError::new("engine", text, "use podman or docker"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::CONTAINER_ENGINES;
+
+    use super::*;
+
+    #[test]
+    fn users_can_select_every_engine() {
+        assert_eq!(Flavour::ALL.map(Flavour::as_str), CONTAINER_ENGINES);
+    }
+}

@@ -1,6 +1,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// Names of the container engines that a user can select, the preferred one first.
+pub const CONTAINER_ENGINES: [&str; 2] = ["podman", "docker"];
+
 /// Name of a backend, such as `wasm` or `podman`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(Cow<'static, str>);

@@ -35,7 +35,7 @@ pub use backend::{
     ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage,
     MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Support, Sweep, Unavailable, WarmPool,
 };
-pub use backend_id::BackendId;
+pub use backend_id::{BackendId, CONTAINER_ENGINES};
 pub use capped::{CappedSink, Completeness};
 pub use error_chain::format_error_chain;
 pub use grants::{

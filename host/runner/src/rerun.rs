@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, Handover, ResultKind, RunReport, RunnerError, Source};
 use codebox_service::{Admitted, mark_escalated};
-use codebox_streams::{INPUT_NOT_REMEMBERED, ReplaceableRun};
+use codebox_streams::{DivergenceFlag, INPUT_NOT_REMEMBERED, ReplaceableRun};
 use tokio::sync::oneshot;
 
 use crate::front_end::{RunEnd, Standby, StandbyProcess};
@@ -113,9 +113,9 @@ impl Runner {
         let (guest, notes) = opened.ok_or(CANCELLED)?;
         let streams = match held.replaceable() {
             Some(replaceable) => replaceable.replay(report.stdout.bytes().into_owned()),
-            None => Ok(ExecIo { cancel: cancel.clone(), ..ExecIo::none() }),
+            None => Ok((ExecIo { cancel: cancel.clone(), ..ExecIo::none() }, DivergenceFlag::default())),
         };
-        let mut streams = match streams {
+        let (mut streams, divergence) = match streams {
             Ok(streams) => streams,
             Err(why) => {
                 // A container that cannot be removed now is removed by a later sweep.
@@ -129,6 +129,9 @@ impl Runner {
                 second.provenance.reason = format!("{}; {note}", second.provenance.reason);
             }
             mark_escalated(&mut second.provenance, report.provenance.backend.clone(), missing);
+            if divergence.is_set() {
+                second.provenance.reason.push_str("; the rerun printed different output");
+            }
             RunEnd::Report(Box::new(second))
         }))
     }

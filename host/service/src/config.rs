@@ -7,7 +7,9 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::ProtectedDir;
-use codebox_core::{IsolationSet, Languages, LimitOverrides, Limits, MAX_WARM_INSTANCES, NetGrant, ResultKind};
+use codebox_core::{
+    CONTAINER_ENGINES, IsolationSet, Languages, LimitOverrides, Limits, MAX_WARM_INSTANCES, NetGrant, ResultKind,
+};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -184,15 +186,16 @@ fn escalation_of(text: &str, file: &Path) -> Result<Escalation, ConfigError> {
     match text {
         "allow" => Ok(Escalation::Allowed),
         "forbid" => Ok(Escalation::Forbidden),
-        other => Err(ConfigError::new(file, "escalation", format!("unknown value {other:?}"), "write allow or forbid")),
+        other => Err(ConfigError::new(file, "escalation", format!("unknown value {other:?}"), "use allow or forbid")),
     }
 }
 
 fn engine_of(text: String, file: &Path) -> Result<String, ConfigError> {
-    if matches!(text.as_str(), "podman" | "docker") {
+    if CONTAINER_ENGINES.contains(&text.as_str()) {
         return Ok(text);
     }
-    Err(ConfigError::new(file, "engine", format!("unknown value {text:?}"), "write podman or docker"))
+    let fix = format!("use {}", CONTAINER_ENGINES.join(" or "));
+    Err(ConfigError::new(file, "engine", format!("unknown value {text:?}"), &fix))
 }
 
 fn warm_of(count: u32, file: &Path) -> Result<u32, ConfigError> {

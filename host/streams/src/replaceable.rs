@@ -63,11 +63,12 @@ impl ReplaceableRun {
         self.stderr.iter().for_each(|held| drop(held.discard()));
     }
 
-    /// Returns the streams of a run in this process that replaces this one and continues after `printed`.
+    /// Returns the streams of a run in this process that replaces this one and continues after `printed`, and the flag
+    /// that is set if that run prints something else.
     ///
     /// # Errors
     /// Returns the reason if the run cannot be replaced.
-    pub fn replay(&self, printed: Vec<u8>) -> Result<ExecIo, &'static str> {
+    pub fn replay(&self, printed: Vec<u8>) -> Result<(ExecIo, DivergenceFlag), &'static str> {
         let stdin = match &self.stdin {
             Some(recording) => Some(recording.replay().ok_or(INPUT_NOT_REMEMBERED)?),
             None => None,
@@ -76,9 +77,14 @@ impl ReplaceableRun {
             Some(held) => Some(held.discard().ok_or(OUTPUT_STALLED)?),
             None => None,
         };
-        let stdout =
-            self.stdout.clone().map(|shared_sink| Box::new(ReplayFilter::new(Box::new(shared_sink), printed)) as _);
-        Ok(ExecIo { stdin, stdout, stderr, cancel: self.cancel.clone() })
+        let mut io = ExecIo { stdin, stdout: None, stderr, cancel: self.cancel.clone() };
+        let mut divergence = DivergenceFlag::default();
+        if let Some(shared_sink) = self.stdout.clone() {
+            let filter = ReplayFilter::new(Box::new(shared_sink), printed);
+            divergence = filter.divergence();
+            io.stdout = Some(Box::new(filter));
+        }
+        Ok((io, divergence))
     }
 
     /// Passes on the held standard error of a run that is not replaced, and then calls `done`.
@@ -141,9 +147,21 @@ mod tests {
         };
         assert_eq!(run(&mut io, 4, "a", "no threads"), b"one\n");
         replaceable.freeze();
-        let mut second = replaceable.replay(b"a".to_vec()).expect("nothing stands against it");
+        let (mut second, divergence) = replaceable.replay(b"a".to_vec()).expect("nothing stands against it");
         assert_eq!(run(&mut second, 8, "ab", "fine"), b"one\ntwo\n");
         assert_eq!((out.text(), err.text()), ("ab".to_owned(), "fine".to_owned()));
+        assert!(!divergence.is_set());
+    }
+
+    #[test]
+    fn different_output_of_replacement_is_flagged() {
+        let out = RecordingSink::default();
+        let mut io = ExecIo { stdout: Some(Box::new(out.clone())), ..ExecIo::none() };
+        let replaceable = ReplaceableRun::of(&mut io);
+        io.stdout.take().expect("a sink").write(b"one\n").expect("write succeeds");
+        let (mut second, divergence) = replaceable.replay(b"one\n".to_vec()).expect("it can be replayed");
+        second.stdout.take().expect("a sink").write(b"two\n").expect("write succeeds");
+        assert!(divergence.is_set());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use codebox_core::{Limit, LimitParseError, parse_count};
+use codebox_core::{CONTAINER_ENGINES, Limit, LimitParseError, parse_count};
 use codebox_service::Preference;
 
 /// Parses `--isolation`, with a list of the possible values.
@@ -13,7 +13,7 @@ pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
 
 /// Parses `--engine`.
 pub(super) fn engine() -> PossibleValuesParser {
-    PossibleValuesParser::new(["podman", "docker"])
+    PossibleValuesParser::new(CONTAINER_ENGINES)
 }
 
 /// Parses a count that has to fit into 32 bits.

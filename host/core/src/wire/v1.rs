@@ -15,7 +15,7 @@ mod run;
 
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
 pub use limits::{Enforcement, HeldWord, LimitValue, LimitsInForce, Unlimited, Wall, WallWord};
-pub use network::{NetAttempt, NetVerdict, NetworkUsage};
+pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use outcome::{LimitName, Outcome, ResultName, TrapName};
 pub use output::{Partial, Truncation};
 pub use provenance::{EscalatedFrom, IsolationName, Provenance, Usage};

@@ -5,7 +5,7 @@ use crate::report;
 /// Network activity of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct NetworkUsage {
+pub struct NetUse {
     /// Attempts to connect, like ones merged, in the order of their first occurrence.
     pub attempts: Vec<NetAttempt>,
     /// Number of attempts that belong to no listed entry, because there were too many different ones.
@@ -53,7 +53,7 @@ pub enum NetVerdict {
     Failed,
 }
 
-impl From<&report::NetworkUsage> for NetworkUsage {
+impl From<&report::NetworkUsage> for NetUse {
     fn from(used: &report::NetworkUsage) -> Self {
         let report::NetworkUsage { attempts, unlisted, sent, received } = used;
         Self {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::files::FileChanges;
 use super::limits::{Enforcement, LimitsInForce};
-use super::network::NetworkUsage;
+use super::network::NetUse;
 use super::outcome::{Outcome, ResultName, words};
 use super::output::{Stream, Truncation};
 use super::provenance::{Provenance, Usage, millis};
@@ -67,7 +67,7 @@ pub struct RunReport {
     pub enforcement: Enforcement,
     /// Network activity, if there was any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<NetworkUsage>,
+    pub network: Option<NetUse>,
     /// Requests of the guest that were refused.
     pub denials: Vec<Denial>,
     /// Requirements of the program that were not met, with hints.
