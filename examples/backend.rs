@@ -1,5 +1,5 @@
-//! Adds a backend of the embedder to a runner: here one that records the jobs it is given instead of running them, as a
-//! dry run of the policy and the selection would.
+//! Adds a backend of the embedder to a runner: here one that prints the jobs it is given instead of running them, for a
+//! dry run of policy and selection.
 //!
 //! ```sh
 //! cargo run --release --example backend

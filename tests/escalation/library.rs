@@ -197,8 +197,10 @@ fn enforces_policy(test_env: &TestEnvironment) -> Result<()> {
     escalation_hint(&forbids.run(Job::python(STARTS_THREAD))?, "the policy does not allow escalation")?;
     test_env.configure("isolation = \"wasm\"\n")?;
     let only_wasm = runner(test_env)?;
-    let narrowed =
-        only_wasm.run(Job::python(STARTS_THREAD))?.needs_escalation.context("the program does not need threads")?;
+    let narrowed = only_wasm
+        .run(Job::python(STARTS_THREAD))?
+        .needs_escalation
+        .context("the report suggests no rerun for threads")?;
     ensure!(narrowed.reason.ends_with("only isolation wasm is allowed by the configuration"), "{}", narrowed.reason);
     ensure!(narrowed.command.is_empty(), "{}", narrowed.command);
     let mut job = Job::python("print(1)");

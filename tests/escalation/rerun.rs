@@ -23,6 +23,7 @@ pub fn cases() -> Cases {
     cases.extend([
         case("rerun", "file_and_arguments", file_and_arguments),
         case("rerun", "trace_has_both_runs", trace_has_both_runs),
+        case("rerun", "trace_has_no_guest_data", trace_has_no_guest_data),
         case("rerun", "program_on_stdin", program_on_stdin),
         case("rerun", "replays_input", replays_input),
         case("rerun", "input_of_javascript", input_of_javascript),
@@ -84,6 +85,20 @@ fn trace_has_both_runs(test_env: &TestEnvironment) -> Result<()> {
     ensure!(jobs.iter().any(|job| job["args"]["isolation"] == "container"), "{text}");
     ensure!(jobs.iter().any(|job| job["args"]["isolation"] == "wasm"), "{text}");
     ensure!(events.iter().any(|event| event["name"] == "rerun"), "{text}");
+    Ok(())
+}
+
+/// A feature that the guest reports as missing is text of the guest.
+fn trace_has_no_guest_data(test_env: &TestEnvironment) -> Result<()> {
+    let code = "import _host, json\n_host.call(json.dumps({'op': 'missing', 'what': \"Python's sesame\"}).encode())\nraise SystemExit(1)";
+    test_env
+        .codebox()
+        .args(["--trace", "t.json", "--log", "trace=t.log", "run", "--lang", "python", "-c", code])
+        .run()?;
+    for file in ["t.json", "t.log"] {
+        let text = std::fs::read_to_string(test_env.root().join(file))?;
+        ensure!(text.contains("rerun") && !text.contains("sesame"), "{file}: {text}");
+    }
     Ok(())
 }
 

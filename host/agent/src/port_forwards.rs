@@ -43,7 +43,7 @@ enum Command {
 impl PortForwarder {
     /// Starts listening on `port_forwards`. If the agent listens already, closes the connections of the previous job.
     ///
-    /// Returns an error if the doors differ from those of the container's first job.
+    /// Returns an error if the port forwards differ from those of the container's first job.
     pub(crate) fn open(&mut self, port_forwards: &[PortForward], writer: &EventWriter) -> io::Result<()> {
         match &self.0 {
             Some(open) if open.port_forwards == port_forwards => open.notify(Command::Reset),

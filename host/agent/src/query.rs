@@ -1,4 +1,4 @@
-//! The `ask` command: a query from a program of a job to the host.
+//! The `query` command: a query from a program of a job to the host.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;

@@ -132,8 +132,8 @@ impl ContainerBackend {
         if let Some(start) = start_pool_daemon {
             instance.on_close(start);
         }
-        // Runs once per process, beside the job. A pool daemon sweeps for the containers that it lends.
-        if !instance.is_lent() && !self.has_swept.swap(true, Ordering::Relaxed) {
+        // Runs once per process, beside the job. A pool daemon sweeps for the containers that it leases.
+        if !instance.is_leased() && !self.has_swept.swap(true, Ordering::Relaxed) {
             let shared = Arc::clone(&self.shared);
             instance.set_background(tokio::spawn(async move {
                 let _ = gc::mounts(&shared.mounts_dir(), shared.owners(), Sweep::Remove);
@@ -169,7 +169,7 @@ impl ContainerBackend {
         let pool_request = PoolRequest { build: warm::build(), place: engine.facts.place.clone(), count, shape };
         match warm::acquire(&self.daemon_sockets(&engine.facts), &pool_request).await {
             AcquireResult::Leased(lease, agent_connection) => {
-                let is_leased = ContainerInstance::from_lease(
+                let leased = ContainerInstance::from_lease(
                     engine.clone(),
                     image.clone(),
                     *lease,
@@ -178,8 +178,8 @@ impl ContainerBackend {
                     self.shared.ca_bundle.as_ref().map(|_| crate::harden::CA_BUNDLE),
                     requested_at,
                 );
-                // If the lent container no longer exists, a new one is created.
-                Ok((is_leased.ok(), None))
+                // If the leased container no longer exists, a new one is created.
+                Ok((leased.ok(), None))
             }
             AcquireResult::NoDaemon if count > 0 => {
                 let (start, flavour) = (Arc::clone(start), self.flavour);

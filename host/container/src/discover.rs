@@ -228,13 +228,13 @@ mod tests {
         let hash: String = Sha256::digest("work").iter().map(|byte| format!("{byte:02x}")).collect();
         let meta = home.join(".docker/contexts/meta").join(hash);
         let podman = home.join(".config/containers");
-        fs::create_dir_all(&meta).expect("room for a folder");
-        fs::create_dir_all(&podman).expect("room for a folder");
-        fs::write(home.join(".docker/config.json"), r#"{"currentContext":"work"}"#).expect("room for a file");
+        fs::create_dir_all(&meta).expect("can be created");
+        fs::create_dir_all(&podman).expect("can be created");
+        fs::write(home.join(".docker/config.json"), r#"{"currentContext":"work"}"#).expect("can be written");
         let text = r#"{"Name":"work","Endpoints":{"docker":{"Host":"unix:///a/b.sock"}}}"#;
-        fs::write(meta.join("meta.json"), text).expect("room for a file");
+        fs::write(meta.join("meta.json"), text).expect("can be written");
         let text = r#"{"Connection":{"Default":"m","Connections":{"m":{"URI":"unix:///c/d.sock"}}}}"#;
-        fs::write(podman.join("podman-connections.json"), text).expect("room for a file");
+        fs::write(podman.join("podman-connections.json"), text).expect("can be written");
         let found = named(&HostEnvironment { home: Some(home.clone()), ..HostEnvironment::default() });
         fs::remove_dir_all(&home).expect("it is ours");
         assert_eq!(found[0], ("the docker context work".into(), EngineAddress::Unix("/a/b.sock".into())));

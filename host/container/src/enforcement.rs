@@ -13,7 +13,7 @@ pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, Enfo
     LimitKind::ALL
         .into_iter()
         .map(|kind| {
-            let limit_enforcement = match kind {
+            let level = match kind {
                 LimitKind::Wall
                 | LimitKind::Output
                 | LimitKind::OpenFiles
@@ -29,7 +29,7 @@ pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, Enfo
                 LimitKind::Disk | LimitKind::Files => EnforcementLevel::BestEffort,
                 LimitKind::Fuel => EnforcementLevel::Unsupported,
             };
-            (kind, limit_enforcement)
+            (kind, level)
         })
         .collect()
 }

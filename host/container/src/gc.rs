@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn proof_is_valid_for_its_container_name_only() {
         let [home, other] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
-        let [secret, others] = [&home, &other].map(|dir| HomeSecret::load_or_create(dir.path()).expect("room"));
+        let [secret, others] = [&home, &other].map(|dir| HomeSecret::load_or_create(dir.path()).expect("capacity"));
         let owner = Owner { home: "h".into(), name: "run-me".into(), boot: "b".into() };
         let name = "codebox-run-me-0123abcd";
         let labels = owner.labels(name, &secret, None);
@@ -187,8 +187,8 @@ mod tests {
         // A name that is not an owner's must not be used as a path on this machine.
         assert!(!is("../../etc", "b") && !is("", "b"));
         let living = scratch.path().join("run-living");
-        fs::create_dir(&living).expect("room for a folder");
-        let lock = fs::File::create(living.join("lock")).expect("room for a file");
+        fs::create_dir(&living).expect("can be created");
+        let lock = fs::File::create(living.join("lock")).expect("can be written");
         lock.lock().expect("nobody else has it");
         assert!(!is("run-living", "b"));
         drop(lock);

@@ -1,4 +1,4 @@
-//! Description of a container that one process lends to another.
+//! Description of a container that one process leases to another.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::caller::JobUser;
 use crate::mounts::Bind;
 
-/// A container that is lent.
+/// A container that is leased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lease {
     pub container: String,

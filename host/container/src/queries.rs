@@ -135,8 +135,8 @@ mod tests {
     #[tokio::test]
     async fn answers_carry_the_number_of_their_query() {
         let (_dir, mut queries) = queries();
-        queries.submit(7, br#"{"file": "a.ts", "text": "let a: number = 1"}"#.to_vec()).expect("room");
-        queries.submit(8, b"nonsense".to_vec()).expect("room");
+        queries.submit(7, br#"{"file": "a.ts", "text": "let a: number = 1"}"#.to_vec()).expect("capacity");
+        queries.submit(8, b"nonsense".to_vec()).expect("capacity");
         let mut answers = [queries.next_answer().await, queries.next_answer().await];
         answers.sort_unstable();
         assert_eq!((answers[0].0, answers[1].0), (7, 8));
@@ -160,7 +160,7 @@ mod tests {
         // All workers are busy, so the queries stay open.
         let busy = Arc::clone(&queries.workers).acquire_many_owned(MAX_WORKERS as u32).await;
         for number in 0..=MAX_OPEN_QUERIES as u32 {
-            queries.submit(number, br#"{"file": "a.ts", "text": "1"}"#.to_vec()).expect("room");
+            queries.submit(number, br#"{"file": "a.ts", "text": "1"}"#.to_vec()).expect("capacity");
         }
         assert_eq!(queries.next_answer().await, (MAX_OPEN_QUERIES as u32, Vec::new()));
         drop(busy);

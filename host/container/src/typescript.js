@@ -28,13 +28,14 @@ function strip(file) {
   if (head.error) {
     const { message, line, column } = head.error
     const at = line ? `${file}:${line}:${column}\n${text.split('\n')[line - 1] ?? ''}\n${' '.repeat(Math.max(column - 1, 0))}^\n` : `${file}\n`
-    const told = `${at}\nSyntaxError: ${message}`
+    const shown = `${at}\nSyntaxError: ${message}`
     if (isEntry) {
       // No program can catch the error, and throwing it would show this file in the stack trace.
-      fs.writeSync(2, `${told}\n`)
+      fs.writeSync(2, `${shown}\n`)
       process.exit(1)
     }
-    throw Object.assign(new SyntaxError(message), { stack: told })
+    // Node puts a stack without frames in brackets.
+    throw Object.assign(new SyntaxError(message), { stack: line ? `${shown}\n    at ${file}:${line}:${column}` : shown })
   }
   const map = { version: 3, sources: [pathToFileURL(file).href], names: [], mappings: head.map, sourcesContent: [text] }
   return `${answer.slice(end + 1)}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`
@@ -82,7 +83,16 @@ function instead(specifier, parent) {
 
 if (Module.registerHooks) {
   Module.registerHooks({
-    resolve: (specifier, context, next) => next(instead(specifier, context.parentURL), context),
+    // Node's own resolution comes first: a JavaScript file takes precedence over the TypeScript file beside it.
+    resolve(specifier, context, next) {
+      try {
+        return next(specifier, context)
+      } catch (error) {
+        const found = instead(specifier, context.parentURL)
+        if (found === specifier) throw error
+        return next(context.conditions.includes('require') ? fileURLToPath(found) : found, context)
+      }
+    },
     load(url, context, next) {
       const isTyped = url.startsWith('file:') && (TYPED.test(new URL(url).pathname) || (entry && !path.extname(new URL(url).pathname)))
       if (!isTyped) return next(url, context)

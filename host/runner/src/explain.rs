@@ -56,7 +56,7 @@ impl Runner {
     }
 
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
-        let (admitted, packages) = self.admit_with_packages(request).await?;
+        let (admitted, packages) = self.with_packages(self.admit_stage(request)?).await?;
         let job = self.analyze_job(admitted).await?;
         let AdmittedJob { admitted, analysis, requirements, began: _ } = &job;
         let mut candidates = Vec::new();

@@ -149,14 +149,14 @@ impl Runner {
         let entries = self.catalog().and_then(|catalog| Ok(catalog.runtimes()?));
         match entries {
             Ok(entries) => entries.into_iter().map(runtime_check).collect(),
-            Err(error) => vec![Check::fail("runtimes", error.message(), "see the error message")],
+            Err(error) => vec![failed_check("runtimes", &error)],
         }
     }
 
     fn backend_checks(&self) -> Vec<Check> {
         let backends = match self.backends() {
             Ok(backends) => backends,
-            Err(error) => return vec![Check::fail("engines", error.message(), "see the error message")],
+            Err(error) => return vec![failed_check("engines", &error)],
         };
         let diagnoses = block_on(async {
             let mut diagnoses = Vec::new();
@@ -174,6 +174,10 @@ impl Runner {
         });
         findings.collect()
     }
+}
+
+fn failed_check(subject: &str, error: &RunnerError) -> Check {
+    Check::fail(subject, error.message(), error.fix().unwrap_or("see the error message"))
 }
 
 fn runtime_check(entry: RuntimeEntry) -> Check {

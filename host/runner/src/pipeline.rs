@@ -66,10 +66,11 @@ impl Runner {
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
     ) -> Result<RunEnd, RunnerError> {
-        let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.admit_with_packages(request)).await? else {
-            return Ok(cancelled_before_choice(IsolationSet::auto(), Limits::default()));
-        };
+        let admitted = self.admit_stage(request)?;
         let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);
+        let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.with_packages(admitted)).await? else {
+            return Ok(cancelled_before_choice(isolations, limits));
+        };
         front_end.admitted(&admitted);
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
         let Some(job) = unless_cancelled(&io.cancel, self.analyze_job(admitted)).await? else {
@@ -103,11 +104,8 @@ impl Runner {
         ended
     }
 
-    /// Admits a request and resolves its packages.
-    pub(crate) async fn admit_with_packages(
-        &self,
-        request: Request,
-    ) -> Result<(Arc<Admitted>, PackageNeeds), RunnerError> {
+    /// Admits a request, and starts the analyzer if the job needs it.
+    pub(crate) fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
         let span = info_span!("admit", outcome = Empty);
         let admitted = Arc::new(spans::blocking_stage(span, || self.admit(request))?);
         if is_analyzed(admitted.job()) {
@@ -115,6 +113,14 @@ impl Runner {
             // can start no other process.
             self.parts.analyzer.get()?.prestart();
         }
+        Ok(admitted)
+    }
+
+    /// Resolves the packages of an admitted job.
+    pub(crate) async fn with_packages(
+        &self,
+        admitted: Arc<Admitted>,
+    ) -> Result<(Arc<Admitted>, PackageNeeds), RunnerError> {
         let Some(packages) = &self.parts.packages else {
             return match admitted.job().packages.first() {
                 None => Ok((admitted, PackageNeeds::default())),
@@ -217,10 +223,17 @@ impl Runner {
             EscalationDecision::Needs { missing, why } => (missing, why),
             EscalationDecision::Escalate(missing) => {
                 let rerun = Rerun { job: planned.job, id, report: &report, missing: &missing, cancel: &io.cancel };
-                let span = info_span!("rerun", missing = missing);
-                match self.rerun(rerun, standby, &held).instrument(span).await {
-                    Ok(ended) => return ended,
-                    Err(why) => (missing, why),
+                // The names of the features come from the guest.
+                let span = info_span!("rerun", missing_features = report.missing.len(), outcome = Empty);
+                match self.rerun(rerun, standby, &held).instrument(span.clone()).await {
+                    Ok(ended) => {
+                        spans::record_outcome(&span, &ended);
+                        return ended;
+                    }
+                    Err(why) => {
+                        span.record("outcome", "not possible");
+                        (missing, why)
+                    }
                 }
             }
         };
@@ -271,7 +284,7 @@ impl Runner {
         let span = info_span!(
             "exec",
             image = Empty,
-            result = Empty,
+            job_result = Empty,
             stdout_bytes = Empty,
             stderr_bytes = Empty,
             outcome = Empty,

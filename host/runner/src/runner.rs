@@ -87,15 +87,15 @@ impl Runner {
         RunnerError: From<R::Error>,
     {
         thread_local! {
-            static EXECUTOR: LocalCell<tokio::runtime::Runtime> = const { LocalCell::new() };
+            static EXECUTOR: LocalCell<ThreadExecutor> = const { LocalCell::new() };
         }
         let request = request.try_into()?;
         EXECUTOR.with(|cell| {
             if cell.get().is_none() {
                 let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                let _ = cell.set(executor.map_err(|error| no_executor(&error))?);
+                let _ = cell.set(ThreadExecutor(Some(executor.map_err(|error| no_executor(&error))?)));
             }
-            match cell.get() {
+            match cell.get().and_then(|executor| executor.0.as_ref()) {
                 Some(executor) => executor.block_on(self.run_request(request, io)),
                 None => Err(no_executor(&io::ErrorKind::Other.into())),
             }
@@ -192,6 +192,18 @@ impl Runner {
 
     pub(crate) fn images(&self) -> MutexGuard<'_, BTreeMap<Language, Arc<[ImageFacts]>>> {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Executor of a thread that runs jobs. The end of the thread does not wait for an installation that a cancelled job
+/// has left behind.
+struct ThreadExecutor(Option<tokio::runtime::Runtime>);
+
+impl Drop for ThreadExecutor {
+    fn drop(&mut self) {
+        if let Some(executor) = self.0.take() {
+            executor.shutdown_background();
+        }
     }
 }
 

@@ -148,7 +148,7 @@ impl Runner {
         Ok(plan(admitted, analysis, choice, &facts)?)
     }
 
-    /// Returns the images of a language. The list is dropped_last once the runtime is ready, so that later runs read no
+    /// Returns the images of a language. The list is kept once the runtime is ready, so that later runs read no
     /// directory.
     pub(crate) fn image_facts(&self, language: &Language) -> Result<Arc<[ImageFacts]>, RunnerError> {
         let language = language.runtime_language();

@@ -38,7 +38,8 @@ pub(crate) fn blocking_stage<T>(span: Span, work: impl FnOnce() -> Result<T, Run
     result
 }
 
-fn record_outcome<T>(span: &Span, result: &Result<T, RunnerError>) {
+/// Records the outcome of a stage: `ok`, or the kind of the error.
+pub(crate) fn record_outcome<T>(span: &Span, result: &Result<T, RunnerError>) {
     match result {
         Ok(_) => span.record("outcome", OK),
         Err(error) => span.record("outcome", display(error.kind())),
@@ -62,7 +63,7 @@ pub(crate) fn record_plan(id: Option<&str>, plan: &Plan) {
 /// Records the result of a run in the current span, which is that of its execution.
 pub(crate) fn record_result(report: &RunReport) {
     let span = Span::current();
-    span.record("result", display(report.result_kind()));
+    span.record("job_result", display(report.result_kind()));
     span.record("stdout_bytes", report.stdout.total());
     span.record("stderr_bytes", report.stderr.total());
     if let Some(image) = report.provenance.image.as_deref() {

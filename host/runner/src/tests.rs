@@ -328,8 +328,10 @@ fn cancellation_ends_a_job_whose_runtime_is_being_installed() {
     let mut bench = Bench::new();
     let (cancel, (running, ended)) = (CancelToken::new(), channel());
     bench.fake.interruption = Some((cancel.clone(), Arc::new(Mutex::new(ended))));
-    let mut io = ExecIo { cancel, ..ExecIo::none() };
-    let report = bench.builder().build().run_with(request(&[]), &mut io).expect("the outcome is known");
+    let runner = bench.builder().build();
+    // The thread ends although the installation goes on.
+    let run = move || runner.run_with(request(&[]), &mut ExecIo { cancel, ..ExecIo::none() });
+    let report = std::thread::spawn(run).join().expect("no panic").expect("the outcome is known");
     assert_eq!((report.outcome, report.provenance.backend.as_str()), (Outcome::Cancelled, "fake"));
     assert_eq!(bench.fake.lines(), ["ensure python"]);
     drop(running);

@@ -63,6 +63,10 @@ pub fn cases() -> Vec<Case> {
             .prints("7 back\n")
             .javascript(program("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n, back)").with_name("main.mjs"))
             .typescript("import { n } from './near.mjs'\nimport { back } from './back.ts'\nconsole.log(n as number, back)"),
+        file("types::javascript_imports_enum")
+            .grant(".", "/work", "ro", &[("level.ts", "export enum Level { Low = 1, High }"), ("both.js", "exports.from = 'js'"), ("both.ts", "export const from = 'ts'")])
+            .prints("2 js js\n")
+            .javascript(program("import { createRequire } from 'node:module'\nimport { Level } from './level.ts'\nimport both from './both.js'\nconst require = createRequire(import.meta.url)\nconsole.log(Level.High, both.from, require('./both').from)").with_name("main.mjs")),
         code("types::code_resembling_types")
             .prints("true 3 true\n")
             .typescript("const a = 1, b = 2, c = 3\nconst type = a < b, as = c, declare = 4\nlet label = (a < (b > c as any)) as boolean\nvar interface_: any = type ? as : declare\nconsole.log(type, interface_, !label)"),

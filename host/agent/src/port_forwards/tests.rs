@@ -42,8 +42,8 @@ fn open_forwarder() -> (PortForwarder, PortForward, Host) {
 #[test]
 fn forwards_bytes_in_both_directions() {
     let (port_forwards, port_forward, mut host) = open_forwarder();
-    let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
-    let Event::Accepted(number, 0) = host.next_event() else { panic!("nobody knocked") };
+    let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
+    let Event::Accepted(number, 0) = host.next_event() else { panic!("expected a connection") };
     guest.write_all(b"question").expect("it is open");
     guest.shutdown(Shutdown::Write).expect("it is open");
     let mut received = Vec::new();
@@ -66,8 +66,8 @@ fn forwards_bytes_in_both_directions() {
 #[test]
 fn stops_reading_when_the_window_is_full() {
     let (port_forwards, port_forward, mut host) = open_forwarder();
-    let guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
-    let Event::Accepted(number, _) = host.next_event() else { panic!("nobody knocked") };
+    let guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
+    let Event::Accepted(number, _) = host.next_event() else { panic!("expected a connection") };
     let mut guest_writer = guest.try_clone().expect("a second one");
     let flood = thread::spawn(move || guest_writer.write_all(&vec![7; 4 * WINDOW]));
     let mut received = 0;
@@ -77,11 +77,13 @@ fn stops_reading_when_the_window_is_full() {
     }
     assert_eq!(received, WINDOW);
     // A second connection is accepted in the meantime, before more data of the first is sent.
-    let _second = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
+    let _second = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
     let Event::Accepted(other, _) = host.next_event() else { panic!("more than there was room for") };
     assert_ne!(number, other);
     port_forwards.stream_event(number, StreamEvent::WindowUpdate(10));
-    let Event::Connection(of, StreamEvent::Bytes(bytes)) = host.next_event() else { panic!("nothing was said") };
+    let Event::Connection(of, StreamEvent::Bytes(bytes)) = host.next_event() else {
+        panic!("expected connection data")
+    };
     assert_eq!((of, bytes.len()), (number, 10));
     port_forwards.stream_event(number, StreamEvent::Closed);
     let _ = flood.join();
@@ -90,8 +92,8 @@ fn stops_reading_when_the_window_is_full() {
 #[test]
 fn closes_connections_of_the_previous_job() {
     let (mut port_forwards, port_forward, mut host) = open_forwarder();
-    let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
-    let Event::Accepted(_, _) = host.next_event() else { panic!("nobody knocked") };
+    let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
+    let Event::Accepted(_, _) = host.next_event() else { panic!("expected a connection") };
     let (_, theirs) = UnixStream::pair().expect("a pair");
     let writer = EventWriter::from_file(File::from(OwnedFd::from(theirs)));
     port_forwards.open(&[port_forward], &writer).expect("the same door");
@@ -103,11 +105,11 @@ fn closes_connections_of_the_previous_job() {
 #[test]
 fn flush_forwards_data_of_ended_programs() {
     let (port_forwards, port_forward, mut host) = open_forwarder();
-    let connect = || TcpStream::connect((port_forward.address, port_forward.port)).expect("the door is open");
+    let connect = || TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
     let mut closes = connect();
-    let Event::Accepted(closed, _) = host.next_event() else { panic!("nobody knocked") };
+    let Event::Accepted(closed, _) = host.next_event() else { panic!("expected a connection") };
     let mut hangs_up = connect();
-    let Event::Accepted(hung_up, _) = host.next_event() else { panic!("nobody knocked") };
+    let Event::Accepted(hung_up, _) = host.next_event() else { panic!("expected a connection") };
     port_forwards.stream_event(hung_up, StreamEvent::Bytes(vec![0; 1000]));
     // The data has arrived but is not read, so closing the socket resets the connection.
     hangs_up.peek(&mut [0]).expect("it is open");

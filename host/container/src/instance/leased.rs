@@ -22,7 +22,7 @@ impl ContainerInstance {
     }
 
     /// Returns true if another process owns the container.
-    pub(crate) fn is_lent(&self) -> bool {
+    pub(crate) fn is_leased(&self) -> bool {
         self.container.is_leased()
     }
 

@@ -242,7 +242,7 @@ mod tests {
         let node_proxy = all.environment(&Job::python(""), None);
         assert!(
             node_proxy.iter().any(|(name, _)| name == NODE_PROXY_VARIABLE),
-            "those that have no door are reached through the proxy"
+            "hosts without a forward are reached through the proxy"
         );
     }
 }

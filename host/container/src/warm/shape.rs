@@ -204,11 +204,11 @@ mod tests {
     fn rejects_replaced_directory() {
         let parent = tempfile::tempdir().expect("a directory");
         let path = parent.path().join("granted");
-        std::fs::create_dir(&path).expect("room");
+        std::fs::create_dir(&path).expect("capacity");
         let made = shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited).expect("it is there");
         // Moved instead of removed, so that its inode number is not reused.
         std::fs::rename(&path, parent.path().join("moved")).expect("both are ours");
-        std::fs::create_dir(&path).expect("room");
+        std::fs::create_dir(&path).expect("capacity");
         assert!(matches!(made.spec(), Err(ContainerError::Grant { .. })));
         assert_ne!(shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited), Some(made));
     }

@@ -23,7 +23,7 @@ pub(crate) struct PoolRequest {
 /// Answer of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PoolReply {
-    /// A container that is lent until the connection ends. The data that follows comes from its agent.
+    /// A container that is leased until the connection ends. The data that follows comes from its agent.
     Leased(Lease),
     /// No container is ready.
     None,

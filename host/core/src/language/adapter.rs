@@ -35,6 +35,9 @@ const MODULE_PREFIX: &str = "the module ";
 /// Length limit for the name of a missing module, in bytes.
 const MAX_MODULE_NAME_SIZE: usize = 256;
 
+/// Maximum length of the name of a library function in a report of a missing feature, in bytes.
+const MAX_FUNCTION_NAME: usize = 128;
+
 /// Most lines of a traceback that are kept.
 const MAX_TRACEBACK_LINES: usize = 200;
 
@@ -111,8 +114,15 @@ impl Adapter {
 fn has_library_part(feature: &str, function_prefix: &str, modules: &[&str]) -> bool {
     match feature.strip_prefix(MODULE_PREFIX) {
         Some(module) => modules.contains(&module),
-        None => feature.starts_with(function_prefix),
+        // The text comes from the guest.
+        None => feature.strip_prefix(function_prefix).is_some_and(is_dotted_name),
     }
+}
+
+/// Returns true for the name of a function, such as `os.mkfifo`, that is not longer than any in a library.
+fn is_dotted_name(text: &str) -> bool {
+    text.len() <= MAX_FUNCTION_NAME
+        && text.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-' | '/' | ' '))
 }
 
 /// Returns the text between the prefix and the next quotation mark.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::doctor::Check;
 
-/// Catalog without any runtime. Lists are empty, and every other operation fails because nothing has the given name.
+/// Catalog without any runtime. Lists are empty, and every other operation fails: no runtime or image has that name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoRuntimes;
 

@@ -31,6 +31,9 @@ fn knows_native_parts_of_each_library() {
     for feature in ["the module node:sqlite", "Node's crypto.createCipheriv"] {
         assert!(Adapter::Node.has_natively(feature) && !Adapter::Python.has_natively(feature), "{feature}");
     }
+    for text in ["Python's os.mkfifo\n", "Python's \u{1b}[2J", &format!("Python's {}", "x".repeat(1000))] {
+        assert!(!Adapter::Python.has_natively(text), "{text:?}");
+    }
     for adapter in [Adapter::Python, Adapter::Node, Adapter::Lua] {
         assert!(!adapter.has_natively("the module nosuchmodule") && !adapter.has_natively("threads"));
     }
