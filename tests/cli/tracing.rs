@@ -75,6 +75,21 @@ fn logs_to_a_file_as_text_or_json() {
 }
 
 #[test]
+fn replaces_a_trace_and_no_other_file() {
+    let folder = folder();
+    let program = folder.path().join("main.py");
+    fs::write(&program, "print(1)").expect("can be written");
+    let result = run_in(folder.path(), &["--trace", "main.py", "run", "main.py"]);
+    assert_one_line(&result, 125, "cannot write the trace to main.py");
+    assert_eq!(fs::read_to_string(&program).expect("it is there"), "print(1)");
+    for _ in 0..2 {
+        assert_eq!(run_in(folder.path(), &["--trace", "t.json", "run", "main.py"]).stdout_text(), "1\n");
+    }
+    let text = fs::read_to_string(folder.path().join("t.json")).expect("the trace is written");
+    assert_eq!(text.matches("\"name\":\"job\"").count(), 1, "{text}");
+}
+
+#[test]
 fn writes_through_no_link() {
     let folder = folder();
     fs::write(folder.path().join("victim"), "precious").expect("can be written");

@@ -24,6 +24,9 @@ mod spans;
 
 use spans::{Collector, Span};
 
+/// Start of every trace.
+const TRACE_START: &str = "{\"traceEvents\":";
+
 /// Environment variable with the same syntax as `--log`.
 const LOG_VARIABLE: &str = "CODEBOX_LOG";
 
@@ -89,7 +92,7 @@ impl Tracing {
         }
         let trace = trace.map(|path| open(&path).map(|file| (path, file))).transpose()?;
         if let Some((path, file)) = &trace {
-            file.set_len(0).map_err(|error| BackendError::io(format!("write {}", path.display()), error))?;
+            clear(path, file)?;
         }
         let spans = (timings || trace.is_some()).then(Arc::default);
         let collector = spans.as_ref().map(|spans| Collector::new(Arc::clone(spans)).with_filter(filter_fn(is_own)));
@@ -113,6 +116,18 @@ impl Tracing {
             messages.note(format!("cannot write {}: {error}", path.display()));
         }
     }
+}
+
+/// Empties the file of a trace. A file that is not a trace, such as the program itself, is left as it is.
+fn clear(path: &Path, file: &File) -> Result<(), RunnerError> {
+    let failed = |error| BackendError::io(format!("write {}", path.display()), error);
+    let mut start = Vec::new();
+    file.take(TRACE_START.len() as u64).read_to_end(&mut start).map_err(failed)?;
+    if !start.is_empty() && start != TRACE_START.as_bytes() {
+        let line = format!("cannot write the trace to {}: the file exists and is not a trace", path.display());
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("name another file, or remove it"));
+    }
+    Ok(file.set_len(0).map_err(failed)?)
 }
 
 /// Writes the trace. The file may have the spans of a second process already, which ran the job again and has ended.
