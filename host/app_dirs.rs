@@ -51,6 +51,7 @@ impl AppDirs {
     }
 
     /// Returns the directory of the private directories of running jobs.
+    #[cfg(any(feature = "wasm", feature = "containers"))]
     pub(crate) fn scratch(&self) -> PathBuf {
         self.cache.join("scratch")
     }

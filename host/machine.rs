@@ -7,8 +7,11 @@ use std::sync::{Arc, OnceLock};
 use codebox_analysis::Analyzer;
 #[cfg(feature = "containers")]
 use codebox_core::Backend;
+#[cfg(any(feature = "wasm", feature = "containers"))]
+use codebox_core::BackendError;
 use codebox_core::path::{ProtectedDir, ProtectionScope};
-use codebox_core::{BackendError, HostPath, Languages, RunnerError};
+use codebox_core::{HostPath, Languages, RunnerError};
+#[cfg(any(feature = "wasm", feature = "containers"))]
 use codebox_files::{FilesError, Scratch};
 use codebox_runner::{Builder, Runner, get_or_create};
 #[cfg(feature = "wasm")]
@@ -52,6 +55,7 @@ pub(crate) struct Machine {
     analyzer: OnceLock<Analyzer>,
     #[cfg(feature = "wasm")]
     pub(crate) wasm: OnceLock<Arc<WasmBackend>>,
+    #[cfg(any(feature = "wasm", feature = "containers"))]
     scratch: OnceLock<Arc<Scratch>>,
     /// The descriptor over which a confined process receives its connections, if its job has network grants.
     #[cfg(feature = "cli")]
@@ -74,6 +78,7 @@ impl Machine {
             analyzer: OnceLock::new(),
             #[cfg(feature = "wasm")]
             wasm: OnceLock::new(),
+            #[cfg(any(feature = "wasm", feature = "containers"))]
             scratch: OnceLock::new(),
             #[cfg(feature = "cli")]
             line: Arc::default(),
@@ -92,6 +97,7 @@ impl Machine {
         get_or_create(&self.analyzer, || Ok(Analyzer::below(&self.places()?.programs())))
     }
 
+    #[cfg(any(feature = "wasm", feature = "containers"))]
     pub(crate) fn scratch(&self) -> Result<&Arc<Scratch>, RunnerError> {
         get_or_create(&self.scratch, || self.create_scratch())
     }
@@ -115,6 +121,7 @@ impl Machine {
     }
 
     /// Creates the private directory of this process.
+    #[cfg(any(feature = "wasm", feature = "containers"))]
     fn create_scratch(&self) -> Result<Arc<Scratch>, RunnerError> {
         let scratch = Scratch::new(&self.places()?.scratch()).map_err(|FilesError::Io { doing, path, source }| {
             // A full disk is not an internal error of codebox.

@@ -53,8 +53,8 @@ pub fn run(options: &Options) -> Result<()> {
 fn check_feature_sets(project: &Project) -> Result<()> {
     for features in FEATURE_SETS {
         let mut check = project.cargo();
-        check.args(["check", "--release", "--package", "codebox", "--lib", "--examples", "--no-default-features"]);
-        check.args(["--features", features]).env("RUSTFLAGS", "-D warnings");
+        check.args(["clippy", "--release", "--package", "codebox", "--lib", "--examples", "--no-default-features"]);
+        check.args(["--features", features, "--", "-D", "warnings"]);
         ensure!(check.status().context("start cargo")?.success(), "cannot build with the features {features:?}");
     }
     Ok(())
