@@ -73,9 +73,8 @@ impl Runner {
         };
         front_end.admitted(&admitted);
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let Some(job) = unless_cancelled(&io.cancel, self.analyze_job(admitted)).await? else {
-            return Ok(cancelled_before_choice(isolations, limits));
-        };
+        // The analysis is short and bounded. Its thread would outlive a cancelled job, and those of many would add up.
+        let job = self.analyze_job(admitted).await?;
         let Some((plan, backend)) = unless_cancelled(&io.cancel, self.select(&job)).await? else {
             return Ok(cancelled_before_choice(isolations, limits));
         };
@@ -189,7 +188,7 @@ impl Runner {
             true => front_end.standby(),
             false => Standby::Unavailable,
         };
-        let Some(prepared) = unless_cancelled(&io.cancel, self.prepare(planned)).await? else {
+        let Some(prepared) = self.prepare(planned, &io.cancel).await? else {
             return Ok(cancelled_before_start(planned));
         };
         let (guest, notes) = prepared;
@@ -253,30 +252,47 @@ impl Runner {
     }
 
     /// Prepares the runtime and the packages of a job, and opens its guest. Also returns the notes about the packages.
+    /// `None` if the job is cancelled meanwhile.
     pub(crate) async fn prepare<'p>(
         &self,
         planned: &'p PlannedJob<'_>,
-    ) -> Result<(OpenGuest<'p>, Vec<String>), RunnerError> {
-        spans::stage(info_span!("prepare", outcome = Empty), self.prepare_stages(planned)).await
+        cancel: &CancelToken,
+    ) -> Result<Option<(OpenGuest<'p>, Vec<String>)>, RunnerError> {
+        spans::stage(info_span!("prepare", outcome = Empty), self.prepare_stages(planned, cancel)).await
     }
 
     async fn prepare_stages<'p>(
         &self,
         planned: &'p PlannedJob<'_>,
-    ) -> Result<(OpenGuest<'p>, Vec<String>), RunnerError> {
+        cancel: &CancelToken,
+    ) -> Result<Option<(OpenGuest<'p>, Vec<String>)>, RunnerError> {
         let PlannedJob { job, plan, backend } = planned;
-        if plan.choice.isolation == Isolation::Wasm {
-            let language = &job.admitted.job().language;
+        let Some(PackageLayers { layers, notes }) = unless_cancelled(cancel, self.install(planned)).await? else {
+            return Ok(None);
+        };
+        notes.iter().for_each(|note| self.parts.progress.detail(note));
+        let span = info_span!("open", backend = plan.choice.backend.as_str(), outcome = Empty);
+        let opened = async { Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers).await?) };
+        let opened = spans::stage(span, opened);
+        let guest = match plan.choice.isolation {
+            // A guest in WebAssembly opens at once, and reports a cancellation itself.
+            Isolation::Wasm => Some(opened.await?),
+            Isolation::Container | Isolation::Vm => unless_cancelled(cancel, opened).await?,
+        };
+        Ok(guest.map(|guest| (guest, notes)))
+    }
+
+    /// Installs the runtime and the packages of a job, unless they are there.
+    async fn install(&self, planned: &PlannedJob<'_>) -> Result<PackageLayers, RunnerError> {
+        if planned.isolation() == Isolation::Wasm {
+            let language = &planned.job.admitted.job().language;
             let span = info_span!("ensure_runtime", language = language.as_str(), outcome = Empty);
             spans::stage(span, self.ensure_runtime(language)).await?;
         }
         let span = info_span!("package_layers", layers = Empty, outcome = Empty);
-        let PackageLayers { layers, notes } = spans::stage(span.clone(), self.package_layers(planned)).await?;
-        span.record("layers", layers.len());
-        notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let span = info_span!("open", backend = plan.choice.backend.as_str(), outcome = Empty);
-        let opened = async { Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers).await?) };
-        Ok((spans::stage(span, opened).await?, notes))
+        let packages = spans::stage(span.clone(), self.package_layers(planned)).await?;
+        span.record("layers", packages.layers.len());
+        Ok(packages)
     }
 
     /// Runs the program of an open guest.

@@ -109,7 +109,7 @@ impl Runner {
         let prepared = unless_cancelled(cancel, prepare).await.map_err(|error| error.to_string())?;
         let (job, plan, backend) = prepared.ok_or(CANCELLED)?;
         let planned = PlannedJob { job: &job, plan, backend };
-        let opened = unless_cancelled(cancel, self.prepare(&planned)).await.map_err(|error| error.to_string())?;
+        let opened = self.prepare(&planned, cancel).await.map_err(|error| error.to_string())?;
         let (guest, notes) = opened.ok_or(CANCELLED)?;
         let streams = match held.replaceable() {
             Some(replaceable) => replaceable.replay(report.stdout.bytes().into_owned()),
