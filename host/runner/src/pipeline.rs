@@ -364,8 +364,7 @@ impl Runner {
 
 /// Waits for a stage; `None` if the job is cancelled before the stage has ended.
 ///
-/// A stage that is ready at once counts as ended even if the job was cancelled before: a guest that is open reports the
-/// cancellation itself.
+/// A stage that is ready at once counts as ended even if the job was cancelled before.
 pub(crate) async fn unless_cancelled<T>(
     cancel: &CancelToken,
     stage: impl Future<Output = Result<T, RunnerError>>,
