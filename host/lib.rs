@@ -2,8 +2,8 @@
 //!
 //! ```
 //! # fn main() -> Result<(), codebox::RunnerError> {
-//! # let places = codebox::Places::below(&codebox_testkit::shared_home(env!("CARGO_MANIFEST_DIR")));
-//! # let builder = codebox::builder(places);
+//! # let dirs = codebox::AppDirs::below(&codebox_testkit::shared_home(env!("CARGO_MANIFEST_DIR")));
+//! # let builder = codebox::builder(dirs);
 //! // `codebox::runner()` keeps its files where the platform wants them.
 //! # /*
 //! let runner = codebox::runner();
