@@ -37,11 +37,17 @@ fn embedded_path(out: &Path, name: &str) -> PathBuf {
     out.join(format!("{name}.embedded"))
 }
 
+/// Returns the directory `target` of `target/PROFILE/build/PACKAGE/out`, which is `target/TARGET/PROFILE/build/PACKAGE/out`
+/// if a target is set.
+fn target_dir<'p>(out: &'p Path, target: &str) -> &'p Path {
+    let profiles = out.ancestors().nth(4).unwrap_or(out);
+    if profiles.ends_with(target) { profiles.parent().unwrap_or(profiles) } else { profiles }
+}
+
 /// Builds the program and returns its path.
 fn build(out: &Path, name: &str, shared: &str, opt_level: &str) -> PathBuf {
     let target = env::var("TARGET").expect("cargo names it");
-    // `out` is `target/PROFILE/build/PACKAGE/out`, or one level deeper if a target is set. All profiles share `shared`.
-    let shared = out.ancestors().find(|dir| dir.join("CACHEDIR.TAG").exists()).unwrap_or(out).join(shared);
+    let shared = target_dir(out, &target).join(shared);
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo names itself"));
     cargo
         .args(["build", "--release", "--locked", "--package", name, "--bin", name])
