@@ -294,7 +294,7 @@ impl ContainerInstance {
                 ours.then(|| (name, guest.components().count()))
             });
             let Some((name, above)) = place else {
-                let why = "not in a private directory of the job".to_owned();
+                let why = "it is not in a private directory of the job".to_owned();
                 return Err(ContainerError::Input { subject: file.path.to_string(), why });
             };
             let path = self.scratch.path(name);

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use codebox_core::ByteSize;
 use codebox_files::FilesError;
 
 /// A failure of the wasm backend, independent of the guest's program.
@@ -69,9 +70,20 @@ pub enum WasmError {
     /// The guest's prelude violated the contract while an image was made.
     #[error("the runtime's start-up code failed: {0}")]
     Prelude(String),
-    /// A limit cannot be enforced for this job.
-    #[error("{0}")]
-    Limit(String),
+    /// A part of the job is invalid for this tier.
+    #[error("cannot use {subject}: {detail}")]
+    Input {
+        /// The part of the job.
+        subject: String,
+        /// Description of the problem.
+        detail: String,
+    },
+    /// The memory limit is below the size of the interpreter's image.
+    #[error("the memory limit is too low: the guest starts with {needed}")]
+    MemoryLimit {
+        /// Size of the image.
+        needed: ByteSize,
+    },
 }
 
 impl WasmError {
@@ -82,6 +94,10 @@ impl WasmError {
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
+    }
+
+    pub(crate) fn input(subject: impl ToString, detail: impl Into<String>) -> Self {
+        Self::Input { subject: subject.to_string(), detail: detail.into() }
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use codebox_core::Access;
+use codebox_core::{Access, ByteSize};
 use codebox_streams::{Delivery, Output, Sinks, Stdin};
 use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
@@ -56,10 +56,8 @@ impl GuestInstance {
     pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
         let image = pool.image().clone();
         let size = image.len() as u64;
-        if let Some(limit) = setup.memory.filter(|limit| *limit < size) {
-            return Err(WasmError::Limit(format!(
-                "a memory limit of {limit} bytes is below the {size} bytes that the interpreter starts with"
-            )));
+        if setup.memory.is_some_and(|limit| limit < size) {
+            return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(size) });
         }
         let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
             doing: "start the clock thread with",

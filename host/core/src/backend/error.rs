@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::Unavailable;
 use crate::backend_id::BackendId;
-use crate::limits::LimitKind;
+use crate::limits::{ByteSize, LimitKind};
 use crate::outcome::ResultKind;
 use crate::report::CapturedOutput;
 
@@ -74,6 +74,14 @@ pub enum BackendError {
         backend: BackendId,
         /// The limit.
         limit: LimitKind,
+    },
+    /// A limit below what the guest needs to start.
+    #[error("the {limit} limit is too low: the guest starts with {needed}")]
+    LimitTooLow {
+        /// The limit.
+        limit: LimitKind,
+        /// Lowest value that can be used.
+        needed: ByteSize,
     },
     /// A failure of the host's files or streams.
     #[error("cannot {action}")]
@@ -154,7 +162,7 @@ impl BackendError {
             Self::Unavailable { .. } | Self::RuntimeMissing { .. } => ResultKind::EngineUnavailable,
             Self::RuntimeCorrupt { .. } => ResultKind::ImageError,
             Self::Grant { .. } => ResultKind::Denied,
-            Self::Input { .. } | Self::Limit { .. } => ResultKind::InvalidRequest,
+            Self::Input { .. } | Self::Limit { .. } | Self::LimitTooLow { .. } => ResultKind::InvalidRequest,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull
                 | io::ErrorKind::QuotaExceeded
@@ -178,6 +186,7 @@ impl BackendError {
             Self::RuntimeMissing { runtime, .. } => format!("install it: codebox runtime install {runtime}"),
             Self::RuntimeCorrupt { runtime, .. } => format!("install it again: codebox runtime install {runtime}"),
             Self::Limit { limit, .. } => format!("remove the {limit} limit"),
+            Self::LimitTooLow { limit, needed } => format!("raise the {limit} limit to {needed} or more"),
             Self::Io { .. } if self.kind() == ResultKind::Busy => {
                 "free some space or memory and run it again".to_owned()
             }

@@ -330,7 +330,8 @@ pub(crate) fn backend_error(runtime: &str, error: WasmError) -> BackendError {
         WasmError::Damaged { .. } | WasmError::Module { .. } | WasmError::Patch { .. } => {
             BackendError::RuntimeCorrupt { runtime: runtime.to_owned(), detail: error.to_string(), source: None }
         }
-        WasmError::Limit(detail) => BackendError::Input { subject: "limits".to_owned(), detail, source: None },
+        WasmError::Input { subject, detail } => BackendError::Input { subject, detail, source: None },
+        WasmError::MemoryLimit { needed } => BackendError::LimitTooLow { limit: LimitKind::Memory, needed },
         WasmError::Memory { doing, bytes, source } => {
             BackendError::Io { action: format!("{doing} {bytes} bytes of memory"), source }
         }

@@ -63,7 +63,8 @@ impl WasmInstance {
         // Environment and tools are not directories: the environment comes with each job as values, and the front end
         // refuses grants of tools, which are not available yet.
         let Grants { dirs, net: _, env: _, tools: _ } = spec.grants;
-        let settled = resolve_overlaps(&dirs).map_err(|e| WasmError::Limit(e.to_string()))?;
+        let settled =
+            resolve_overlaps(&dirs).map_err(|e| WasmError::input("the granted directories", e.to_string()))?;
         let mut mounts = store.library_mounts()?;
         for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
             if !settled.iter().any(|grant| grant.guest == guest) {
@@ -89,7 +90,7 @@ impl WasmInstance {
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
         let startup = Instant::now();
         let text = message(job, &self.packages)
-            .ok_or_else(|| WasmError::Limit("this tier runs programs, not commands".into()))?;
+            .ok_or_else(|| WasmError::input("the command", "this tier runs programs, not commands"))?;
         let before = self.put_files(job)?;
         let Limits {
             wall,
@@ -201,7 +202,7 @@ impl WasmInstance {
         for file in &job.files {
             let (dir, rest) = self.private_dir_for(&file.path)?;
             if rest.is_empty() {
-                return Err(WasmError::Limit(format!("{} is a directory", file.path)));
+                return Err(WasmError::input(&file.path, "it is a directory"));
             }
             let put = write_input_file(&dir, &rest, &file.content);
             let put = put.map_err(WasmError::io("write", file.path.as_str().as_ref()))?;
@@ -232,7 +233,7 @@ impl WasmInstance {
             let dir = self.scratch.open(name).map_err(WasmError::io("open", &host))?;
             return Ok((dir, parts[guest.components().count()..].to_vec()));
         }
-        Err(WasmError::Limit(format!("{path} is not in a private directory of the job")))
+        Err(WasmError::input(path, "it is not in a private directory of the job"))
     }
 
     /// Collects the job's changes in its working directory, and brings files out as the job requests.
