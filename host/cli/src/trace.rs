@@ -13,7 +13,7 @@ use clap::Args;
 use codebox_core::{BackendError, ResultKind, RunnerError};
 use codebox_service::{Process, open_output_file};
 use tracing::Metadata;
-use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
@@ -62,12 +62,26 @@ impl FromStr for LogSpec {
             Some((filter, last)) if last.contains(['.', '/']) => (filter, Some(PathBuf::from(last))),
             _ => (text, None),
         };
+        if let Some(target) = unknown_target(filter) {
+            return Err(format!("{target} is neither a level nor a part of codebox: use a level, such as debug"));
+        }
         match EnvFilter::builder().parse(filter) {
             Ok(_) if !filter.is_empty() => Ok(Self { filter: filter.to_owned(), file }),
             Ok(_) => Err("the filter is empty: use a level, such as debug".to_owned()),
             Err(error) => Err(format!("{error}: use a level, such as debug, or TARGET=LEVEL")),
         }
     }
+}
+
+/// Returns the first target of a filter that is not one of codebox, whose log would be empty.
+fn unknown_target(filter: &str) -> Option<&str> {
+    let fields = filter.contains('{');
+    let mut directives = filter.split(',').filter(|_| !fields).map(str::trim);
+    directives.find_map(|directive| {
+        let target = directive.split(['=', '[']).next().unwrap_or_default();
+        let level = target == directive && directive.parse::<LevelFilter>().is_ok();
+        (!level && !target.is_empty() && !target.starts_with("codebox")).then_some(target)
+    })
 }
 
 /// Collected spans, to be shown at the end of the command.
@@ -195,7 +209,9 @@ mod tests {
         assert_eq!("codebox_runner=debug".parse(), spec("codebox_runner=debug", None));
         assert_eq!("debug=a.log".parse(), spec("debug", Some("a.log")));
         assert_eq!("codebox_runner=debug=/tmp/a.json".parse(), spec("codebox_runner=debug", Some("/tmp/a.json")));
-        for bad in ["", "=a.log", "codebox=loud", "codebox=loud=a=b"] {
+        assert_eq!("warn,codebox_wasm".parse(), spec("warn,codebox_wasm", None));
+        assert_eq!("[run]=debug".parse(), spec("[run]=debug", None));
+        for bad in ["", "=a.log", "codebox=loud", "codebox=loud=a=b", "bogus", "hyper=debug", "info,bogus[run]=debug"] {
             assert!(bad.parse::<LogSpec>().is_err(), "{bad:?}");
         }
     }

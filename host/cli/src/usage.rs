@@ -45,7 +45,9 @@ fn failure(rendered: &str, args: &[OsString]) -> RunnerError {
     let mut paragraphs = rendered.split("\n\n");
     let first = paragraphs.next().unwrap_or_default();
     let message = drop_repeated_value(one_line(first.trim_start().trim_start_matches("error: ")));
-    let tip = paragraphs.find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
+    let mut tips = paragraphs.filter_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
+    // A tip of the form `'run --option' exists` names an option of some subcommand that is hardly similar.
+    let tip = tips.find(|tip| !tip.trim_end().ends_with("' exists"));
     let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
     let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
     RunnerError::new(ResultKind::InvalidRequest, message).with_fix(fix)
