@@ -208,11 +208,11 @@ impl Runner {
         let mut report = self.exec(guest, io).await?;
         held.freeze();
         report.enforcement.layers.extend(layers);
-        for note in &notes {
-            report.provenance.reason = format!("{}; {note}", report.provenance.reason);
-        }
         if let Some(Handover { from, missing, .. }) = front_end.resumes() {
             mark_escalated(&mut report.provenance, BackendId::from_string(from.clone()), missing);
+        }
+        for note in &notes {
+            report.provenance.reason = format!("{}; {note}", report.provenance.reason);
         }
         let (missing, why) = match decide_escalation(&report, admitted.job(), self.parts.policy.get()?.escalation) {
             EscalationDecision::Keep => {

@@ -125,10 +125,10 @@ impl Runner {
         };
         let second = self.exec(guest, &mut streams).await;
         Ok(second.map(|mut second| {
+            mark_escalated(&mut second.provenance, report.provenance.backend.clone(), missing);
             for note in &notes {
                 second.provenance.reason = format!("{}; {note}", second.provenance.reason);
             }
-            mark_escalated(&mut second.provenance, report.provenance.backend.clone(), missing);
             if divergence.is_set() {
                 second.provenance.reason.push_str("; the rerun printed different output");
             }
