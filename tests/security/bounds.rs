@@ -31,16 +31,23 @@ fn dangling_links(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let grant = canaries.grant();
     let protected = grant.join("p/sub");
     fs::create_dir_all(&protected)?;
-    let before = fs::metadata(&protected)?.modified()?;
-    let run = kit.run_json().grant(&grant, "/g", "rw").grant(&protected, "/s", "ro").arg(guest.hostile("p12_dangling"));
+    let other = grant.join("q");
+    let kept = other.join("kept");
+    fs::create_dir(&other)?;
+    fs::write(&kept, "kept")?;
+    let before = [fs::metadata(&protected)?.modified()?, fs::metadata(&kept)?.modified()?];
+    let run = kit.run_json().grant(&grant, "/g", "rw").grant(&protected, "/s", "ro").grant(&other, "/t", "ro");
+    let run = run.arg(guest.hostile("p12_dangling"));
     let report = check_sound(&run.run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
     ensure!(!report.stdout().contains("open went") && !report.stdout().contains("chain went"), "{}", report.stdout());
-    for name in ["mkdir", "rename", "rmdir", "futimes"] {
+    for name in ["mkdir", "rename", "rmdir", "utimes", "futimes"] {
         ensure!(!report.stdout().contains(&format!("{name} went")), "{name}: {}", report.stdout());
     }
     ensure!(fs::read_dir(&protected)?.next().is_none(), "a file was created in the read-only grant");
-    ensure!(fs::metadata(&protected)?.modified()? == before, "the read-only grant was modified");
+    ensure!(fs::metadata(&protected)?.modified()? == before[0], "the read-only grant was modified");
+    ensure!(fs::metadata(&kept)?.modified()? == before[1], "the times of a read-only file were modified");
+    ensure!(fs::read(&kept)? == b"kept", "a read-only file was modified");
     Ok(Verdict::Passed)
 }
 

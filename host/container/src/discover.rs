@@ -249,6 +249,12 @@ mod tests {
         assert!(read_json(&file).is_some() && read_json(dir.path()).is_none());
         fs::write(&file, format!("{{}}{}", " ".repeat(1 << 20))).expect("a file");
         assert_eq!(read_json(&file), None);
+        #[cfg(unix)]
+        {
+            let fifo = dir.path().join("fifo");
+            rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).expect("a FIFO");
+            assert_eq!(read_json(&fifo), None);
+        }
     }
 
     #[test]
