@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use codebox_testkit::{BASE_IMAGE, Kit, check_engine, is_full, is_required};
+use codebox_testkit::{BASE_IMAGE, Kit, check_engine, is_full, is_required, is_selected};
 
 use crate::language::Language;
 use crate::tier::Tier;
@@ -49,6 +49,15 @@ impl Backend {
     /// Returns true if the language's cases run on the backend. The second engine runs one language in the short form.
     pub fn runs(self, language: Language) -> bool {
         self != Self::Docker || language == Language::Python || is_full()
+    }
+
+    /// Returns true if the case with this number runs. In the short form, the second engine and the languages that
+    /// containers run as they run JavaScript have one case in four.
+    pub fn selects(self, language: Language, number: usize) -> bool {
+        match (self, language) {
+            (Self::Wasm, _) | (Self::Podman, Language::Python | Language::JavaScript) => true,
+            (Self::Podman | Self::Docker, _) => is_selected(number, 4),
+        }
     }
 
     /// Returns true if the absence of the backend is a failure. A required backend must run every language.

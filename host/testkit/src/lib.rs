@@ -37,6 +37,6 @@ pub use kit::{Kit, shared_home};
 pub use listener::Listener;
 pub use redact::redact;
 pub use report::Report;
-pub use require::{Soak, is_full, is_required, soak};
+pub use require::{Soak, is_full, is_required, is_selected, soak};
 pub use resource_snapshot::ResourceSnapshot;
 pub use vendored::sources_of;

@@ -10,13 +10,20 @@ pub fn is_required(name: &str) -> bool {
     required.split(',').any(|one| one.trim() == name)
 }
 
-/// Returns true if `CODEBOX_TESTS=full` selects every test on each container engine.
+/// Returns true if `CODEBOX_TESTS=full` selects every test on each container engine, and every package.
 ///
-/// Otherwise all tests run on Podman, and those of the second engine are a selection, because both engines share one
-/// code path and the time of a change's tests is limited. `cargo xtask nightly` selects the full form.
+/// Otherwise the tests of the second engine, of languages that containers run like others, and of packages are a
+/// selection, because they share one code path and the time of a change's tests is limited. `cargo xtask nightly` selects
+/// the full form.
 #[must_use]
 pub fn is_full() -> bool {
     env::var_os("CODEBOX_TESTS").is_some_and(|value| value == "full")
+}
+
+/// Returns true if the test with this number runs: one in `one_in`, or every one in the full form.
+#[must_use]
+pub fn is_selected(number: usize, one_in: usize) -> bool {
+    is_full() || number.is_multiple_of(one_in)
 }
 
 /// Length of the reliability tests.

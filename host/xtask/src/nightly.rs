@@ -1,4 +1,4 @@
-//! Full form of the tests: everything on both container engines.
+//! Full form of the tests: everything on both container engines, and all of the most used packages.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -7,6 +7,9 @@ use crate::project::Project;
 
 /// Default of `CODEBOX_REQUIRE`.
 const REQUIRE: &str = "wasm,podman,docker";
+
+/// Default of `CODEBOX_REAL`.
+const REAL: &str = "pypi";
 
 /// Sets of features that an embedder may choose, each to be built without the default ones.
 const FEATURE_SETS: [&str; 5] = ["", "wasm", "containers", "wasm,analysis", "wasm,analysis,containers,packages"];
@@ -42,8 +45,10 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(name) = &options.only {
         test.args(["--test", name]);
     }
-    if std::env::var_os("CODEBOX_REQUIRE").is_none() {
-        test.env("CODEBOX_REQUIRE", REQUIRE);
+    for (name, default) in [("CODEBOX_REQUIRE", REQUIRE), ("CODEBOX_REAL", REAL)] {
+        if std::env::var_os(name).is_none() {
+            test.env(name, default);
+        }
     }
     ensure!(test.status().context("start cargo")?.success(), "tests failed");
     Ok(())
