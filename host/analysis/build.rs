@@ -15,7 +15,9 @@ fn main() {
     for source in ["src", "../analyzer", "../typescript", "../embed.rs", "../static_program.rs"] {
         println!("cargo::rerun-if-changed={source}");
     }
-    let is_embedded = env::var_os("CARGO_CFG_UNIX").is_some() && env::var_os("CARGO_FEATURE_PROGRAM").is_some();
+    let is_set = |name: &str| env::var_os(name).is_some();
+    // Miri starts no programs.
+    let is_embedded = is_set("CARGO_CFG_UNIX") && is_set("CARGO_FEATURE_PROGRAM") && !is_set("CARGO_CFG_MIRI");
     let digest = "CODEBOX_ANALYZER_DIGEST";
     if is_embedded {
         static_program::embed("codebox-analyzer", digest, "analyzer", "s");
