@@ -66,6 +66,7 @@ const REFUSALS: &[Refusal] = &[
     (&["image", "remove", "python"], 125, "python"),
     (&["completions", "nosh"], 125, "nosh"),
     (&["run", "-q", "-v", "-c", "1"], 125, "--quiet"),
+    (&["run", "--log", "bogus", "-c", "1"], 125, "bogus"),
 ];
 
 fn prepare_folder() -> tempfile::TempDir {

@@ -36,6 +36,17 @@ fn reports_limit_in_one_line() {
 }
 
 #[test]
+fn names_lowest_memory_limit() {
+    let run_with = |memory: &str| run(kit().codebox().args(["run", "--memory", memory, "-c", "print(1)"]));
+    let refused = run_with("30M");
+    let text = refused.stderr_text();
+    assert!(refused.code == Some(125) && text.contains("the memory limit is too low"), "{text}");
+    let lowest = text.split("raise the memory limit to ").nth(1).and_then(|rest| rest.split(" or more").next());
+    let accepted = run_with(lowest.expect("the fix names a limit"));
+    assert_eq!((accepted.code, accepted.stdout_text().as_str()), (Some(0), "1\n"), "{}", accepted.stderr_text());
+}
+
+#[test]
 fn honours_quiet_and_verbose() {
     let verbose = run_in(folder().path(), &["run", "-v", "-c", "print(1)"]);
     assert_eq!(verbose.stdout_text(), "1\n");
