@@ -75,9 +75,11 @@ impl FromStr for LogSpec {
 
 /// Returns the first target of a filter that is not one of codebox, whose log would be empty.
 fn unknown_target(filter: &str) -> Option<&str> {
-    let fields = filter.contains('{');
-    let mut directives = filter.split(',').filter(|_| !fields).map(str::trim);
-    directives.find_map(|directive| {
+    // Values of fields may contain commas, and are left to the parser.
+    if filter.contains('{') {
+        return None;
+    }
+    filter.split(',').map(str::trim).find_map(|directive| {
         let target = directive.split(['=', '[']).next().unwrap_or_default();
         let level = target == directive && directive.parse::<LevelFilter>().is_ok();
         (!level && !target.is_empty() && !target.starts_with("codebox")).then_some(target)
