@@ -51,8 +51,8 @@ impl Backend {
         self != Self::Docker || language == Language::Python || is_full()
     }
 
-    /// Returns true if the case with this number runs. In the short form, the second engine and the languages that
-    /// containers run as they run JavaScript have one case in four.
+    /// Returns true if the case with this number runs. In the short form, containers run one case in four of TypeScript
+    /// and of Lua, which share their code path with JavaScript and Python, and the second engine one in four of all.
     pub fn selects(self, language: Language, number: usize) -> bool {
         match (self, language) {
             (Self::Wasm, _) | (Self::Podman, Language::Python | Language::JavaScript) => true,

@@ -12,9 +12,9 @@ pub fn is_required(name: &str) -> bool {
 
 /// Returns true if `CODEBOX_TESTS=full` selects every test on each container engine, and every package.
 ///
-/// Otherwise the tests of the second engine, of languages that containers run like others, and of packages are a
-/// selection, because they share one code path and the time of a change's tests is limited. `cargo xtask nightly` selects
-/// the full form.
+/// Otherwise the tests of the second engine, of TypeScript and Lua in containers, and of packages are a selection, because
+/// they share their code path with others and the time of a change's tests is limited. `cargo xtask nightly` selects the
+/// full form.
 #[must_use]
 pub fn is_full() -> bool {
     env::var_os("CODEBOX_TESTS").is_some_and(|value| value == "full")
