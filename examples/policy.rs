@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use codebox::{AppDirs, IsolationSet, Limit, Limits, LinkPolicy, Policy, Request};
+use codebox::{AppDirs, IsolationSet, Limit, Limits, Policy, Request};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let places = AppDirs::from_env()?;
@@ -14,10 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .adjust_policy(|policy| Policy {
             ceilings: Limits { wall: Limit::At(Duration::from_secs(10)), ..policy.ceilings },
             isolations: IsolationSet::only(codebox::Isolation::Wasm),
-            // Links below the working directory are refused unless a policy says otherwise.
-            links: LinkPolicy::Follow,
             ..policy
         })
+        // Links below the working directory are refused unless this check is left out.
+        .follow_links()
         .build();
     let explanation = runner.explain(Request::python("import pandas"))?;
     println!("{:?}", explanation.image.map(|image| image.name));

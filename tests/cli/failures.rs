@@ -1,6 +1,7 @@
 //! Refusals: one line that names the object, and one line with a fix.
 
 use std::fs;
+use std::process::Command;
 
 use insta::assert_snapshot;
 
@@ -52,21 +53,27 @@ const REFUSALS: &[Refusal] = &[
     (&["run", "--dir", "/:/d", "-c", "1"], 126, "/"),
     (&["run", "--dir", "/proc:/d", "-c", "1"], 126, "/proc"),
     (&["run", "--out", "file.py", "-c", "1"], 126, "file.py"),
+    (&["run", "-r", "pipe.py", "-c", "1"], 125, "pipe.py"),
     (&["lock", "-"], 125, "-"),
+    (&["lock", "pipe.py"], 125, "pipe.py"),
     (&["lock", "nope.ts"], 125, "nope.ts"),
     (&["lock", "file.ts"], 125, "file.ts"),
     (&["runtime", "install", "nope"], 125, "nope"),
     (&["runtime", "install", "--from", "nope.whl"], 125, "nope.whl"),
     (&["runtime", "install", "--from", "file.py"], 125, "file.py"),
+    (&["runtime", "install", "--from", "pipe.py"], 125, "pipe.py"),
     (&["runtime", "verify", "nope"], 125, "nope"),
     (&["runtime", "remove", "nope"], 125, "nope"),
     (&["image", "build", "python", "--import", "json"], 125, "python"),
     (&["image", "build", "a/b", "--import", "json"], 125, "a/b"),
     (&["image", "build", "broken", "--import", "no_such_module"], 125, "no_such_module"),
     (&["image", "remove", "python"], 125, "python"),
+    (&["image", "remove", "no-such-image"], 125, "no-such-image"),
     (&["completions", "nosh"], 125, "nosh"),
     (&["run", "-q", "-v", "-c", "1"], 125, "--quiet"),
     (&["run", "--log", "bogus", "-c", "1"], 125, "bogus"),
+    (&["run", "--log", "debug=logfile", "-c", "1"], 125, "debug=./logfile"),
+    (&["run", "--log", "debug=", "-c", "1"], 125, "debug=./FILE"),
 ];
 
 fn prepare_folder() -> tempfile::TempDir {
@@ -77,6 +84,8 @@ fn prepare_folder() -> tempfile::TempDir {
     fs::write(dir("file.py"), "print(1)\n").expect("a file");
     fs::write(dir("file.ts"), "console.log(1)\n").expect("a file");
     fs::write(dir("latin.py"), b"x = 1\nprint('\xff')\n").expect("a file");
+    let made = Command::new("mkfifo").arg(dir("pipe.py")).status().expect("mkfifo starts");
+    assert!(made.success());
     folder
 }
 

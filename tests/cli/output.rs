@@ -77,8 +77,17 @@ fn streams_output_as_it_arrives() {
     assert!(child.wait().expect("process ends").success());
 }
 
+/// Returns the ids of the last jobs whose standard output was closed by its reader.
+fn jobs_without_reader() -> Vec<String> {
+    let result = run_in(folder().path(), &["jobs", "--json", "--last", "1000"]);
+    let jobs: Vec<serde_json::Value> = serde_json::from_slice(&result.stdout).expect("a list of jobs");
+    let closed = jobs.iter().filter(|job| job["exit_code"] == 141);
+    closed.map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+}
+
 #[test]
 fn ends_run_when_reader_disconnects() {
+    let earlier = jobs_without_reader();
     let mut command = kit().codebox().args(["run", "-c", "while True: print('x' * 1000)"]).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("process starts");
     let mut some = [0; 100];
@@ -96,6 +105,8 @@ fn ends_run_when_reader_disconnects() {
         std::thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(status.code(), Some(141));
+    let recorded = jobs_without_reader();
+    assert!(recorded.iter().any(|id| !earlier.contains(id)), "{recorded:?}");
 }
 
 #[test]
@@ -103,6 +114,19 @@ fn passes_guest_status_through() {
     for status in [0, 1, 3, 42, 125, 255] {
         let result = run_in(folder().path(), &["run", "-c", &format!("raise SystemExit({status})")]);
         assert_eq!((result.code, result.stderr_text().as_str()), (Some(status), ""));
+    }
+}
+
+/// A pipe is a program as well, as for `python <(…)`.
+#[test]
+fn runs_program_from_pipe() {
+    for (command, expected) in [("run", "42\n"), ("explain", "wasm")] {
+        let script = format!("exec \"$0\" {command} --lang python <(echo 'print(6 * 7)')");
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", &script]).arg(kit().binary()).env_clear().env("CODEBOX_HOME", kit().home());
+        let output = shell.output().expect("bash starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains(expected), "{command}");
     }
 }
 

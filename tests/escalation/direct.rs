@@ -9,6 +9,7 @@ use crate::{Cases, case};
 pub fn cases() -> Cases {
     vec![
         case("direct", "python", python),
+        case("direct", "memory_image", memory_image),
         case("direct", "javascript", javascript),
         case("direct", "typescript", typescript),
         case("direct", "directive", comment),
@@ -37,6 +38,17 @@ fn python(test_env: &TestEnvironment) -> Result<()> {
         "line 2 needs threads (threading.Thread), which WebAssembly does not support",
         "there\n",
     )
+}
+
+/// A memory image has no effect in a container, whether it is requested or configured.
+fn memory_image(test_env: &TestEnvironment) -> Result<()> {
+    let code = "import threading\nmade = threading.Thread(target=print, args=('there',))\nmade.start()\nmade.join()\n";
+    let reason = "line 2 needs threads (threading.Thread), which WebAssembly does not support";
+    let report = test_env.report(test_env.run(&["--image", "python-data", "--lang", "python", "-c", code]))?;
+    check_in_container(test_env, &report, reason, "there\n")?;
+    test_env.configure("image = \"python-data\"\n")?;
+    let report = test_env.report(test_env.run(&["--lang", "python", "-c", code]))?;
+    check_in_container(test_env, &report, reason, "there\n")
 }
 
 fn javascript(test_env: &TestEnvironment) -> Result<()> {

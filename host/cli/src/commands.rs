@@ -9,6 +9,7 @@ use crate::front_end::Takeover;
 use crate::messages::Messages;
 use crate::progress::progress;
 use crate::reference::reference;
+use crate::trace::RunTrace;
 use crate::{Confinement, Host, RunnerOptions, answer};
 
 mod doctor;
@@ -24,7 +25,13 @@ mod state;
 /// Runs `command`, reports any failure, and returns the process's exit status.
 ///
 /// `takeover` holds the handover of another run, in a process that stood by.
-pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, takeover: Option<&mut Takeover>) -> u8 {
+pub(crate) fn dispatch(
+    command: Command,
+    messages: Messages,
+    host: Host<'_>,
+    trace: RunTrace,
+    takeover: Option<&mut Takeover>,
+) -> u8 {
     let (command, confinement) = match command {
         Command::Run(args) if args.no_confine => (Command::Run(args), Confinement::Off),
         command => (command, Confinement::On),
@@ -33,7 +40,7 @@ pub(crate) fn dispatch(command: Command, messages: Messages, host: Host<'_>, tak
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let runner = ManuallyDrop::new(runner);
     let done = match command {
-        Command::Run(args) => return run::run(*args, messages, &runner, host, takeover),
+        Command::Run(args) => return run::run(*args, messages, &runner, host, trace, takeover),
         Command::Explain(args) => explain::explain(*args, &runner),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),

@@ -1,6 +1,7 @@
 //! The command line's steps within a run: signals, the standby process, and the takeover from another process.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, Handover, HostPath, RunReport, RunnerError};
@@ -11,6 +12,8 @@ use codebox_streams::DivergenceFlag;
 use crate::interrupt::Signals;
 use crate::rerun_command::{ImageOption, rerun_command};
 use crate::standby::{self, StandbyConnection};
+use crate::streams::OutputState;
+use crate::trace::RunTrace;
 
 /// Maximum time to write the held output of a run to a standard error that is not read.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -20,6 +23,8 @@ pub(crate) struct CommandLine<'c> {
     standby_launcher: &'c (dyn Fn() -> Option<Command> + Sync),
     /// Number of the last words of the command line that are the program and its arguments.
     program_words: usize,
+    trace: RunTrace,
+    output: OutputState,
     signals: Option<Signals>,
     takeover: Option<&'c mut Takeover>,
     differs: Option<DivergenceFlag>,
@@ -30,9 +35,11 @@ impl<'c> CommandLine<'c> {
     pub(crate) fn new(
         standby_launcher: &'c (dyn Fn() -> Option<Command> + Sync),
         program_words: usize,
+        trace: RunTrace,
+        output: OutputState,
         takeover: Option<&'c mut Takeover>,
     ) -> Self {
-        Self { standby_launcher, program_words, signals: None, takeover, differs: None, out: None }
+        Self { standby_launcher, program_words, trace, output, signals: None, takeover, differs: None, out: None }
     }
 
     /// Returns the directory that files are copied to.
@@ -51,15 +58,17 @@ impl FrontEnd for CommandLine<'_> {
         self.takeover.as_ref().map(|takeover| &takeover.handover)
     }
 
-    fn admitted(&mut self, admitted: &Admitted) {
+    fn admitted(&mut self, admitted: &Admitted) -> Result<(), RunnerError> {
         self.out = admitted.out().cloned();
+        self.trace.check(admitted)
     }
 
     /// Starts a process that can run the command again. If it cannot be started, the run continues without it, and the
     /// report names the features that were missing.
     fn standby(&mut self) -> Standby {
-        let started =
-            (self.standby_launcher)().and_then(|standby_launcher| standby::Standby::start(standby_launcher).ok());
+        let events = &self.trace.rerun_events;
+        let start = |standby_launcher| standby::Standby::start(standby_launcher, Arc::clone(events)).ok();
+        let started = (self.standby_launcher)().and_then(start);
         started.map_or(Standby::Unavailable, |process| Standby::Process(Box::new(process)))
     }
 
@@ -83,6 +92,10 @@ impl FrontEnd for CommandLine<'_> {
 
     fn release_timeout(&self, _report: &RunReport) -> Option<Duration> {
         Some(RELEASE_TIMEOUT)
+    }
+
+    fn exit_status(&self, report: &RunReport) -> u8 {
+        self.output.failure_status().unwrap_or_else(|| report.exit_status())
     }
 }
 
@@ -122,12 +135,12 @@ impl Takeover {
         !self.has_started
     }
 
-    /// Reports the exit status or the refusal to the first process, which then writes its own part of the trace. Call it
+    /// Reports the exit status or the refusal to the first process, which writes the trace with these events. Call it
     /// last.
-    pub(crate) fn end(mut self, status: u8) {
+    pub(crate) fn end(mut self, status: u8, events: &[u8]) {
         match self.refusal {
             Some(why) => self.connection.report_refusal(&why),
-            None if self.has_started => self.connection.report_exit(status),
+            None if self.has_started => self.connection.report_exit(status, events),
             // The closed pipe reports that the command failed before the run.
             None => {}
         }

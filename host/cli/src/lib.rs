@@ -46,7 +46,7 @@ use args::{Cli, mark_separator};
 use front_end::Takeover;
 use messages::Messages;
 use standby::StandbyConnection;
-use trace::Tracing;
+use trace::{TracedProcess, Tracing};
 
 /// Parts of the command line that the composition root supplies.
 #[derive(Clone, Copy)]
@@ -90,13 +90,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
     };
     raise_open_file_limit();
     let args: Vec<OsString> = args.into_iter().collect();
+    let process = if takeover.is_some() { TracedProcess::Standby } else { TracedProcess::First };
+    let mut events = Vec::new();
     let status = match Cli::try_parse_from(mark_separator(args.clone())) {
         Ok(cli) => {
             let messages = Messages::new(cli.verbosity.into());
-            match Tracing::start(cli.trace) {
+            match Tracing::start(cli.trace, process) {
                 Ok(tracing) => {
-                    let status = commands::dispatch(cli.command, messages, host, takeover.as_mut());
-                    tracing.finish(messages);
+                    let status = commands::dispatch(cli.command, messages, host, tracing.run(), takeover.as_mut());
+                    events = tracing.finish(messages);
                     status
                 }
                 Err(error) => {
@@ -108,7 +110,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
         Err(error) => usage::answer(&error, &args),
     };
     if let Some(takeover) = takeover {
-        takeover.end(status);
+        takeover.end(status, &events);
     }
     ExitCode::from(status)
 }

@@ -8,10 +8,11 @@
 //! to run that command in a container.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 #[cfg(unix)]
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_core::{CancelToken, Handover};
 
@@ -28,18 +29,23 @@ const WAKE: u8 = b'w';
 /// Byte that reports that the standby process is about to run the job.
 const STARTED: u8 = b'g';
 
+/// Maximum size of the trace events of a standby process.
+const MAX_EVENTS_SIZE: u32 = 16 << 20;
+
 /// The standby process, as seen by the first process.
 pub(crate) struct Standby {
     requests: io::PipeWriter,
     replies: io::PipeReader,
+    /// Receives the trace events of the standby process.
+    events: Arc<Mutex<Vec<u8>>>,
     _child: Child,
 }
 
 impl Standby {
     /// Starts the standby process with the arguments and the environment of this process. `standby_launcher` waits and then
-    /// executes codebox.
+    /// executes codebox. The trace events of the process are stored in `events` when it has run the job.
     #[cfg(unix)]
-    pub(crate) fn start(mut standby_launcher: Command) -> io::Result<Self> {
+    pub(crate) fn start(mut standby_launcher: Command, events: Arc<Mutex<Vec<u8>>>) -> io::Result<Self> {
         let (child_in, requests) = io::pipe()?;
         let (replies, child_out) = io::pipe()?;
         for theirs in [rustix::fd::AsFd::as_fd(&child_in), rustix::fd::AsFd::as_fd(&child_out)] {
@@ -48,12 +54,12 @@ impl Standby {
         standby_launcher.arg("wait").arg(child_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
         let descriptors = format!("{} {}", child_in.as_raw_fd(), child_out.as_raw_fd());
         let child = standby_launcher.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
-        Ok(Self { requests, replies, _child: child })
+        Ok(Self { requests, replies, events, _child: child })
     }
 
     /// Fails: on other systems a process cannot inherit single descriptors.
     #[cfg(not(unix))]
-    pub(crate) fn start(_standby_launcher: Command) -> io::Result<Self> {
+    pub(crate) fn start(_standby_launcher: Command, _events: Arc<Mutex<Vec<u8>>>) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -65,7 +71,7 @@ impl StandbyProcess for Standby {
         cancel: &CancelToken,
         taken: &mut dyn FnMut(),
     ) -> Result<Option<u8>, String> {
-        let Self { mut requests, mut replies, _child } = *self;
+        let Self { mut requests, mut replies, events, _child } = *self;
         let lost = |error: io::Error| format!("the standby process has exited: {error}");
         requests.write_all(&[WAKE]).and_then(|()| handover::write(handover, &mut requests)).map_err(lost)?;
         // Closing this pipe ends the run in the standby process, also when this process is killed.
@@ -79,8 +85,37 @@ impl StandbyProcess for Standby {
         }
         taken();
         let mut status = [0];
-        Ok(replies.read_exact(&mut status).ok().map(|()| status[0]))
+        if replies.read_exact(&mut status).is_err() {
+            return Ok(None);
+        }
+        // The exit status stands even if the events are lost.
+        if let Ok(received) = read_events(&mut replies) {
+            *events.lock().unwrap_or_else(PoisonError::into_inner) = received;
+        }
+        Ok(Some(status[0]))
     }
+}
+
+/// Writes trace events with their length before them.
+fn write_events(events: &[u8], to: &mut impl Write) -> io::Result<()> {
+    let length = u32::try_from(events.len()).ok().filter(|length| *length <= MAX_EVENTS_SIZE);
+    // Too many events are left out.
+    let Some(length) = length else { return to.write_all(&0_u32.to_le_bytes()) };
+    to.write_all(&length.to_le_bytes())?;
+    to.write_all(events)
+}
+
+/// Reads what [`write_events`] wrote. The end of the pipe is no sign, because other processes may hold it open.
+fn read_events(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > MAX_EVENTS_SIZE {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut events = Vec::new();
+    from.take(u64::from(length)).read_to_end(&mut events)?;
+    Ok(events)
 }
 
 /// This process as a standby process, with its pipes to the first process.
@@ -125,8 +160,27 @@ impl StandbyConnection {
         let _ = self.replies.write_all(b"n").and_then(|()| self.replies.write_all(why.as_bytes()));
     }
 
-    /// Reports the exit status.
-    pub(crate) fn report_exit(&mut self, status: u8) {
-        let _ = self.replies.write_all(&[status]);
+    /// Reports the exit status, and passes on the trace events.
+    pub(crate) fn report_exit(&mut self, status: u8, events: &[u8]) {
+        let _ = self.replies.write_all(&[status]).and_then(|()| write_events(events, &mut self.replies));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_pass_through_a_pipe_that_stays_open() {
+        for events in [&b"[]"[..], b""] {
+            let mut wire = Vec::new();
+            write_events(events, &mut wire).expect("a vector takes all");
+            wire.extend(b"more");
+            assert_eq!(read_events(&mut wire.as_slice()).expect("it is complete"), events);
+        }
+        let mut wire = Vec::new();
+        write_events(&vec![0; (16 << 20) + 1], &mut wire).expect("a vector takes all");
+        assert_eq!(read_events(&mut wire.as_slice()).expect("it is complete"), b"");
+        assert!(read_events(&mut &[0xff_u8; 8][..]).is_err() && read_events(&mut &b"\x01"[..]).is_err());
     }
 }

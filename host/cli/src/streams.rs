@@ -3,8 +3,9 @@
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::{Arc, OnceLock};
 
-use codebox_core::{CancelToken, ExecIo, OutputSink};
+use codebox_core::{CancelToken, ExecIo, OutputSink, exit};
 
+use crate::exit::PIPE;
 use crate::terminal_filter::TerminalFilter;
 
 /// Streams of one run, and the errors that occurred on them.
@@ -12,6 +13,18 @@ pub(crate) struct Streams {
     /// Streams for the backend.
     pub io: ExecIo,
     write_error: WriteErrorSlot,
+}
+
+/// State of standard output while a run uses it.
+#[derive(Clone)]
+pub(crate) struct OutputState(WriteErrorSlot);
+
+impl OutputState {
+    /// Returns the exit status of this process if output could not be written so far.
+    pub(crate) fn failure_status(&self) -> Option<u8> {
+        let error = self.0.get()?;
+        Some(if error.kind() == io::ErrorKind::BrokenPipe { PIPE } else { exit::FAILURE })
+    }
 }
 
 /// Error that prevented output from reaching standard output, if there was one.
@@ -34,6 +47,11 @@ impl Streams {
     pub(crate) fn collected() -> Self {
         let io = ExecIo { stdin: Some(stdin()), ..ExecIo::none() };
         Self { io, write_error: WriteErrorSlot::default() }
+    }
+
+    /// Returns the state of standard output.
+    pub(crate) fn output_state(&self) -> OutputState {
+        OutputState(Arc::clone(&self.write_error))
     }
 
     /// Writes the held part of unfinished output, and returns the result for standard output.

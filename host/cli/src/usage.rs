@@ -46,11 +46,16 @@ fn failure(rendered: &str, args: &[OsString]) -> RunnerError {
     let first = paragraphs.next().unwrap_or_default();
     let message = drop_repeated_value(one_line(first.trim_start().trim_start_matches("error: ")));
     let mut tips = paragraphs.filter_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
-    // A tip of the form `'run --option' exists` names an option of some subcommand that is hardly similar.
-    let tip = tips.find(|tip| !tip.trim_end().ends_with("' exists"));
+    let tip = tips.find(|tip| is_useful(tip));
     let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
     let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
     RunnerError::new(ResultKind::InvalidRequest, message).with_fix(fix)
+}
+
+/// Returns false for tips of clap that are wrong here: `'run --option' exists` names an option of some subcommand that is
+/// hardly similar, and `to pass '--option' as a value, use '-- --option'` makes a command line of a program's arguments.
+fn is_useful(tip: &str) -> bool {
+    !tip.trim_end().ends_with("' exists") && !tip.starts_with("to pass '")
 }
 
 /// Returns the command in a command line, as far as it is recognized, such as `codebox image build`.
@@ -110,6 +115,12 @@ mod tests {
         let (message, fix) = told(&["codebox", "run", "--timeot", "5s", "x.py"]);
         assert_eq!(message, "unexpected argument '--timeot' found");
         assert!(fix.contains("--timeout"), "{fix}");
+
+        for command in ["run", "explain", "lock"] {
+            let (message, fix) = told(&["codebox", command, "--bogus", "x.py"]);
+            assert_eq!(message, "unexpected argument '--bogus' found");
+            assert_eq!(fix, format!("see codebox {command} --help"));
+        }
 
         let (message, fix) = told(&["codebox", "run", "--memory", "lots", "x.py"]);
         assert!(message.contains("--memory") && message.contains("lots"), "{message}");

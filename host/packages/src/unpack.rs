@@ -94,7 +94,7 @@ pub fn unpack_wheel_within(
 
     let total = chosen.iter().map(|member| member.size).sum();
     let what = wheel.file_name().unwrap_or_default().to_string_lossy();
-    progress.started(&what, Some(total));
+    progress.started(&format!("unpacking {what}"), Some(total));
     let mut directories = 0;
     for member in &chosen {
         let path = tree.join(&member.name);

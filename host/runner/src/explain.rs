@@ -2,9 +2,7 @@
 
 use codebox_core::{Capabilities, Isolation, ResultKind, RunnerError};
 use codebox_service::choice::lacks;
-use codebox_service::{
-    Candidate, Choice, ImageChoice, Need, NoRoute, PlanError, Rejected, Request, RouteStep, image_for, next,
-};
+use codebox_service::{Candidate, Choice, ImageChoice, Need, NoRoute, PlanError, Rejected, Request, RouteStep, next};
 
 use tracing::{Instrument as _, info_span};
 
@@ -56,7 +54,7 @@ impl Runner {
     }
 
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
-        let (admitted, packages) = self.with_packages(self.admit_stage(request)?).await?;
+        let (admitted, packages) = self.with_packages(self.admit_for_analysis(request).await?).await?;
         let job = self.analyze_job(admitted).await?;
         let AdmittedJob { admitted, analysis, requirements, began: _ } = &job;
         let mut candidates = Vec::new();
@@ -73,11 +71,11 @@ impl Runner {
             }
         };
         let image = match &choice {
-            Ok(choice) if choice.isolation == Isolation::Wasm => {
-                let facts = self.image_facts(&admitted.job().language)?;
-                Some(image_for(admitted, &analysis.needs, &facts).map_err(PlanError::from)?)
+            Ok(choice) => {
+                let plan = self.plan_of(admitted, analysis, choice.clone())?;
+                (choice.isolation == Isolation::Wasm).then_some(plan.image)
             }
-            _ => None,
+            Err(_) => None,
         };
         let tiers = candidates.iter().map(|candidate| {
             let lacking = |able: &Capabilities| {

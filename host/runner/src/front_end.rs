@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, Handover, Outcome, RunReport};
+use codebox_core::{CancelToken, ExecIo, Handover, Outcome, RunReport, RunnerError};
 use codebox_service::Admitted;
 use codebox_streams::DRAIN_TIMEOUT;
 
@@ -16,8 +16,13 @@ pub trait FrontEnd: Send {
         None
     }
 
-    /// Called once the request is admitted.
-    fn admitted(&mut self, _admitted: &Admitted) {}
+    /// Called once the request is admitted, before its packages are resolved.
+    ///
+    /// # Errors
+    /// Returns an error if the front end refuses the job, which then does not run.
+    fn admitted(&mut self, _admitted: &Admitted) -> Result<(), RunnerError> {
+        Ok(())
+    }
 
     /// Prepares a second run of the job, in case the first one fails because its backend lacks a feature. Called before
     /// the guest is opened, and only if a container engine may be available.
@@ -43,6 +48,11 @@ pub trait FrontEnd: Send {
             // A run that was stopped ends on time even if its output has no reader.
             _ => Some(DRAIN_TIMEOUT),
         }
+    }
+
+    /// Returns the exit status to record in the journal.
+    fn exit_status(&self, report: &RunReport) -> u8 {
+        report.exit_status()
     }
 }
 

@@ -9,8 +9,12 @@ use codebox_core::{
 use codebox_service::catalog::{Catalog, EntryState, RuntimeEntry};
 use codebox_service::{Check, PackageProvider, Record, Request};
 
+use tracing::field::Empty;
+use tracing::info_span;
+
 use crate::offload::block_on;
 use crate::runner::Runner;
+use crate::spans;
 
 impl Runner {
     /// Returns the catalog of runtimes and memory images.
@@ -41,10 +45,13 @@ impl Runner {
     /// # Errors
     /// Returns an error if the request is not admitted, or its packages cannot be found.
     pub fn lock(&self, request: Request, script: &Path) -> Result<PathBuf, RunnerError> {
-        let admitted = self.admit(request)?;
-        let engines = self.engines_for(&admitted)?;
-        let engines: Vec<&dyn Backend> = engines.iter().map(|engine| &**engine).collect();
-        block_on(self.packages()?.lock(&admitted, script, &engines, self.progress()))?
+        let lock = async {
+            let admitted = self.admit_stage(request).await?;
+            let engines = self.engines_for(&admitted)?;
+            let engines: Vec<&dyn Backend> = engines.iter().map(|engine| &**engine).collect();
+            self.packages()?.lock(&admitted, script, &engines, self.progress()).await
+        };
+        block_on(spans::stage(info_span!("lock", outcome = Empty), lock))?
     }
 
     /// Returns the last jobs of the journal, the latest first.

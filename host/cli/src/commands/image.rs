@@ -1,8 +1,8 @@
 //! `codebox image`.
 
-use codebox_core::{LocalImage, RunnerError};
+use codebox_core::{LocalImage, ResultKind, RunnerError};
 use codebox_runner::Runner;
-use codebox_service::catalog::{Catalog, ImageOrigin};
+use codebox_service::catalog::{Catalog, ImageOrigin, Removal};
 
 use super::state::{print_removal, size, state};
 use crate::answer;
@@ -28,10 +28,16 @@ pub(super) fn image(command: ImageCommand, messages: Messages, runner: &Runner) 
             messages.note(format!("use it with: codebox run --image {}", entry.name));
             Ok(0)
         }
-        ImageCommand::Remove { name } => {
-            print_removal("image", &name, &catalog.remove_image(&name)?, messages);
-            Ok(0)
-        }
+        ImageCommand::Remove { name } => match catalog.remove_image(&name)? {
+            Removal::NothingThere => {
+                let line = format!("unknown image {name:?}");
+                Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox image list"))
+            }
+            Removal::Removed => {
+                print_removal("image", &name, Removal::Removed, messages);
+                Ok(0)
+            }
+        },
     }
 }
 

@@ -12,14 +12,25 @@ use crate::answer;
 use crate::args::{LockArgs, PackagesCommand};
 use crate::render::{Escaped, bytes};
 
+/// Remedy for a program that is not in a file.
+const BESIDE: &str = "pass a file: the lock file is written next to it";
+
 /// Writes the lock file of a script.
 pub(super) fn lock(args: LockArgs, runner: &Runner) -> Result<u8, RunnerError> {
     let LockArgs { file: script, with: packages, requirements, build, image } = args;
-    if fs::metadata(&script).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let line = format!("cannot lock {}: no such file", script.display());
-        let is_stdin = script.as_os_str() == "-";
-        let fix = if is_stdin { "pass a file: the lock file is written next to it" } else { "check the name" };
-        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    let refused = |why: &str, fix: &str| {
+        let line = format!("cannot lock {}: {why}", script.display());
+        Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
+    };
+    match fs::metadata(&script) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && script.as_os_str() == "-" => {
+            return refused("no such file", BESIDE);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return refused("no such file", "check the name"),
+        // Reading a FIFO might never end, and a lock file beside it would be of no use.
+        Ok(meta) if !meta.is_file() => return refused("it is not a regular file", BESIDE),
+        // Admission reports other errors.
+        Ok(_) | Err(_) => {}
     }
     let request = Request { packages, requirements, build, image, ..Request::new(Program::File(script.clone())) };
     let written = runner.lock(request, &script)?;

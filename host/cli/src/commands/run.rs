@@ -15,6 +15,7 @@ use crate::front_end::{CommandLine, Takeover};
 use crate::messages::Messages;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
+use crate::trace::RunTrace;
 use crate::{Host, answer};
 
 /// A run that has ended, with its results.
@@ -30,6 +31,7 @@ pub(super) fn run(
     messages: Messages,
     runner: &Runner,
     host: Host<'_>,
+    trace: RunTrace,
     mut takeover: Option<&mut Takeover>,
 ) -> u8 {
     let is_json = args.json;
@@ -37,7 +39,7 @@ pub(super) fn run(
     if let Some(takeover) = &takeover {
         takeover.watch(streams.io.cancel.clone());
     }
-    let finished = execute(args, streams, runner, host, messages, takeover.as_deref_mut());
+    let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     if let (Err(failure), Some(takeover)) = (&finished, takeover)
         && takeover.refuse(failure)
     {
@@ -53,6 +55,7 @@ fn execute(
     runner: &Runner,
     host: Host<'_>,
     messages: Messages,
+    trace: RunTrace,
     takeover: Option<&mut Takeover>,
 ) -> Result<FinishedRun, RunnerError> {
     let program_words = args.program_word_count();
@@ -63,7 +66,7 @@ fn execute(
         None => request(args, None)?,
         Some(takeover) => request(args, takeover.program())?.in_container(),
     };
-    let mut front_end = CommandLine::new(host.standby_launcher, program_words, takeover);
+    let mut front_end = CommandLine::new(host.standby_launcher, program_words, trace, streams.output_state(), takeover);
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
     if front_end.differs() {
         messages.note("the rerun printed different output; the output of the first attempt is shown above");

@@ -33,7 +33,7 @@ pub(super) fn runtime(command: RuntimeCommand, messages: Messages, runner: &Runn
         }
         RuntimeCommand::Verify { name } => show(&catalog.verify(&name)?),
         RuntimeCommand::Remove { name } => {
-            print_removal("runtime", &name, &catalog.remove(&name)?, messages);
+            print_removal("runtime", &name, catalog.remove(&name)?, messages);
             Ok(0)
         }
     }

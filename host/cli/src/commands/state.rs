@@ -23,7 +23,7 @@ pub(super) fn place(path: Option<&Path>) -> String {
     path.map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
 
-pub(super) fn print_removal(what: &str, name: &str, removal: &Removal, messages: Messages) {
+pub(super) fn print_removal(what: &str, name: &str, removal: Removal, messages: Messages) {
     match removal {
         Removal::Removed => messages.note(format!("removed {what} {name}")),
         Removal::NothingThere => messages.note(format!("{what} {name} is not installed")),

@@ -16,7 +16,7 @@ pub(crate) fn explanation(report: &RunReport) -> Vec<String> {
     lines.push(held(&report.enforcement, &report.limits));
     let uncovered = report.enforcement.uncovered.iter();
     lines.extend(uncovered.map(|(kind, what)| format!("the {kind} limit does not cover {what}")));
-    lines.extend(walls(&report.enforcement));
+    lines.extend(sandbox_layers(&report.enforcement));
     lines
 }
 
@@ -75,7 +75,7 @@ fn held(enforcement: &Enforcement, limits: &Limits) -> String {
     if held.is_empty() { "limits: none".to_owned() } else { format!("limits: {}", held.join(", ")) }
 }
 
-fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
+fn sandbox_layers(enforcement: &Enforcement) -> impl Iterator<Item = String> {
     enforcement.layers.iter().map(|layer| {
         let state = match layer.state {
             LayerState::Held => "enforced",

@@ -105,8 +105,8 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the spans as a JSON document of Chrome's trace event format, after the events of the document `earlier`.
-pub(super) fn chrome(spans: &[Span], earlier: &str) -> String {
+/// Returns the spans as events of Chrome's trace event format.
+pub(super) fn events(spans: &[Span]) -> Vec<Value> {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let event = |span: &Span| {
         json!({
@@ -119,9 +119,11 @@ pub(super) fn chrome(spans: &[Span], earlier: &str) -> String {
             "args": span.fields,
         })
     };
-    let mut earlier: Value = serde_json::from_str(earlier).unwrap_or_default();
-    let mut events = earlier["traceEvents"].as_array_mut().map(std::mem::take).unwrap_or_default();
-    events.extend(spans.iter().map(event));
+    spans.iter().map(event).collect()
+}
+
+/// Returns events as a JSON document of Chrome's trace event format.
+pub(super) fn document(events: Vec<Value>) -> String {
     json!({ "traceEvents": events }).to_string()
 }
 
@@ -144,9 +146,9 @@ mod tests {
         let lines = table(&spans);
         assert!(lines[0].starts_with("job ") && lines[0].ends_with(" ms id=0f"), "{lines:?}");
         assert!(lines[1].starts_with("  exec ") && lines[1].ends_with(" ms bytes=3"), "{lines:?}");
-        let both = chrome(&spans, &chrome(&spans, ""));
-        let trace: Value = serde_json::from_str(&both).expect("JSON");
-        assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(4), "{both}");
+        let text = document(events(&spans));
+        let trace: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(2), "{text}");
         assert_eq!((&trace["traceEvents"][0]["name"], &trace["traceEvents"][1]["ph"]), (&"exec".into(), &"X".into()));
     }
 }

@@ -86,8 +86,5 @@ impl ErrorReport {
     }
 }
 
-/// JSON schema of [`Reply`].
-pub const SCHEMA: &str = include_str!("../../schema/run-report.v1.json");
-
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,8 @@ pub(crate) async fn transfer(
         |source_failure: SourceFailure| source_failure.into_fetch_error(candidate.index.clone(), pin, settings);
     let url = candidate.file.url.to_url();
     let url = url.map_err(|error| fetch_error(SourceFailure::InvalidResponse(error.into())))?;
-    progress.started(&candidate.file_name(), pin.size.or(candidate.file.size));
+    let (step, size) = (format!("downloading {}", candidate.file_name()), pin.size.or(candidate.file.size));
+    progress.started(&step, size);
     if url.scheme() == "file" {
         let path = url.to_file_path();
         let path =
@@ -89,7 +90,7 @@ pub(crate) async fn transfer(
                 None => return Err(fetch_error(SourceFailure::Unreachable(cause))),
             },
         }
-        progress.started(&candidate.file_name(), pin.size.or(candidate.file.size));
+        progress.started(&step, size);
     }
 }
 

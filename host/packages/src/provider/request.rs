@@ -277,8 +277,12 @@ pub(super) fn read_text(path: &Path) -> Result<String, RunnerError> {
         RunnerError::new(ResultKind::InvalidRequest, format!("cannot read {}: {error}", path.display()))
     };
     let meta = std::fs::metadata(path).map_err(unreadable)?;
-    if !meta.is_file() || meta.len() > MAX_FILE_SIZE {
-        return Err(unreadable(std::io::Error::other("not a regular file of at most 4 MiB")));
+    if !meta.is_file() {
+        return Err(unreadable(std::io::Error::other("not a regular file")).with_fix("pass the path of a regular file"));
+    }
+    if meta.len() > MAX_FILE_SIZE {
+        let why = format!("larger than {} MiB", MAX_FILE_SIZE >> 20);
+        return Err(unreadable(std::io::Error::other(why)).with_fix("use a smaller file"));
     }
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_FILE_SIZE).read_to_string(&mut text));
@@ -294,6 +298,20 @@ pub(super) fn read_text(path: &Path) -> Result<String, RunnerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_reason_for_unreadable_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("requirements.txt");
+        File::create(&file).and_then(|file| file.set_len(MAX_FILE_SIZE + 1)).expect("a sparse file");
+        for (path, reason) in [(dir.path(), "not a regular file"), (file.as_path(), "larger than 4 MiB")] {
+            let error = read_text(path).expect_err("it cannot be read");
+            assert_eq!(error.message(), format!("cannot read {}: {reason}", path.display()));
+            assert!(error.fix().is_some(), "{error}");
+        }
+        File::create(&file).and_then(|file| file.set_len(MAX_FILE_SIZE)).expect("a sparse file");
+        assert!(read_text(&file).is_ok());
+    }
 
     #[test]
     fn quotes_requirement_for_shell() {

@@ -17,7 +17,7 @@ fn fetches_from_json_index_and_replaces_existing_file() {
     fetched.expect("the wheel");
     assert_eq!(std::fs::read(&into).expect("the wheel"), content);
     assert_eq!(std::fs::read_dir(home.path()).expect("a directory").count(), 1);
-    let expected = [format!("{WHEEL} Some({})", content.len()), "finished".to_owned()];
+    let expected = [format!("downloading {WHEEL} Some({})", content.len()), "finished".to_owned()];
     assert_eq!(*recorder.0.lock().expect("a lock"), expected);
     assert_eq!(*recorder.1.lock().expect("a lock"), content.len() as u64);
 }
@@ -40,7 +40,7 @@ fn fetches_from_every_configurable_source() {
         [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "true")],
         [("UV_FIND_LINKS", folder), ("UV_OFFLINE", "yes")],
         // A missing folder does not prevent the use of an index.
-        [("PIP_FIND_LINKS", "/nowhere/at/all"), ("UV_DEFAULT_INDEX", &url)],
+        [("PIP_FIND_LINKS", "/missing/folder"), ("UV_DEFAULT_INDEX", &url)],
     ] {
         let home = tempdir().expect("a directory");
         let into = home.path().join("runtime.whl");
@@ -56,7 +56,7 @@ fn reads_uv_toml() {
     let pin = pin(&content);
     let server = index(json_page(&pin.sha256.to_string()), vec![binary(&content)]);
     let file = home.path().join("uv.toml");
-    let text = format!("[[index]]\nname = \"house\"\nurl = \"{}\"\ndefault = true\n", server.index());
+    let text = format!("[[index]]\nname = \"internal\"\nurl = \"{}\"\ndefault = true\n", server.index());
     std::fs::write(&file, text).expect("a file");
     let settings = IndexSettings::from_user(&|_| None, &ConfigFiles::Explicit(vec![file])).expect("settings");
     assert_eq!(settings.sources(), [server.index()]);

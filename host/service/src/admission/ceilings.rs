@@ -11,8 +11,8 @@ use super::policy::Policy;
 use super::request::Preference;
 
 /// Returns the limits in force: the requested ones, and the policy's defaults for the others.
-pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, Denied> {
-    let limits = asked.apply_to(policy.defaults.min(policy.ceilings));
+pub(super) fn limits(requested: &LimitOverrides, policy: &Policy) -> Result<Limits, Denied> {
+    let limits = requested.apply_to(policy.defaults.min(policy.ceilings));
     let Some((kind, ceiling)) = first_above(limits, policy.ceilings) else {
         return Ok(limits);
     };
@@ -26,14 +26,14 @@ pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, 
 }
 
 /// Returns the isolations that both the request and the policy accept.
-pub(super) fn isolations(asked: Preference, policy: &Policy) -> Result<IsolationSet, Denied> {
-    let allowed = asked.acceptable().iter().filter(|isolation| policy.isolations.contains(*isolation));
+pub(super) fn isolations(requested: Preference, policy: &Policy) -> Result<IsolationSet, Denied> {
+    let allowed = requested.acceptable().iter().filter(|isolation| policy.isolations.contains(*isolation));
     IsolationSet::of(allowed).ok_or_else(|| {
         let allowed = policy.isolations;
         Denied::new(
             ResultKind::Denied,
             "use isolation",
-            asked.to_string(),
+            requested.to_string(),
             format!("the configuration allows only {allowed}"),
             format!("use --isolation {allowed}, or change the configuration"),
         )
@@ -84,11 +84,11 @@ mod tests {
     fn ceilings_lower_defaults_and_refuse_requests() {
         let low = policy(Limit::At(ByteSize::mib(64)));
         let none = LimitOverrides::default();
-        let limits_in_force = limits(&none, &low).expect("nothing was asked");
+        let limits_in_force = limits(&none, &low).expect("nothing was requested");
         assert_eq!(limits_in_force.memory, Limit::At(ByteSize::mib(64)));
         for memory in [Limit::Unlimited, Limit::At(ByteSize::mib(65))] {
-            let asked = LimitOverrides { memory: Some(memory), ..none };
-            let denied = limits(&asked, &low).expect_err("above the ceiling");
+            let requested = LimitOverrides { memory: Some(memory), ..none };
+            let denied = limits(&requested, &low).expect_err("above the ceiling");
             assert_eq!((denied.kind, denied.exit_status()), (ResultKind::Denied, 126));
             assert!(
                 denied.to_string().contains("memory limit") && denied.detail.ends_with("ceiling, 64 MiB"),
@@ -96,11 +96,12 @@ mod tests {
             );
         }
         let short = Limits { wall: Limit::At(Duration::from_millis(1500)), ..Limits::unlimited() };
-        let asked = LimitOverrides { wall: Some(Limit::At(Duration::from_secs(2))), ..none };
-        let denied = limits(&asked, &Policy { ceilings: short, ..Policy::default() }).expect_err("above the ceiling");
+        let requested = LimitOverrides { wall: Some(Limit::At(Duration::from_secs(2))), ..none };
+        let denied =
+            limits(&requested, &Policy { ceilings: short, ..Policy::default() }).expect_err("above the ceiling");
         assert!(denied.detail.ends_with("ceiling, 1.5s"), "{denied}");
-        let asked = LimitOverrides { memory: Some(Limit::At(ByteSize::mib(64))), ..none };
-        assert!(limits(&asked, &low).is_ok());
+        let requested = LimitOverrides { memory: Some(Limit::At(ByteSize::mib(64))), ..none };
+        assert!(limits(&requested, &low).is_ok());
     }
 
     #[test]

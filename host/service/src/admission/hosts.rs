@@ -6,9 +6,9 @@ use super::denied::Denied;
 use super::policy::Policy;
 
 /// Returns the requested grants without duplicates.
-pub(super) fn admit(asked: Vec<NetGrant>, policy: &Policy) -> Result<Vec<NetGrant>, Denied> {
+pub(super) fn admit(requested: Vec<NetGrant>, policy: &Policy) -> Result<Vec<NetGrant>, Denied> {
     if let Some(allowed) = &policy.allowed_hosts
-        && let Some(beyond) = asked.iter().find(|grant| !allowed.iter().any(|one| grant.is_within(one)))
+        && let Some(beyond) = requested.iter().find(|grant| !allowed.iter().any(|one| grant.is_within(one)))
     {
         return Err(Denied::new(
             ResultKind::Denied,
@@ -18,8 +18,8 @@ pub(super) fn admit(asked: Vec<NetGrant>, policy: &Policy) -> Result<Vec<NetGran
             format!("add \"{beyond}\" to network.allow, or remove the grant"),
         ));
     }
-    let mut grants = Vec::with_capacity(asked.len());
-    for grant in asked {
+    let mut grants = Vec::with_capacity(requested.len());
+    for grant in requested {
         if !grants.contains(&grant) {
             grants.push(grant);
         }

@@ -8,8 +8,10 @@ use super::policy::Policy;
 /// Image that a request starts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Image {
-    /// A memory image with this name.
+    /// The memory image that the request names.
     Memory(String),
+    /// The memory image that the policy names, for languages that have it.
+    Default(String),
     /// A container image.
     Container(ImageName),
     /// Any image that fits the program.
@@ -19,9 +21,9 @@ pub(super) enum Image {
 /// Determines the kind of the requested image, and checks that the policy allows it.
 ///
 /// A name with a colon, a slash or an at sign is a container image, and so is any name if WebAssembly is not accepted.
-/// Any other name is a memory image.
+/// Any other name is a memory image. The policy's image is always one.
 pub(super) fn admit(
-    asked: Option<String>,
+    requested: Option<String>,
     language: &Language,
     isolations: IsolationSet,
     policy: &Policy,
@@ -36,16 +38,16 @@ pub(super) fn admit(
             "use --isolation container or auto",
         ));
     }
-    let image = match asked {
+    let image = match requested {
         Some(name) if in_container || is_container_image_name(&name) => Image::Container(parsed(&name)?),
         Some(name) => Image::Memory(name),
         None if in_container => Image::Any,
-        None => policy.image.clone().map_or(Image::Any, Image::Memory),
+        None => policy.image.clone().map_or(Image::Any, Image::Default),
     };
     // The router checks the container image that a language starts from if the request names none.
     let checked = match &image {
         Image::Container(name) => Some(name),
-        Image::Memory(_) | Image::Any => None,
+        Image::Memory(_) | Image::Default(_) | Image::Any => None,
     };
     match (checked, &policy.allowed_images) {
         (Some(name), Some(allowed)) if !allowed.iter().any(|pattern| pattern.allows(name)) => Err(Denied::new(

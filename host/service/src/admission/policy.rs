@@ -10,7 +10,7 @@ pub struct Policy {
     pub ceilings: Limits,
     /// Isolations that may be used.
     pub isolations: IsolationSet,
-    /// WebAssembly image of a request that names none.
+    /// Memory image of a request that names none, for languages that have an image of this name.
     pub image: Option<String>,
     /// Escalation of programs from WebAssembly to a container.
     pub escalation: Escalation,

@@ -296,6 +296,27 @@ fn creates_output_directory() {
 }
 
 #[test]
+fn finds_directory_through_which_job_can_change_file() {
+    let host = Host::new();
+    fs::create_dir(host.root().join("data-2")).expect("a writable temporary directory");
+    let request = Request { out: Some("out".into()), ..granting("script.py", &["data:/data:rw", "data/inner:/in"]) };
+    let admitted = host.admit(request).expect("it exists");
+    let found = |name: &str| admitted.writable_dir_of(&host.root().join(name)).map(HostPath::to_path_buf);
+    for (name, dir) in [
+        ("data/log", Some("data")),
+        ("data/deep/log", Some("data")),
+        ("data/inner/log", Some("data")),
+        ("out/log", Some("out")),
+        ("data-2/log", None),
+        ("log", None),
+    ] {
+        assert_eq!(found(name), dir.map(|dir| host.root().join(dir)), "{name}");
+    }
+    let admitted = host.admit(granting("script.py", &[".:/src"])).expect("it exists");
+    assert_eq!(admitted.writable_dir_of(&host.root().join("log")), None);
+}
+
+#[test]
 fn resolves_request_to_complete_job() {
     let host = Host::new();
     let limits = LimitOverrides { wall: codebox_core::parse_duration("5s").ok(), ..LimitOverrides::default() };
@@ -316,7 +337,12 @@ fn resolves_request_to_complete_job() {
     assert_eq!(job.stdin, Stdin::Streamed);
     assert_eq!(job.isolations.to_string(), "wasm");
     assert_eq!(admitted.required_limits(), [LimitKind::Wall]);
-    assert_eq!(admitted.image(), Some("python-data"));
+    assert_eq!((admitted.image(), admitted.default_image()), (None, Some("python-data")));
+    let named = Request { image: Some("mine".to_owned()), ..request.clone() };
+    let named = admit(named, &policy, &host).expect("it is allowed");
+    assert_eq!((named.image(), named.default_image()), (Some("mine"), None));
+    assert_eq!(named.in_container().image(), None);
+    assert_eq!(admitted.clone().in_container().default_image(), None);
     let nul = Request { args: vec!["a\0b".to_owned()], ..request };
     assert_eq!(host.denied(nul).kind, ResultKind::InvalidRequest);
 }

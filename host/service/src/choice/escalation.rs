@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_run_again_where_that_is_not_accepted_or_not_the_same() {
+    fn is_not_rerun_if_forbidden_or_after_effects() {
         let lacking = report(Outcome::Exited(1), &["processes"]);
         let mut job = Job::python("");
         assert!(matches!(decide_escalation(&lacking, &job, Escalation::Forbidden), EscalationDecision::Needs { .. }));

@@ -55,7 +55,7 @@ impl TierRequirements {
         let has_hosts = job_requirements.has_hosts;
         let lacking = |need: &&Need| !(has_hosts && need.is_satisfied_by_hosts());
         let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
-        let asked = |isolation| {
+        let requested = |isolation| {
             isolation_request
                 .filter(|isolation_request| isolation_request.isolation == isolation)
                 .map(|isolation_request| isolation_request.line)
@@ -63,16 +63,16 @@ impl TierRequirements {
         let forbidden = escalation == Escalation::Forbidden;
         let single = acceptable.iter().count() == 1;
         let wasm = acceptable.contains(Isolation::Wasm);
-        let moves = !needs.is_empty() || asked(Isolation::Container).is_some();
+        let moves = !needs.is_empty() || requested(Isolation::Container).is_some();
         let (accepted, why) = if let Some(bound) = &job_requirements.bound {
             (acceptable, DecisionReason::RequiresContainer(bound.clone()))
         } else if single || !wasm {
             (acceptable, if single { DecisionReason::OnlyAccepted } else { DecisionReason::LightestTier })
-        } else if let Some(line) = asked(Isolation::Wasm) {
+        } else if let Some(line) = requested(Isolation::Wasm) {
             (IsolationSet::only(Isolation::Wasm), DecisionReason::RequestsWasm(line))
         } else if moves && forbidden {
             (acceptable, DecisionReason::Forbidden)
-        } else if let Some(line) = asked(Isolation::Container) {
+        } else if let Some(line) = requested(Isolation::Container) {
             (acceptable, DecisionReason::RequestsContainer(line))
         } else if moves {
             (acceptable, DecisionReason::Needs)

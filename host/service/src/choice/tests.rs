@@ -287,7 +287,7 @@ struct Counted {
 
 impl Counted {
     fn new(candidate: Candidate, name: &'static str) -> Self {
-        Self { name, found: candidate.found.expect("it was asked"), probes: AtomicU32::new(0) }
+        Self { name, found: candidate.found.expect("it was requested"), probes: AtomicU32::new(0) }
     }
 
     fn probes(&self) -> u32 {
@@ -425,7 +425,7 @@ mod properties {
                     prop_assert!(choice.isolation == Isolation::Wasm || choice.would_need.is_empty());
                 }
                 RouteStep::NoBackend(_) => prop_assert!(!wasm),
-                RouteStep::Probe(id) => prop_assert!(false, "{id} was asked already"),
+                RouteStep::Probe(id) => prop_assert!(false, "{id} was requested already"),
             }
         }
     }

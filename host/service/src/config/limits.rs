@@ -72,8 +72,10 @@ impl Place<'_> {
                 return Err(self.fault(detail, "write a string or a number"));
             }
         };
-        let limit = parse(&text).map_err(|error| self.fault(&error, error.fix))?;
-        Ok(Some(limit))
+        // The fix is reported separately.
+        let fault =
+            |LimitParseError { what, text, rule, fix }| self.fault(format!("invalid {what} {text:?}: {rule}"), fix);
+        Ok(Some(parse(&text).map_err(fault)?))
     }
 
     fn small(&self, value: Option<Value>) -> Result<Option<Limit<NonZeroU32>>, ConfigError> {

@@ -57,7 +57,7 @@ impl IsolationRequest {
 
     fn read(text: &[u8], comment: &str) -> Result<Option<Self>, InvalidIsolationRequest> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        let mut asked: Option<Self> = None;
+        let mut requested: Option<Self> = None;
         for (line, number) in text.split(|byte| *byte == b'\n').zip(1..).take(LINES) {
             let line = line.trim_ascii();
             if line.is_empty() || number == 1 && line.starts_with(b"#!") {
@@ -68,17 +68,17 @@ impl IsolationRequest {
             let bad = |detail: String| InvalidIsolationRequest { line: number, detail };
             for word in settings.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
                 let isolation = setting(word).map_err(bad)?;
-                match asked {
+                match requested {
                     Some(before) if before.isolation != isolation => {
                         let detail = format!("line {} requests {}", before.line, before.isolation);
                         return Err(bad(detail));
                     }
                     Some(_) => {}
-                    None => asked = Some(Self { isolation, line: number }),
+                    None => requested = Some(Self { isolation, line: number }),
                 }
             }
         }
-        Ok(asked)
+        Ok(requested)
     }
 }
 
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
 
     fn python(text: &str) -> Result<Option<(Isolation, u32)>, String> {
-        let asked = IsolationRequest::of_job(&Job::python(text)).map_err(|bad| bad.to_string())?;
-        Ok(asked.map(|ask| (ask.isolation, ask.line)))
+        let requested = IsolationRequest::of_job(&Job::python(text)).map_err(|bad| bad.to_string())?;
+        Ok(requested.map(|ask| (ask.isolation, ask.line)))
     }
 
     #[test]
