@@ -28,6 +28,9 @@ const CASES: &[Case] = &[
             ("index/index.js", "module.exports = 'index'"),
             ("lost/package.json", r#"{"main": "nowhere.js"}"#),
             ("lost/index.js", "module.exports = 'lost'"),
+            ("typed/package.json", r#"{"main": "./lib/start.js"}"#),
+            ("typed/lib/start.js", "module.exports = 'typed'"),
+            ("typed/index.ts", "module.exports = 'not the main file'"),
             ("data/package.json", r#"{"main": "data.json"}"#),
             ("data/data.json", r#"{"n": 1}"#),
             ("@s/p/package.json", r#"{"main": "p.js", "module": "p.mjs"}"#),
@@ -37,7 +40,7 @@ const CASES: &[Case] = &[
         ],
         program: (
             "a.cjs",
-            "for (const name of ['main', 'folder', 'index', 'lost', 'data', 'data/data.json', '@s/p', '@s/p/sub/x', '@s/p/sub', 'main/lib/start.js', 'main/', '@s/p/package.json', './x', '@s', '@s/none', 'main/none', '']) {
+            "for (const name of ['main', 'folder', 'index', 'lost', 'typed', 'typed/', 'data', 'data/data.json', '@s/p', '@s/p/sub/x', '@s/p/sub', 'main/lib/start.js', 'main/', '@s/p/package.json', './x', '@s', '@s/none', 'main/none', '']) {
                try { console.log(name, require(name)); } catch (error) { console.log(name, error.code, error.message.split('\\n')[0]); }
              }
              console.log(require.resolve('main'). replace(/.*node_modules/, ''));",

@@ -45,7 +45,7 @@ const inspectParts = {
       }
       let patched = text;
       for (const [from, to] of [HOOK, ...EARLIER]) {
-        if (patched.split(from).length !== 2) throw new Error(`the inspect package is not laid out as it was: ${from}`);
+        if (patched.split(from).length !== 2) throw new Error(`the inspect package does not contain exactly once: ${from}`);
         patched = patched.replace(from, () => to);
       }
       return { contents: `const { replaced } = require(${JSON.stringify(own('inspect/parts.js'))});\n${patched}`, loader: 'js' };

@@ -23,11 +23,11 @@ JSValue bytes_new(JSContext *ctx, const void *bytes, size_t length)
     return JS_NewUint8ArrayCopy(ctx, bytes, length);
 }
 
-static void *resize(JSRuntime *rt, void *opaque, void *room, size_t size)
+static void *resize(JSRuntime *rt, void *opaque, void *block, size_t size)
 {
     if (size)
-        return js_realloc_rt(rt, room, size);
-    js_free_rt(rt, room);
+        return js_realloc_rt(rt, block, size);
+    js_free_rt(rt, block);
     return NULL;
 }
 

@@ -37,23 +37,23 @@ static JSValue since_begin(JSContext *ctx, JSValueConst self, int argc, JSValueC
 // available.
 static bool wait(bool input, double ms)
 {
-    __wasi_subscription_t ask[2] = {0};
+    __wasi_subscription_t subscriptions[2] = {0};
     __wasi_event_t events[2];
     __wasi_size_t count = 0, n = 0;
     if (input) {
-        ask[n].userdata = 1;
-        ask[n].u.tag = __WASI_EVENTTYPE_FD_READ;
-        ask[n++].u.u.fd_read.file_descriptor = 0;
+        subscriptions[n].userdata = 1;
+        subscriptions[n].u.tag = __WASI_EVENTTYPE_FD_READ;
+        subscriptions[n++].u.u.fd_read.file_descriptor = 0;
     }
     if (ms >= 0) {
-        ask[n].u.tag = __WASI_EVENTTYPE_CLOCK;
-        ask[n].u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
+        subscriptions[n].u.tag = __WASI_EVENTTYPE_CLOCK;
+        subscriptions[n].u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
         // Capped at about a year, which fits into the nanoseconds.
-        ask[n++].u.u.clock.timeout = (ms > 31e9 ? 31e9 : ms) * 1e6;
+        subscriptions[n++].u.u.clock.timeout = (ms > 31e9 ? 31e9 : ms) * 1e6;
     }
     if (n == 0)
         return false;
-    if (__wasi_poll_oneoff(ask, events, n, &count) != 0)
+    if (__wasi_poll_oneoff(subscriptions, events, n, &count) != 0)
         // Standard input cannot be polled, so the read has to report its state.
         return input;
     for (__wasi_size_t i = 0; i < count; i++)

@@ -22,8 +22,8 @@
 #define DEEPER_BY_STEP 256
 
 // Bytes beyond the stack limit that the creation of a stack trace may use.
-#ifndef ROOM_FOR_A_TRACE
-#define ROOM_FOR_A_TRACE (64 << 10)
+#ifndef TRACE_RESERVE
+#define TRACE_RESERVE (64 << 10)
 #endif
 
 // The functions below are called with a variable and defined with a type in the same position. The macros paste that

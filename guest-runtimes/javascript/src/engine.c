@@ -48,13 +48,13 @@ static void js_cond_destroy(js_cond_t *cond) { (void)cond; }
 static void js_cond_signal(js_cond_t *cond) { (void)cond; }
 static int js_cond_timedwait(js_cond_t *cond, js_mutex_t *mutex, uint64_t nanoseconds)
 {
-    __wasi_subscription_t ask = {.u = {.tag = __WASI_EVENTTYPE_CLOCK}};
+    __wasi_subscription_t subscription = {.u = {.tag = __WASI_EVENTTYPE_CLOCK}};
     __wasi_event_t event;
     __wasi_size_t count;
-    ask.u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
-    ask.u.u.clock.timeout = nanoseconds;
+    subscription.u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
+    subscription.u.u.clock.timeout = nanoseconds;
     (void)cond, (void)mutex;
-    (void)__wasi_poll_oneoff(&ask, &event, 1, &count);
+    (void)__wasi_poll_oneoff(&subscription, &event, 1, &count);
     return -1;
 }
 // Waits until the host's deadline ends the guest, since no other thread can signal.
@@ -148,10 +148,10 @@ __attribute__((noinline)) static JSValue js_iterator_wrap_next(JSContext *ctx, J
 __attribute__((noinline)) static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from,
                                                        const char *file, int line, int column, int flags)
 {
-    size_t room = ctx->rt->in_build_stack_trace ? 0 : ROOM_FOR_A_TRACE;
-    ctx->rt->stack_limit -= room;
+    size_t reserve = ctx->rt->in_build_stack_trace ? 0 : TRACE_RESERVE;
+    ctx->rt->stack_limit -= reserve;
     build_backtrace(ctx, error, from, file, line, column, flags);
-    ctx->rt->stack_limit += room;
+    ctx->rt->stack_limit += reserve;
 }
 
 #include "shim.h"

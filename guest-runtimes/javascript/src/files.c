@@ -373,18 +373,18 @@ static int add_entry(struct listing *list, const uint8_t *name, size_t length, _
 static int list_directory(__wasi_fd_t fd, struct listing *list)
 {
     // Larger than any single entry.
-    static const size_t ROOM = 8192;
-    uint8_t *room = malloc(ROOM);
+    static const size_t BUFFER_SIZE = 8192;
+    uint8_t *buffer = malloc(BUFFER_SIZE);
     __wasi_dircookie_t cookie = 0;
-    __wasi_size_t used = ROOM;
-    int error = room ? 0 : __WASI_ERRNO_NOMEM;
+    __wasi_size_t used = BUFFER_SIZE;
+    int error = buffer ? 0 : __WASI_ERRNO_NOMEM;
     // A result that does not fill the buffer is the last one.
-    while (!error && used == ROOM) {
-        error = __wasi_fd_readdir(fd, room, ROOM, cookie, &used);
+    while (!error && used == BUFFER_SIZE) {
+        error = __wasi_fd_readdir(fd, buffer, BUFFER_SIZE, cookie, &used);
         __wasi_dirent_t head;
         for (size_t at = 0; !error && at + sizeof head <= used; at += sizeof head + head.d_namlen) {
-            memcpy(&head, room + at, sizeof head);
-            const uint8_t *name = room + at + sizeof head;
+            memcpy(&head, buffer + at, sizeof head);
+            const uint8_t *name = buffer + at + sizeof head;
             if (at + sizeof head + head.d_namlen > used)
                 break;
             cookie = head.d_next;
@@ -393,7 +393,7 @@ static int list_directory(__wasi_fd_t fd, struct listing *list)
                 error = add_entry(list, name, head.d_namlen, head.d_type);
         }
     }
-    free(room);
+    free(buffer);
     return error;
 }
 

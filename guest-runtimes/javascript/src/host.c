@@ -18,14 +18,14 @@ __attribute__((export_name("host_alloc"))) void *host_alloc(size_t length)
 }
 
 // Sends a request to the host. The caller frees the answer.
-int host_ask(const char *text, size_t length, uint8_t **answer, size_t *answer_length)
+int host_request(const char *text, size_t length, uint8_t **answer, size_t *answer_length)
 {
     *answer = NULL;
     *answer_length = 0;
     return host_call(text, length, answer, answer_length);
 }
 
-static JSValue ask(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+static JSValue request_from_script(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
     size_t length, answer_length;
     uint8_t *answer;
@@ -33,7 +33,7 @@ static JSValue ask(JSContext *ctx, JSValueConst self, int argc, JSValueConst *ar
     const uint8_t *request = bytes_or_text(ctx, &length, &text, argv[0]);
     if (!request)
         return JS_EXCEPTION;
-    int status = host_ask((const char *)request, length, &answer, &answer_length);
+    int status = host_request((const char *)request, length, &answer, &answer_length);
     if (text)
         JS_FreeCString(ctx, text);
     if (status == HOST_UNAVAILABLE)
@@ -46,7 +46,7 @@ static JSValue ask(JSContext *ctx, JSValueConst self, int argc, JSValueConst *ar
 }
 
 static const JSCFunctionListEntry FUNCTIONS[] = {
-    JS_CFUNC_DEF("host", 1, ask),
+    JS_CFUNC_DEF("host", 1, request_from_script),
 };
 
 void add_host(JSContext *ctx, JSValueConst native)

@@ -131,7 +131,7 @@ static void report_without_prelude(void)
     if (strstr(text, "out of memory")) {
         uint8_t *answer;
         size_t length;
-        if (host_ask(REPORT, sizeof REPORT - 1, &answer, &length) == HOST_OK)
+        if (host_request(REPORT, sizeof REPORT - 1, &answer, &length) == HOST_OK)
             free(answer);
     }
     if (text != OUT_OF_MEMORY)

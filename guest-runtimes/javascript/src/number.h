@@ -59,12 +59,12 @@ __attribute__((noinline)) static double read_decimal(const char *text)
         if (power < 0 && power >= -EXACT_POWER)
             return value / POWERS[-power];
     }
-    JSATODTempMem room;
-    return (js_atod)(text, NULL, 10, 0, &room);
+    JSATODTempMem scratch;
+    return (js_atod)(text, NULL, 10, 0, &scratch);
 }
 
 #define strtod(text, end) read_decimal(text)
-#define js_atod(text, end, radix, flags, room)                                                                         \
-    ((radix) == 10 ? read_decimal(text) : (js_atod)(text, end, radix, flags, room))
+#define js_atod(text, end, radix, flags, scratch)                                                                      \
+    ((radix) == 10 ? read_decimal(text) : (js_atod)(text, end, radix, flags, scratch))
 
 #endif

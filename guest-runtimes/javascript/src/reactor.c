@@ -65,7 +65,7 @@ static void report_facts(JSValueConst all)
     const char *text = JS_ToCStringLen(ctx, &length, json);
     uint8_t *answer;
     size_t answer_length;
-    if (host_ask(text, length, &answer, &answer_length) == HOST_OK)
+    if (host_request(text, length, &answer, &answer_length) == HOST_OK)
         free(answer);
     JS_FreeCString(ctx, text);
     JS_FreeValue(ctx, json);
@@ -180,10 +180,10 @@ static int run_main(JSValue head, JSValue source)
 
 static int run_job(void)
 {
-    static const char ASK[] = "{\"op\":\"job\"}";
+    static const char JOB_REQUEST[] = "{\"op\":\"job\"}";
     uint8_t *answer;
     size_t length;
-    if (host_ask(ASK, sizeof ASK - 1, &answer, &length) != HOST_OK)
+    if (host_request(JOB_REQUEST, sizeof JOB_REQUEST - 1, &answer, &length) != HOST_OK)
         return 1;
     uint8_t *end = memchr(answer, '\n', length);
     size_t head_length = end ? (size_t)(end - answer) : length;

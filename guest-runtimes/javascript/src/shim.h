@@ -32,7 +32,7 @@ void loop_track(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool 
 
 // host.c: host.call.
 enum { HOST_OK = 0, HOST_UNAVAILABLE = -1, HOST_FAULT = -2 };
-int host_ask(const char *text, size_t length, uint8_t **answer, size_t *answer_length);
+int host_request(const char *text, size_t length, uint8_t **answer, size_t *answer_length);
 
 // clock.c: start of the turn's clock.
 void clock_begin(void);

@@ -334,13 +334,13 @@ const PATTERNS = [
 
 const PREFIXES = /^(?:cannot |'|private |[A-Za-z]\w+ object expected|\S+ is not initialized)/;
 
-function told(error, message, sites) {
+function messageInV8(error, message, sites) {
   const exact = EXACT[message];
   if (exact) return exact(sites);
   if (PREFIXES.test(message)) {
-    for (const [pattern, tell] of PATTERNS) {
+    for (const [pattern, format] of PATTERNS) {
       const found = pattern.exec(message);
-      if (found) return tell(found, sites);
+      if (found) return format(found, sites);
     }
   }
   if (error instanceof SyntaxError) {
@@ -378,7 +378,7 @@ function translateMessage(error, sites) {
   if (lacking) {
     const [, name, file] = lacking;
     text = file.startsWith('node:') ? `The requested module '${file}' does not provide an export named '${name}'` : missingExport(name, file);
-  } else if (sites.length > 0) text = told(error, message, sites);
+  } else if (sites.length > 0) text = messageInV8(error, message, sites);
   if (text !== undefined && text !== message) {
     defineProperty(error, 'message', { __proto__: null, value: text, writable: true, configurable: true, enumerable: false });
   }

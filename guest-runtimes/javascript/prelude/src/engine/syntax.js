@@ -98,9 +98,9 @@ const precedes = (sites, pattern) => {
   return place !== undefined && pattern.test(place.text.slice(Math.max(0, place.at - 100), place.at));
 };
 
-function unexpected(sites, told) {
+function unexpected(sites, fallback) {
   const place = parsedAt(sites);
-  if (place === undefined) return told;
+  if (place === undefined) return fallback;
   if (precedes(sites, /\bimport\s*(?:[\w$]+\s*,?\s*)?$/)) return OUTSIDE;
   if (precedes(sites, /\bawait\s+$/)) return AWAIT;
   // The engine's position is that of a pattern without an initializer.
@@ -240,9 +240,9 @@ export function syntax(message, sites) {
   const reason = REASONS[message];
   if (reason !== undefined && !(message === "expecting ')'" && !isNative(sites[0]) && parsedAt(sites)?.text[parsedAt(sites).at] !== '/')) return badRegExp(reason, sites);
   if (PLAIN[message] !== undefined) return PLAIN[message];
-  for (const [pattern, tell] of PATTERNS) {
+  for (const [pattern, format] of PATTERNS) {
     const found = pattern.exec(message);
-    if (found) return tell(found, sites);
+    if (found) return format(found, sites);
   }
   return undefined;
 }

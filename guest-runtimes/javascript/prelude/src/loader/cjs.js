@@ -6,9 +6,9 @@ import { isModuleWrapper, showAsUrl } from '../engine/frames.js';
 import { remember } from '../engine/sources.js';
 import { lacking } from '../missing.js';
 import { builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
-import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin, untypedTwin } from './files.js';
+import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin, untypedFile, untypedIndex } from './files.js';
 import { PARAMETERS, formatOfPath, formatOfText, endingOf } from './detect.js';
-import { REQUIRE, findPackage, legacyMain, nodeModulesOf, resolveExports, resolveImports, splitName } from './packages.js';
+import { REQUIRE, findPackage, mainOf, nodeModulesOf, resolveExports, resolveImports, splitName } from './packages.js';
 import { strip, textOf } from './texts.js';
 import { fileURLToPath } from './urls.js';
 
@@ -55,19 +55,21 @@ Module._resolveLookupPaths = function (request, parent) {
   return [parent?.filename ? dirname(parent.filename) : '.'];
 };
 
-// Resolves a path to a file, a file with an added extension, or a directory's main or index file.
+// Resolves a path to a file, a file with an added extension, a directory's main file, or a directory's index file, in
+// this order, as Node does. An index file in TypeScript is the last choice.
 function asFile(path, trailing) {
   if (!trailing) {
     if (isFile(path)) return path;
     for (const ending of Object.keys(Module._extensions)) if (isFile(path + ending)) return path + ending;
-    const twin = typedTwin(path) ?? untypedTwin(path);
+    const twin = typedTwin(path) ?? untypedFile(path);
     if (twin !== undefined) return twin;
   }
   if (isDirectory(path)) {
     const pack = packageAt(path);
-    const main = pack && typeof pack.data.main === 'string' && pack.data.main !== '' ? legacyMain(pack) : undefined;
+    const main = pack === null ? undefined : mainOf(pack);
     if (main !== undefined) return main;
     for (const ending of Object.keys(Module._extensions)) if (isFile(`${path}/index${ending}`)) return `${path}/index${ending}`;
+    return untypedIndex(path);
   }
   return undefined;
 }

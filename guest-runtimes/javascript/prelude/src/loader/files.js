@@ -86,12 +86,16 @@ export function packageType(path) {
   return type === 'module' || type === 'commonjs' ? type : undefined;
 }
 
-// Extensions that TypeScript omits: `import './b'` for b.ts, or for a folder with an index.ts.
-const UNTYPED = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json', '/index.ts', '/index.tsx', '/index.js'];
-export function untypedTwin(path) {
-  const ending = UNTYPED.find((end) => isFile(path + end));
+// Extensions and index files that TypeScript omits: `import './b'` for b.ts, or for a directory with an index.ts.
+const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json'];
+const INDEX_FILES = ['/index.ts', '/index.tsx', '/index.js'];
+function withEnding(path, endings) {
+  const ending = endings.find((end) => isFile(path + end));
   return ending === undefined ? undefined : path + ending;
 }
+export const untypedFile = (path) => withEnding(path, EXTENSIONS);
+export const untypedIndex = (path) => withEnding(path, INDEX_FILES);
+export const untypedTwin = (path) => untypedFile(path) ?? untypedIndex(path);
 
 // Extensions of TypeScript for `import './b.js'`, if only b.ts exists.
 const TYPED = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] };

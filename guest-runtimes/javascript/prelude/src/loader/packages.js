@@ -137,13 +137,20 @@ export function findPackage(name, directory) {
   return undefined;
 }
 
-// Resolves "main" and index files, for packages without "exports".
-export function legacyMain(pack) {
-  const { main } = pack.data;
-  const tries = typeof main === 'string' && main !== '' ? [main, `${main}.js`, `${main}.json`, `${main}.node`, `${main}/index.js`, `${main}/index.json`] : [];
-  for (const each of [...tries, 'index.js', 'index.json']) {
-    const path = `${pack.directory}/${each.replace(/^\.\//, '')}`;
+function firstFile(pack, names) {
+  for (const name of names) {
+    const path = `${pack.directory}/${name.replace(/^\.\//, '')}`;
     if (isFile(path)) return path;
   }
   return undefined;
 }
+
+// Resolves "main", or returns undefined if the package has none or its file does not exist.
+export function mainOf(pack) {
+  const { main } = pack.data;
+  if (typeof main !== 'string' || main === '') return undefined;
+  return firstFile(pack, [main, `${main}.js`, `${main}.json`, `${main}.node`, `${main}/index.js`, `${main}/index.json`]);
+}
+
+// Resolves "main" and index files, for packages without "exports".
+export const legacyMain = (pack) => mainOf(pack) ?? firstFile(pack, ['index.js', 'index.json']);

@@ -8,7 +8,7 @@ import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitN
 import { fileURLToPath } from './urls.js';
 
 let main;
-// Sets the main module, whose text came with the job.
+// Sets the main module, whose text is part of the job.
 export const useMain = (id) => {
   main = id;
 };

@@ -14,9 +14,9 @@ export function strip(file, written) {
     answer = native.host(JSON.stringify({ op: 'strip', file, text: written }));
   } catch {
     // The host rejects a request of this length.
-    throw new SyntaxError(`${file} is too long for its types to be taken out: split it, or compile it before`);
+    throw new SyntaxError(`${file} is too long to remove its types: split it, or compile it first`);
   }
-  if (answer === null) throw coded(TypeError, 'ERR_UNKNOWN_FILE_EXTENSION', `Nobody takes the types out of TypeScript for ${file}`);
+  if (answer === null) throw coded(TypeError, 'ERR_UNKNOWN_FILE_EXTENSION', `cannot load ${file}: types cannot be removed from TypeScript here`);
   const line = answer.indexOf(10);
   const head = JSON.parse(native.utf8Decode(line < 0 ? answer : answer.subarray(0, line), false));
   if (head.error !== undefined) {

@@ -110,7 +110,7 @@ export class NetFailure {
 }
 
 // Returns the answer's bytes, or null if the time ran out.
-function ask(op, handle, number, wait, bytes) {
+function perform(op, handle, number, wait, bytes) {
   const request = new Uint8Array(14 + bytes.length);
   request[0] = MARK;
   request[1] = op;
@@ -135,7 +135,7 @@ export function start(head, body = NOTHING) {
     const bytes = new Uint8Array(text.length + body.length);
     setIn(bytes, text);
     setIn(bytes, body, text.length);
-    const handle = word(ask(START, 0, text.length, -1, bytes), 0);
+    const handle = word(perform(START, 0, text.length, -1, bytes), 0);
     open.add(handle);
     return handle;
   } catch (error) {
@@ -145,11 +145,11 @@ export function start(head, body = NOTHING) {
 }
 
 // Sends more of a body; returns false if there is no space for it yet.
-export const send = (handle, bytes, last) => ask(BODY, handle, last ? 1 : 0, 0, bytes) !== null;
+export const send = (handle, bytes, last) => perform(BODY, handle, last ? 1 : 0, 0, bytes) !== null;
 
 export function abort(handle) {
   waiting = waiting.filter((each) => each.handle !== handle);
-  ask(ABORT, handle, 0, 0, NOTHING);
+  perform(ABORT, handle, 0, 0, NOTHING);
   release(handle);
 }
 
@@ -168,7 +168,7 @@ export function onWritable(handle, callback) {
 
 function take(handle) {
   try {
-    const answer = ask(NEXT, handle, 0, 0, NOTHING);
+    const answer = perform(NEXT, handle, 0, 0, NOTHING);
     if (answer === null) return null;
     const event = { kind: native.latin1Decode(part(answer, 0, 1)), bytes: part(answer, 1) };
     if (event.kind === 'e') release(handle);
@@ -185,7 +185,7 @@ function take(handle) {
 export function wait(ms) {
   const keys = new Uint8Array(waiting.length * 4);
   for (let i = 0; i < waiting.length; i++) put(keys, i * 4, waiting[i].key);
-  const ready = ask(WAIT, 0, 0, ms < 0 ? -1 : Math.ceil(ms), keys);
+  const ready = perform(WAIT, 0, 0, ms < 0 ? -1 : Math.ceil(ms), keys);
   const calls = [];
   if (ready === null) return calls;
   for (let at = 0; at < ready.length; at += 4) {

@@ -254,8 +254,8 @@ function range(buffer, start, end) {
 }
 
 function writeText(buffer, text, offset, length, encoding) {
-  const room = buffer.length - offset;
-  let most = length === undefined ? room : Math.min(length, room);
+  const space = buffer.length - offset;
+  let most = length === undefined ? space : Math.min(length, space);
   let bytes = encode(text, encoding);
   if (bytes.length > most) {
     if (encoding === 'utf8') while (most > 0 && (bytes[most] & 0xc0) === 0x80) most--;

@@ -85,11 +85,11 @@ function take(self, text) {
 
 function give(self, line) {
   if (self.closed && self[kQuestion] === null && self.listenerCount('line') === 0) return;
-  const asked = self[kQuestion];
-  if (asked !== null) {
+  const question = self[kQuestion];
+  if (question !== null) {
     self[kQuestion] = null;
-    self.setPrompt(asked.before);
-    asked.callback(line);
+    self.setPrompt(question.before);
+    question.callback(line);
   } else self.emit('line', line);
 }
 

@@ -79,10 +79,10 @@ export function callbackify(original) {
 const warned = new Set();
 export function deprecate(fn, message, code) {
   validateFunction(fn, 'fn');
-  let told = false;
+  let reported = false;
   function deprecated(...args) {
-    if (!told) {
-      told = true;
+    if (!reported) {
+      reported = true;
       if (code === undefined || !warned.has(code)) {
         if (code !== undefined) warned.add(code);
         process.emitWarning(message, 'DeprecationWarning', code, deprecated);

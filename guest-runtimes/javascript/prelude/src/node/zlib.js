@@ -39,7 +39,7 @@ function inflate(bytes) {
   return unzlibSync(bytes);
 }
 
-const WAYS = {
+const CODECS = {
   // The byte for the operating system is Unix, as in Node.
   gzip: (bytes, options) => {
     const made = gzipSync(bytes, { mtime: 0, ...levelOf(options) });
@@ -56,15 +56,15 @@ const WAYS = {
 const CLASSES = { gzip: 'Gzip', gunzip: 'Gunzip', deflate: 'Deflate', inflate: 'Inflate', deflateRaw: 'DeflateRaw', inflateRaw: 'InflateRaw', unzip: 'Unzip' };
 
 const zlib = { constants, codes: { Z_OK: 0, Z_STREAM_END: 1, Z_NEED_DICT: 2, Z_ERRNO: -1, Z_STREAM_ERROR: -2, Z_DATA_ERROR: -3, Z_MEM_ERROR: -4, Z_BUF_ERROR: -5, Z_VERSION_ERROR: -6 } };
-for (const [name, way] of Object.entries(WAYS)) {
-  zlib[`${name}Sync`] = (data, options) => attempt(() => way(bytesOf(data), options));
+for (const [name, codec] of Object.entries(CODECS)) {
+  zlib[`${name}Sync`] = (data, options) => attempt(() => codec(bytesOf(data), options));
   zlib[name] = (data, options, callback = options) => {
     validateFunction(callback, 'callback');
     const bytes = bytesOf(data);
     enqueue(() => {
       let result;
       try {
-        result = attempt(() => way(bytes, options));
+        result = attempt(() => codec(bytes, options));
       } catch (error) {
         callback(error);
         return;
@@ -88,7 +88,7 @@ for (const [name, way] of Object.entries(WAYS)) {
       }
       _flush(callback) {
         try {
-          this.push(attempt(() => way(Buffer.concat(this.#parts), this.#options)));
+          this.push(attempt(() => codec(Buffer.concat(this.#parts), this.#options)));
         } catch (error) {
           callback(error);
           return;

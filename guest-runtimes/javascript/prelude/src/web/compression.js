@@ -10,7 +10,7 @@ import { Unpacker } from './unpack.js';
 const PACKERS = { gzip: Gzip, deflate: Zlib, 'deflate-raw': Deflate };
 
 // Number of bytes that are produced before they are read, so that a small write does not wait for a read.
-const ROOM = new ByteLengthQueuingStrategy({ highWaterMark: 16384 });
+const OUTPUT_BUFFER = new ByteLengthQueuingStrategy({ highWaterMark: 16384 });
 
 function known(format) {
   if (typeof format === 'string' && Object.hasOwn(PACKERS, format)) return format;
@@ -26,7 +26,7 @@ export class CompressionStream extends Through {
       },
       transform(chunk) { packer.push(bytesOf(chunk, 'chunk')); },
       flush() { packer.push(new Uint8Array(0), true); },
-    }, ROOM);
+    }, OUTPUT_BUFFER);
   }
 }
 named(CompressionStream);
@@ -41,7 +41,7 @@ export class DecompressionStream extends Through {
       },
       transform(chunk) { unpacker.push(bytesOf(chunk, 'chunk')); },
       flush() { unpacker.end(); },
-    }, ROOM);
+    }, OUTPUT_BUFFER);
   }
 }
 named(DecompressionStream);

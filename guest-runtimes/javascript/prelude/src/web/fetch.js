@@ -30,14 +30,14 @@ export class Headers {
       this.append(name, value);
     }
   }
-  static #name(name, asked) {
+  static #name(name, method) {
     name = byteString(name);
-    if (!TOKEN.test(name)) throw new TypeError(`Headers.${asked}: "${name}" is an invalid header name.`);
+    if (!TOKEN.test(name)) throw new TypeError(`Headers.${method}: "${name}" is an invalid header name.`);
     return name.toLowerCase();
   }
-  static #value(value, asked) {
+  static #value(value, method) {
     value = byteString(value).replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
-    if (/[\0\r\n]/.test(value)) throw new TypeError(`Headers.${asked}: "${value}" is an invalid header value.`);
+    if (/[\0\r\n]/.test(value)) throw new TypeError(`Headers.${method}: "${value}" is an invalid header value.`);
     return value;
   }
   append(name, value) {

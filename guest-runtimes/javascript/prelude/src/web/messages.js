@@ -89,24 +89,24 @@ export class MessageChannel {
   }
 }
 
-const rooms = new Map();
+const channels = new Map();
 export class BroadcastChannel extends EventTarget {
   #name;
   constructor(name) {
     super();
     this.#name = `${name}`;
-    if (!rooms.has(this.#name)) rooms.set(this.#name, new Set());
-    rooms.get(this.#name).add(this);
+    if (!channels.has(this.#name)) channels.set(this.#name, new Set());
+    channels.get(this.#name).add(this);
   }
   get name() { return this.#name; }
   postMessage(value) {
-    for (const other of rooms.get(this.#name)) {
+    for (const other of channels.get(this.#name)) {
       if (other === this) continue;
       const data = structuredClone(value);
       setImmediate(() => other.dispatchEvent(new MessageEvent('message', { data })));
     }
   }
-  close() { rooms.get(this.#name)?.delete(this); }
+  close() { channels.get(this.#name)?.delete(this); }
   ref() { return this; }
   unref() { return this; }
 }

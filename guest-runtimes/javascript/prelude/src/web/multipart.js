@@ -37,10 +37,10 @@ function headOf(text) {
     if (name === undefined || /[\r\n]/.test(value)) return null;
     switch (name.toLowerCase()) {
       case 'content-disposition': {
-        const told = DISPOSITION.exec(value);
-        if (told === null) return null;
-        head.name = unquoted(told[1]);
-        head.filename = told[2] === undefined ? undefined : unquoted(told[2]);
+        const disposition = DISPOSITION.exec(value);
+        if (disposition === null) return null;
+        head.name = unquoted(disposition[1]);
+        head.filename = disposition[2] === undefined ? undefined : unquoted(disposition[2]);
         break;
       }
       case 'content-type': head.type = value.trimEnd(); break;

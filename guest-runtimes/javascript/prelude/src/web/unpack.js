@@ -70,7 +70,7 @@ export class Unpacker {
   #inflate = null;
   #sum;
   #length;
-  // Set if all members of the file that have begun are complete.
+  // Set if all members of the file that were started are complete.
   #isWhole = false;
 
   constructor(format, give) {
@@ -128,7 +128,7 @@ export class Unpacker {
   #body(bytes) {
     const inflate = this.#inflate;
     unpacked(() => inflate.push(bytes, false));
-    // The final block has begun, and no block is incomplete.
+    // The final block was started, and no block is incomplete.
     if (!inflate.s.f || inflate.s.l) return EMPTY;
     const left = inflate.p.subarray(inflate.s.p > 0 ? 1 : 0);
     this.#inflate = null;
