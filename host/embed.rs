@@ -9,6 +9,6 @@ use flate2::write::DeflateEncoder;
 /// Returns the length and the compressed content of a file.
 pub fn compress(content: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new((content.len() as u64).to_le_bytes().to_vec(), Compression::best());
-    encoder.write_all(content).expect("a vector takes all bytes");
-    encoder.finish().expect("a vector takes all bytes")
+    encoder.write_all(content).expect("writing to a vector succeeds");
+    encoder.finish().expect("writing to a vector succeeds")
 }

@@ -20,7 +20,7 @@ pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
     let built = build(&out, name, shared, opt_level);
     let bytes = fs::read(&built).unwrap_or_else(|error| panic!("cannot read {}: {error}", built.display()));
-    fs::write(embedded_path(&out, name), compress(&bytes)).expect("the output directory takes files");
+    fs::write(embedded_path(&out, name), compress(&bytes)).expect("the output file is written");
     let mut hash = DefaultHasher::new();
     bytes.hash(&mut hash);
     println!("cargo::rustc-env={digest}={:016x}", hash.finish());
@@ -29,7 +29,7 @@ pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
 /// Writes an empty file as the program, for targets on which the program does not exist.
 pub fn embed_none(name: &str, digest: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
-    fs::write(embedded_path(&out, name), []).expect("the output directory takes files");
+    fs::write(embedded_path(&out, name), []).expect("the output file is written");
     println!("cargo::rustc-env={digest}=none");
 }
 

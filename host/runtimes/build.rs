@@ -18,6 +18,6 @@ fn main() {
         let content = fs::read(&file).unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()));
         let name = file.with_extension("embedded");
         let embedded = Path::new(&out).join(name.file_name().expect("a module is a file"));
-        fs::write(embedded, embed::compress(&content)).expect("the output directory takes files");
+        fs::write(embedded, embed::compress(&content)).expect("the output file is written");
     }
 }

@@ -15,4 +15,4 @@ impl Tier {
 
 /// Reason why positions in TypeScript from `-c` or standard input are tested only in WebAssembly.
 pub const UNMAPPED_POSITIONS: &str =
-    "Node maps no place in a text without a file to where it was before its types were taken out";
+    "Node does not map positions in a text without a file to the text before its types were removed";

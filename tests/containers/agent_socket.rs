@@ -19,7 +19,7 @@ pub fn rows() -> Vec<Row> {
 /// Unfinished requests do not block the request that loading a typed module makes, nor output, nor the time limit.
 fn unfinished_requests(test_env: &TestEnvironment) -> Result<()> {
     let program = "import { connect } from 'node:net'
-const open = Array.from({ length: 5 }, () => connect({ path: '\\0codebox-ask' }).on('error', () => {}))
+const open = Array.from({ length: 5 }, () => connect({ path: '\\0codebox-query' }).on('error', () => {}))
 await Promise.all(open.map((socket) => new Promise((up) => socket.write('{\"file\": \"a.ts\"', up))))
 const { answer }: { answer: number } = await import('./answer.ts')
 console.log(answer)
@@ -33,7 +33,7 @@ fn request_flood(test_env: &TestEnvironment) -> Result<()> {
     let program = "import { connect } from 'node:net'
 let over = 0
 for (let n = 0; n < 200; n++) {
-  const socket = connect({ path: '\\0codebox-ask' }).on('error', () => {}).on('close', () => over++).resume()
+  const socket = connect({ path: '\\0codebox-query' }).on('error', () => {}).on('close', () => over++).resume()
   if (n % 2) socket.end('nonsense')
   else socket.end(JSON.stringify({ file: 'a.ts', text: 'let a: number = 1' }))
 }

@@ -278,10 +278,7 @@ fn no_engine(test_env: &TestEnvironment) -> Result<()> {
 fn no_image(test_env: &TestEnvironment) -> Result<()> {
     let path = test_env.home().join("config/config.toml");
     let text = fs::read_to_string(&path)?;
-    fs::write(&path, text.replace("localhost/codebox-test:1", "localhost/codebox-nobody-has-this:1"))?;
-    escalation_hint(
-        &test_env.report(test_env.run(&["--lang", "python", "-c", THREAD.code]))?,
-        "codebox-nobody-has-this",
-    )
-    .map(drop)
+    fs::write(&path, text.replace("localhost/codebox-test:1", "localhost/codebox-missing-image:1"))?;
+    escalation_hint(&test_env.report(test_env.run(&["--lang", "python", "-c", THREAD.code]))?, "codebox-missing-image")
+        .map(drop)
 }

@@ -36,10 +36,10 @@ static void *allocate(void *opaque, void *block, size_t old_size, size_t size)
     // Lua requires that making a block smaller never fails.
     if (after > before && (size > SIZE_MAX / 2 || used - before > most || after > most - (used - before)))
         return NULL;
-    void *room = realloc(block, size);
-    if (room)
+    void *moved = realloc(block, size);
+    if (moved)
         used += after - before;
-    return room || after > before ? room : block;
+    return moved || after > before ? moved : block;
 }
 
 // Becomes the allocator of a state that has just been created.

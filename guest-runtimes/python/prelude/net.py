@@ -9,7 +9,7 @@ import struct
 
 import _host
 
-OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL, MACHINE, TURN = 1, 2, 3, 4, 5, 6, 7, 8, 9
+OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL, MACHINE, STEP = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # Kinds of answers: success, failure, or timeout.
 _DONE, _FAILED, _LATE = 0, 1, 2
@@ -27,7 +27,7 @@ class OperationTimeout(Exception):
     """Raised when the time ran out before the operation was done."""
 
 
-def ask(op, handle=0, number=0, timeout=None, data=b""):
+def call(op, handle=0, number=0, timeout=None, data=b""):
     """Requests an operation from the host and returns its result as a view.
 
     `timeout` is in seconds; without one the call waits as long as the job may run.

@@ -24,7 +24,7 @@ def ready(reads, writes, timeout):
                 raise OSError(errno.EBADF, "Bad file descriptor")
             interests[handle | flag] = fd
     try:
-        answer = net.ask(net.POLL, 0, 0, timeout, struct.pack(f"<{len(interests)}I", *interests))
+        answer = net.call(net.POLL, 0, 0, timeout, struct.pack(f"<{len(interests)}I", *interests))
     except net.OperationTimeout:
         return set(), set()
     found = [interest for (interest,) in struct.iter_unpack("<I", answer)]

@@ -83,7 +83,7 @@ class Socket:
         _handles.pop(self._fd, None)
         self._fd = -1
         if handle is not None:
-            net.ask(net.CLOSE, handle)
+            net.call(net.CLOSE, handle)
 
     def _real_close(self, _ss=None):
         self._let_go()
@@ -105,7 +105,7 @@ class Socket:
         try:
             # A non-blocking connect would need another call that reports its end, so it blocks; the host limits its
             # time.
-            answer = net.ask(net.OPEN, 0, port, self._timeout or None, _name(host))
+            answer = net.call(net.OPEN, 0, port, self._timeout or None, _name(host))
         except net.OperationTimeout:
             raise TimeoutError("timed out") from None
         self._handle = int.from_bytes(answer[:4], "little")
@@ -150,7 +150,7 @@ class Socket:
         handle = self._opened()
         wait = 0 if flags & getattr(socket, "MSG_DONTWAIT", 0x40) else self._timeout
         try:
-            return net.ask(net.RECV, handle, min(most, net.MAX_REQUEST_BYTES) | (0x80000000 if peek else 0), wait)
+            return net.call(net.RECV, handle, min(most, net.MAX_REQUEST_BYTES) | (0x80000000 if peek else 0), wait)
         except net.OperationTimeout:
             raise _waited(wait) from None
 
@@ -160,7 +160,7 @@ class Socket:
 
     def _send(self, data, wait):
         try:
-            sent = net.ask(net.SEND, self._opened(), 0, wait, data)
+            sent = net.call(net.SEND, self._opened(), 0, wait, data)
         except net.OperationTimeout:
             raise _waited(wait) from None
         # An empty answer means that all data was sent.
@@ -205,7 +205,7 @@ class Socket:
             raise _code(errno.EINVAL)
         # Shutting down the reading side sends nothing to the peer.
         if how:
-            net.ask(net.SHUTDOWN, handle)
+            net.call(net.SHUTDOWN, handle)
 
     def settimeout(self, value):
         if value is not None:

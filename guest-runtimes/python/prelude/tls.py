@@ -304,7 +304,7 @@ class _Connection(_Tls):
         sock = self._alive()
         wanted = self._wanted(self.server_hostname or sock._host)
         try:
-            answer = net.ask(net.TLS, sock._opened(), 0, sock._timeout or None, wanted)
+            answer = net.call(net.TLS, sock._opened(), 0, sock._timeout or None, wanted)
         except net.OperationTimeout:
             raise TimeoutError("_ssl.c: The handshake operation timed out") from None
         self._facts = json.loads(bytes(answer))
@@ -336,7 +336,7 @@ class _Connection(_Tls):
 
     def shutdown(self):
         sock = self._alive()
-        net.ask(net.SHUTDOWN, sock._opened())
+        net.call(net.SHUTDOWN, sock._opened())
         return sock
 
 
@@ -348,39 +348,40 @@ class _Machine(_Tls):
     def __init__(self, incoming, outgoing, context, name):
         super().__init__(context, name)
         self._incoming, self._outgoing = incoming, outgoing
-        self._heard = memoryview(b"")
-        # Flags: the handshake was begun, this side has closed, the other side has closed, and an error has made the
+        self._decrypted = memoryview(b"")
+        # Flags: the handshake was started, this side has closed, the other side has closed, and an error has made the
         # state unusable.
-        self._begun = self._closed = self._ended = self._broken = False
-        self._handle = int.from_bytes(net.ask(net.MACHINE, 0, 0, None, self._wanted(name)), "little")
+        self._started = self._closed = self._ended = self._broken = False
+        self._handle = int.from_bytes(net.call(net.MACHINE, 0, 0, None, self._wanted(name)), "little")
 
     def __del__(self):
         if self._handle is not None:
-            net.ask(net.CLOSE, self._handle)
+            net.call(net.CLOSE, self._handle)
 
-    def _step(self, said=b"", came=b"", end=0):
+    def _step(self, plaintext=b"", ciphertext=b"", end=0):
         try:
-            answer = net.ask(net.TURN, self._handle, len(said) | end, None, said + came)
+            answer = net.call(net.STEP, self._handle, len(plaintext) | end, None, plaintext + ciphertext)
         except SSLError:
             self._broken = True
             raise
-        heard = 9 + int.from_bytes(answer[1:5], "little")
-        agreed = heard + int.from_bytes(answer[5:9], "little")
+        plaintext_end = 9 + int.from_bytes(answer[1:5], "little")
+        facts_end = plaintext_end + int.from_bytes(answer[5:9], "little")
         self._ended = bool(answer[0] & 1)
-        if heard > 9:
-            self._heard = memoryview(bytes(self._heard) + answer[9:heard]) if self._heard else answer[9:heard]
-        if agreed > heard:
-            self._facts = json.loads(bytes(answer[heard:agreed]))
-        if len(answer) > agreed:
-            self._outgoing.write(answer[agreed:])
+        if plaintext_end > 9:
+            data = answer[9:plaintext_end]
+            self._decrypted = memoryview(bytes(self._decrypted) + data) if self._decrypted else data
+        if facts_end > plaintext_end:
+            self._facts = json.loads(bytes(answer[plaintext_end:facts_end]))
+        if len(answer) > facts_end:
+            self._outgoing.write(answer[facts_end:])
 
     def _receive(self):
         """Decrypts the data that has arrived; raises an error if there is none."""
         if self._broken:
             raise SSLEOFError(8, "EOF occurred in violation of protocol")
-        came = self._incoming.read(_MAX_STEP_BYTES)
-        if came:
-            self._step(came=came)
+        ciphertext = self._incoming.read(_MAX_STEP_BYTES)
+        if ciphertext:
+            self._step(ciphertext=ciphertext)
         elif not self._incoming.eof:
             raise SSLWantReadError(2, "The operation did not complete (read)")
         elif self._facts is not None and self.context.options & _CONSTANTS["OP_IGNORE_UNEXPECTED_EOF"]:
@@ -389,8 +390,8 @@ class _Machine(_Tls):
             raise _reasoned(SSLEOFError, 8, "UNEXPECTED_EOF_WHILE_READING", "EOF occurred in violation of protocol")
 
     def do_handshake(self):
-        if not self._begun:
-            self._begun = True
+        if not self._started:
+            self._started = True
             self._step()
         while self._facts is None:
             if self._ended:
@@ -404,11 +405,11 @@ class _Machine(_Tls):
         elif length < 0:
             raise ValueError("size should not be negative")
         self.do_handshake()
-        while not self._heard and length and not self._ended:
+        while not self._decrypted and length and not self._ended:
             self._receive()
-        if not self._heard and length and self._closed:
+        if not self._decrypted and length and self._closed:
             raise SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)")
-        data, self._heard = self._heard[:length], self._heard[length:]
+        data, self._decrypted = self._decrypted[:length], self._decrypted[length:]
         if buffer is None:
             return bytes(data)
         view[: len(data)] = data
@@ -420,11 +421,11 @@ class _Machine(_Tls):
             raise _reasoned(SSLError, 1, "PROTOCOL_IS_SHUTDOWN", "protocol is shutdown")
         view = memoryview(data).cast("B")
         for at in range(0, len(view), _MAX_STEP_BYTES):
-            self._step(said=bytes(view[at : at + _MAX_STEP_BYTES]))
+            self._step(plaintext=bytes(view[at : at + _MAX_STEP_BYTES]))
         return len(view)
 
     def pending(self):
-        return len(self._heard)
+        return len(self._decrypted)
 
     def shutdown(self):
         if self._facts is None:
@@ -433,7 +434,7 @@ class _Machine(_Tls):
             self._closed = True
             self._step(end=_END)
         while not self._ended:
-            if self._heard:
+            if self._decrypted:
                 reason = "APPLICATION_DATA_AFTER_CLOSE_NOTIFY"
                 raise _reasoned(SSLError, 1, reason, "application data after close notify")
             self._receive()
@@ -444,7 +445,7 @@ def sock_functions():
 
 
 class MemoryBIO:
-    """Bytes on their way to TLS, or from it."""
+    """Buffer of bytes that are passed to TLS or returned by it."""
 
     __slots__ = ("_held", "_ended")
 

@@ -1,6 +1,6 @@
 """Table of features that an interpreter with an operating system has and this one lacks.
 
-Each row is data: the replacement of a function, or the way in which an error shows what was lacking. `missing` installs
+Each row is data: the replacement of a function, or the form of an error that shows the missing feature. `missing` installs
 the functions; the host's table of the same words lists what a user can do about each.
 """
 import errno

@@ -168,7 +168,7 @@ mod tests {
         for event in events.into_iter().chain(connection_events).chain([Event::JobExit(ended)]) {
             let mut decoder = Decoder::new(Event::MAX_PAYLOAD_SIZE);
             decoder.push(&event.encode());
-            let frame = decoder.next_frame().expect("it is short").expect("it is whole");
+            let frame = decoder.next_frame().expect("the length is valid").expect("the frame is complete");
             assert_eq!(Event::decode(frame), Some(event));
         }
         let run = Run {
@@ -188,7 +188,7 @@ mod tests {
         {
             let mut decoder = Decoder::new(Request::MAX_PAYLOAD_SIZE);
             decoder.push(&request.encode());
-            let frame = decoder.next_frame().expect("it is short").expect("it is whole");
+            let frame = decoder.next_frame().expect("the length is valid").expect("the frame is complete");
             assert_eq!(Request::decode(frame), Some(request));
         }
     }

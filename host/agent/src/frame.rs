@@ -116,7 +116,7 @@ mod tests {
             let mut found = Vec::new();
             for piece in stream.chunks(size) {
                 decoder.push(piece);
-                while let Some(Frame { kind, payload }) = decoder.next_frame().expect("nothing is too long") {
+                while let Some(Frame { kind, payload }) = decoder.next_frame().expect("no length exceeds the limit") {
                     found.push((kind, payload));
                 }
             }

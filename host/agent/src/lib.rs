@@ -24,7 +24,7 @@ pub const AGENT_PATH: &str = "/.codebox/agent";
 pub const INITIAL_INPUT_CREDIT: u32 = 64 << 10;
 
 /// Name of the abstract socket through which programs query the host.
-pub const QUERY_SOCKET: &[u8] = b"codebox-ask";
+pub const QUERY_SOCKET: &[u8] = b"codebox-query";
 
 /// Length limit for a program's query and for an answer, in bytes.
 pub const MAX_QUERY_SIZE: usize = 4 << 20;

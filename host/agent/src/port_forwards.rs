@@ -174,7 +174,7 @@ impl Forwarder {
             }
         }
         for (number, connection) in &self.open {
-            // A stream without wanted events is left out, because `poll` would report its hang-up again and again.
+            // A stream without events to wait for is left out, because `poll` would report its hang-up again and again.
             if let Some(interest) = connection.interest() {
                 fds.push(PollFd::from_borrowed_fd(connection.stream.as_fd(), interest));
                 sources.push((0, Some(*number)));

@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn rejects_oversized_requests() {
         let header = Header { task: Task::IsPython, memory: 1, cpu_ms: 2 };
-        let request = header.request("print(1)").expect("it is short");
+        let request = header.request("print(1)").expect("the text is within the limit");
         let lengths = request[..REQUEST_LENGTHS_SIZE].try_into().expect("the lengths");
         let (head, text) = request_lengths(lengths).expect("they are in bounds");
         assert_eq!(request.len(), REQUEST_LENGTHS_SIZE + head + text);

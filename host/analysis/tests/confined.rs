@@ -18,14 +18,14 @@ fn children(process: &str) -> Vec<String> {
 fn status(process: &str, field: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
-    line.expect("a field of the kernel's").trim().to_owned()
+    line.expect("the kernel reports the field").trim().to_owned()
 }
 
 #[test]
 fn confines_processes_and_ends_with_owner() {
     let dir = tempfile::tempdir().expect("a directory");
     let analyzer = Analyzer::below(&dir.path().join("programs"));
-    analyzer.python_needs("import os", Budget::default()).expect("it is harmless");
+    analyzer.python_needs("import os", Budget::default()).expect("the program is valid");
     let [zygote] = &children("self")[..] else { panic!("there is one analyzer") };
     // The next worker waits for its text.
     let mut workers = children(zygote);
@@ -39,7 +39,7 @@ fn confines_processes_and_ends_with_owner() {
         assert_eq!(status(process, "Threads"), "1");
         let limits = fs::read_to_string(format!("/proc/{process}/limits")).expect("it runs");
         for (limit, limit_value) in [("Max core file size", "0"), ("Max file size", "0"), ("Max open files", "16")] {
-            let line = limits.lines().find(|line| line.starts_with(limit)).expect("a limit of the kernel's");
+            let line = limits.lines().find(|line| line.starts_with(limit)).expect("the kernel reports the limit");
             let mut values = line[limit.len()..].split_whitespace();
             assert_eq!((values.next(), values.next()), (Some(limit_value), Some(limit_value)), "{line}");
         }
@@ -56,8 +56,8 @@ fn confines_processes_and_ends_with_owner() {
         }
     }
     drop(analyzer);
-    assert!(!fs::exists(format!("/proc/{zygote}")).expect("a look"), "it ends with the last copy");
-    while fs::exists(format!("/proc/{}", workers[0])).expect("a look") {
+    assert!(!fs::exists(format!("/proc/{zygote}")).expect("/proc is readable"), "the zygote is still running");
+    while fs::exists(format!("/proc/{}", workers[0])).expect("/proc is readable") {
         std::thread::yield_now();
     }
 }

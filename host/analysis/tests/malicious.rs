@@ -19,7 +19,7 @@ fn analyzer(script: &str, timeout: Duration) -> (tempfile::TempDir, Analyzer) {
 
 fn error(script: &str) -> AnalysisError {
     let (_dir, analyzer) = analyzer(script, Duration::from_secs(20));
-    analyzer.python_needs("import os", Budget::default()).expect_err("it is no answer")
+    analyzer.python_needs("import os", Budget::default()).expect_err("the answer is invalid")
 }
 
 /// Returns a shell command that prints a successful report with an answer of this length, in octal bytes.
@@ -59,7 +59,8 @@ fn times_out_on_silent_analyzer() {
         let (_dir, analyzer) = analyzer(script, timeout);
         // The request exceeds the capacity of a pipe, so that sending it blocks as well.
         let request = StripRequest { file: "a.ts".to_owned(), text: " ".repeat(500 << 10) };
-        let fault = split_answer(&analyzer.strip(&request, Budget::default()).answer).expect_err("it is no answer");
+        let fault =
+            split_answer(&analyzer.strip(&request, Budget::default()).answer).expect_err("the answer is invalid");
         assert!(fault.message.contains("timed out after 300ms"), "{script}: {}", fault.message);
     }
 }

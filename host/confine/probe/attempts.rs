@@ -141,18 +141,18 @@ fn attempt_on_sockets(action: &str, operands: &[String], sockets: &PassedSockets
     let PassedSockets { tcp: [near, far], udp, control_socket, other } = sockets;
     let on = |socket: &dyn AsRawFd| libc::c_long::from(socket.as_raw_fd());
     match action {
-        "speak" => {
+        "exchange" => {
             (&*near).write_all(b"word")?;
-            let mut heard = [0; 4];
-            (&*far).read_exact(&mut heard)?;
+            let mut received = [0; 4];
+            (&*far).read_exact(&mut received)?;
             far.shutdown(Shutdown::Write)?;
-            let word = String::from_utf8_lossy(&heard).into_owned();
-            Ok(format!("{word}{}", (&*near).read(&mut heard)?))
+            let word = String::from_utf8_lossy(&received).into_owned();
+            Ok(format!("{word}{}", (&*near).read(&mut received)?))
         }
-        "speak-to" => udp.send_to(b"word", "127.0.0.1:9").map(|sent| sent.to_string()),
+        "send-to" => udp.send_to(b"word", "127.0.0.1:9").map(|sent| sent.to_string()),
         // A null message is enough, because the filter checks only the descriptor.
-        "take-over-the-line" => raw_call(libc::SYS_recvmsg, [on(control_socket), 0, 0, 0]),
-        "take-over-another" => raw_call(libc::SYS_recvmsg, [on(other), 0, 0, 0]),
+        "receive-on-control-socket" => raw_call(libc::SYS_recvmsg, [on(control_socket), 0, 0, 0]),
+        "receive-on-other-socket" => raw_call(libc::SYS_recvmsg, [on(other), 0, 0, 0]),
         "give" => raw_call(libc::SYS_sendmsg, [on(control_socket), 0, 0, 0]),
         "connect-again" => raw_call(libc::SYS_connect, [on(near), 0, 0, 0]),
         "bind" => raw_call(libc::SYS_bind, [on(near), 0, 0, 0]),

@@ -121,7 +121,7 @@ impl EventReader {
     pub(crate) async fn event(&mut self) -> Result<Option<Event>, ContainerError> {
         loop {
             match self.decoder.next_frame() {
-                // The agent and its host are from one build, so the data was changed on the way.
+                // The agent and its host are from one build, so the data was changed in transit.
                 Err(error) => return Err(corrupt_stream_error(error.to_string())),
                 Ok(Some(frame)) => {
                     let kind = frame.kind;
@@ -134,8 +134,8 @@ impl EventReader {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(ContainerError::call(OPERATION)(error)),
                 Some(Ok(LogOutput::StdErr { message })) => {
-                    let room = MAX_STDERR_SIZE.saturating_sub(self.stderr.len());
-                    self.stderr.extend(message.iter().take(room));
+                    let capacity = MAX_STDERR_SIZE.saturating_sub(self.stderr.len());
+                    self.stderr.extend(message.iter().take(capacity));
                 }
                 Some(Ok(LogOutput::StdOut { message })) => self.decoder.push(&message),
                 // Without a terminal, these are bytes of an incomplete stream header or chunk of the engine. They are

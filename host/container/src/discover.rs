@@ -236,7 +236,7 @@ mod tests {
         let text = r#"{"Connection":{"Default":"m","Connections":{"m":{"URI":"unix:///c/d.sock"}}}}"#;
         fs::write(podman.join("podman-connections.json"), text).expect("can be written");
         let found = named(&HostEnvironment { home: Some(home.clone()), ..HostEnvironment::default() });
-        fs::remove_dir_all(&home).expect("it is ours");
+        fs::remove_dir_all(&home).expect("the directory is removed");
         assert_eq!(found[0], ("the docker context work".into(), EngineAddress::Unix("/a/b.sock".into())));
         assert_eq!(found[1], ("the podman connection m".into(), EngineAddress::Unix("/c/d.sock".into())));
     }

@@ -188,7 +188,7 @@ impl ContainerError {
     }
 }
 
-/// Returns true if an engine's message says that the container does not exist.
+/// Returns true if an engine's message reports that the container does not exist.
 fn is_missing_container(refusal: &str) -> bool {
     let refusal = refusal.to_ascii_lowercase();
     refusal.contains("no such container") || refusal.contains("no container with")

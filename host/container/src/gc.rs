@@ -31,7 +31,7 @@ use crate::home_secret::HomeSecret;
 use crate::instance::remove;
 use crate::labels::{BOOT, HOME, OWNER, Owner, PROOF, is_container_name};
 
-/// Finds the containers of dead owners, and removes them if `sweep` says so. `scratch` is the parent directory of the
+/// Finds the containers of dead owners, and removes them if `sweep` is true. `scratch` is the parent directory of the
 /// owners' private directories.
 pub(crate) async fn containers(
     engine: &Engine,
@@ -75,7 +75,7 @@ async fn verified_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result
     };
     let image = client.inspect_image(&image).await.map_err(ContainerError::call("inspect an image"))?;
     let inherited = image.config.and_then(|config| config.labels).unwrap_or_default();
-    // An image that was created from a container of ours carries the proof of that container.
+    // An image that was created from a container of codebox carries the proof of that container.
     Ok((inherited.get(PROOF) != labels.get(PROOF)).then_some(name))
 }
 
@@ -127,7 +127,7 @@ fn is_alive(owner: &str, scratch: &Path) -> bool {
     !is_name || is_in_use(&scratch.join(owner))
 }
 
-/// Finds the mounts of dead owners below `mounts_dir`, and removes them if `sweep` says so.
+/// Finds the mounts of dead owners below `mounts_dir`, and removes them if `sweep` is true.
 pub(crate) fn mounts(mounts_dir: &Path, scratch: &Path, sweep: Sweep) -> Vec<Leftover> {
     let mut leftovers = Vec::new();
     for entry in fs::read_dir(mounts_dir).into_iter().flatten().flatten() {
@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn proof_is_valid_for_its_container_name_only() {
         let [home, other] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
-        let [secret, others] = [&home, &other].map(|dir| HomeSecret::load_or_create(dir.path()).expect("capacity"));
+        let [secret, others] =
+            [&home, &other].map(|dir| HomeSecret::load_or_create(dir.path()).expect("the secret is created"));
         let owner = Owner { home: "h".into(), name: "run-me".into(), boot: "b".into() };
         let name = "codebox-run-me-0123abcd";
         let labels = owner.labels(name, &secret, None);
@@ -189,7 +190,7 @@ mod tests {
         let living = scratch.path().join("run-living");
         fs::create_dir(&living).expect("can be created");
         let lock = fs::File::create(living.join("lock")).expect("can be written");
-        lock.lock().expect("nobody else has it");
+        lock.lock().expect("the lock is free");
         assert!(!is("run-living", "b"));
         drop(lock);
         assert!(is("run-living", "b"));

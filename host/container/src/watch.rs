@@ -126,7 +126,7 @@ impl Watch {
 
 /// Content of a job's directories at its end.
 pub(crate) struct FinalUsage {
-    /// The limit that leaves no room, if any. Writes of the job may have failed because of it.
+    /// The limit that is reached, if any. Writes of the job may have failed because of it.
     pub full: Option<LimitKind>,
     /// The size of the content in bytes, if all of it was measured.
     pub bytes: Option<u64>,

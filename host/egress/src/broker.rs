@@ -124,8 +124,10 @@ mod tests {
     #[test]
     fn errors_round_trip_over_the_channel() {
         for kind in [io::ErrorKind::NotFound, io::ErrorKind::TimedOut, io::ErrorKind::Other] {
-            let encoded = serde_json::to_vec(&WireError::from(&io::Error::new(kind, "why"))).expect("it is plain");
-            let decoded = io::Error::from(serde_json::from_slice::<WireError>(&encoded).expect("it is whole"));
+            let encoded =
+                serde_json::to_vec(&WireError::from(&io::Error::new(kind, "why"))).expect("the error is serializable");
+            let decoded =
+                io::Error::from(serde_json::from_slice::<WireError>(&encoded).expect("the error is valid JSON"));
             assert_eq!((decoded.kind(), decoded.to_string()), (kind, "why".to_owned()));
         }
     }

@@ -58,8 +58,8 @@ pub(crate) mod tests {
     /// Embeds a file as the build scripts do.
     pub(crate) fn embed(content: &[u8]) -> Vec<u8> {
         let mut encoder = DeflateEncoder::new((content.len() as u64).to_le_bytes().to_vec(), Compression::best());
-        encoder.write_all(content).expect("a vector takes all");
-        encoder.finish().expect("a vector takes all")
+        encoder.write_all(content).expect("writing to a vector succeeds");
+        encoder.finish().expect("writing to a vector succeeds")
     }
 
     #[test]

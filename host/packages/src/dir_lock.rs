@@ -45,18 +45,18 @@ mod tests {
     #[test]
     fn exclusive_lock_waits_for_shared_locks() {
         let root = tempfile::tempdir().expect("a directory");
-        let one = acquire_shared_lock(root.path()).expect("a turn");
-        let other = acquire_shared_lock(root.path()).expect("a turn beside it");
+        let one = acquire_shared_lock(root.path()).expect("the lock is acquired");
+        let other = acquire_shared_lock(root.path()).expect("a second shared lock is acquired");
         let (wait_sender, on_wait) = channel();
         let path = root.path().to_owned();
         let removing = thread::spawn(move || {
-            acquire_exclusive_lock(&path, &|| wait_sender.send(()).expect("a listener")).map(drop)
+            acquire_exclusive_lock(&path, &|| wait_sender.send(()).expect("the test receives the message")).map(drop)
         });
-        on_wait.recv().expect("that it waits");
+        on_wait.recv().expect("the thread waits for the lock");
         drop((one, other));
-        removing.join().expect("an end").expect("a turn");
+        removing.join().expect("the thread does not panic").expect("the lock is acquired");
         let waited = Cell::new(false);
-        acquire_exclusive_lock(root.path(), &|| waited.set(true)).map(drop).expect("a turn at once");
+        acquire_exclusive_lock(root.path(), &|| waited.set(true)).map(drop).expect("the lock is free");
         assert!(!waited.get());
     }
 }

@@ -94,12 +94,12 @@ mod tests {
             while !watching.load(Ordering::Relaxed) && !watcher.is_finished() {
                 thread::yield_now();
             }
-            remove(&entry_dir).expect("that it goes");
+            remove(&entry_dir).expect("the entries are removed");
             watcher.join().expect("an answer")
         });
         assert!(!partially_visible, "it was there in part");
         assert_eq!(fs::read_dir(parent_dir.path()).expect("a directory").count(), 0);
-        remove(&entry_dir).expect("that nothing is to be done");
+        remove(&entry_dir).expect("a missing entry is not an error");
     }
 
     #[test]
@@ -110,11 +110,11 @@ mod tests {
             fs::create_dir_all(&dir).expect("a directory");
             fs::write(dir.join("file"), "1234").expect("a file");
         }
-        assert_eq!(sweep(parent_dir.path(), ".new-").expect("that it goes"), 8);
+        assert_eq!(sweep(parent_dir.path(), ".new-").expect("the entries are removed"), 8);
         let mut left: Vec<_> =
             fs::read_dir(parent_dir.path()).expect("a directory").flatten().map(|e| e.file_name()).collect();
         left.sort();
         assert_eq!(left, [".other", "place"]);
-        assert_eq!(sweep(&parent_dir.path().join("none"), ".new-").expect("nothing"), 0);
+        assert_eq!(sweep(&parent_dir.path().join("none"), ".new-").expect("a missing directory is not an error"), 0);
     }
 }

@@ -42,7 +42,7 @@ use request::PackageRequest;
 const RESOLVER_STACK_SIZE: usize = 16 << 20;
 
 /// A lock that protects an environment from removal until it is dropped.
-#[expect(dead_code, reason = "that it is there is all it does")]
+#[expect(dead_code, reason = "the values are held only for their effect on drop")]
 enum EnvironmentLock {
     Python(Environment),
     NpmPackages(File),

@@ -193,7 +193,7 @@ mod tests {
             if let Ok(parsed) = text.parse::<Requirement>() {
                 prop_assert!(parsed.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
                 prop_assert!(!parsed.name().starts_with('-'));
-                let again: Requirement = parsed.to_string().parse().expect("what it shows is one");
+                let again: Requirement = parsed.to_string().parse().expect("the displayed text is a requirement");
                 prop_assert_eq!(again, parsed);
             }
         }

@@ -202,7 +202,7 @@ mod tests {
         let text = format!(
             "\u{feff}# all\n\nrequests>=2 # why\nrich==13.7.1 \\\n    --hash=sha256:{hash} \\\n    --hash=sha256:{hash}\r\n  tomli; python_version<'4'\n"
         );
-        let parsed = parse_requirements_file(&text).expect("it is plain");
+        let parsed = parse_requirements_file(&text).expect("the text is valid");
         assert_eq!(parsed.hashes, BTreeMap::from([("rich".to_owned(), BTreeSet::from([hash]))]));
         assert_eq!(shown(&parsed.requirements), ["requests>=2", "rich==13.7.1", "tomli ; python_full_version < '4'"]);
     }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn parses_script_metadata_block() {
         let program = b"#!/usr/bin/env python\n# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\n#   \"rich>=13\",\n# ]\n# [tool.uv]\n# index-url = \"http://127.0.0.1/\"\n# ///\nprint(1)\n";
-        let parsed = parse_script_metadata(program).expect("it is plain").expect("a block");
+        let parsed = parse_script_metadata(program).expect("the text is valid").expect("a block");
         assert_eq!(shown(&parsed.dependencies), ["rich>=13"]);
         assert_eq!((parsed.requires_python.as_deref(), parsed.ignored), (Some(">=3.11"), vec!["tool.uv".to_owned()]));
         assert_eq!(parse_script_metadata(b"x = '# /// script'\n"), Ok(None));

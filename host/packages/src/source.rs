@@ -241,12 +241,12 @@ mod tests {
 
     #[test]
     fn reads_build_system_without_running_code() {
-        let default_system = BuildSystem::of(tree(&[("setup.py", "1 / 0")]).path()).expect("nothing is said");
+        let default_system = BuildSystem::of(tree(&[("setup.py", "1 / 0")]).path()).expect("the default applies");
         assert_eq!(default_system.backend, "setuptools.build_meta:__legacy__");
         assert_eq!(default_system.requires.len(), 1);
         let text = "[build-system]\nrequires = ['hatchling>=1', 'x; python_version < \"3\"']\n\
                     build-backend = 'hatchling.build'\nbackend-path = ['.']\n";
-        let declared = BuildSystem::of(tree(&[("pyproject.toml", text)]).path()).expect("it is plain");
+        let declared = BuildSystem::of(tree(&[("pyproject.toml", text)]).path()).expect("the text is valid");
         assert_eq!(
             (declared.backend.as_str(), declared.requires.len(), declared.paths),
             ("hatchling.build", 2, vec![".".into()])

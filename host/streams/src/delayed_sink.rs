@@ -184,21 +184,21 @@ pub(crate) mod tests {
     /// Waits until the held output has been passed on.
     fn finish(sink: &DelayedSink) {
         let (sender, receiver) = mpsc::channel();
-        sink.finish(move || sender.send(()).expect("somebody waits"));
-        receiver.recv().expect("it comes to an end");
+        sink.finish(move || sender.send(()).expect("the receiver exists"));
+        receiver.recv().expect("the output is passed on");
     }
 
     #[test]
     fn held_output_can_be_discarded_or_forwarded() {
         let recorded = RecordingSink::default();
         let mut sink = DelayedSink::new(Box::new(recorded.clone()));
-        sink.write(b"x").expect("it takes all");
-        let mut inner = sink.discard().expect("nobody is stuck");
-        sink.write(b"y").expect("it takes all");
-        inner.write(b"z").expect("it takes all");
+        sink.write(b"x").expect("the sink accepts the data");
+        let mut inner = sink.discard().expect("no reader is stalled");
+        sink.write(b"y").expect("the sink accepts the data");
+        inner.write(b"z").expect("the sink accepts the data");
         assert_eq!(recorded.text(), "z");
         let mut sink = DelayedSink::new(Box::new(recorded.clone()));
-        sink.write(b"x").expect("it takes all");
+        sink.write(b"x").expect("the sink accepts the data");
         finish(&sink);
         assert_eq!(recorded.text(), "zx");
     }

@@ -120,19 +120,23 @@ mod tests {
     #[test]
     fn replays_input_and_continues() {
         let (mut first, recording) = InputRecording::new(Box::new(io::Cursor::new(b"abcdef".to_vec())));
-        first.read_exact(&mut [0; 4]).expect("six are there");
+        first.read_exact(&mut [0; 4]).expect("the input has six bytes");
         assert_eq!(recording.read().as_deref(), Some(&b"abcd"[..]));
         let mut text = String::new();
-        recording.replay().expect("it is little").read_to_string(&mut text).expect("a cursor reads");
+        recording
+            .replay()
+            .expect("the input is within the limit")
+            .read_to_string(&mut text)
+            .expect("the cursor is readable");
         assert_eq!(text, "abcdef");
     }
 
     #[test]
     fn records_input_up_to_limit() {
         let (mut reader, recording) = InputRecording::new(Box::new(io::repeat(7)));
-        reader.read_exact(&mut vec![0; MAX_RECORDED_BYTES]).expect("it never ends");
+        reader.read_exact(&mut vec![0; MAX_RECORDED_BYTES]).expect("the input is endless");
         assert_eq!(recording.read().map(|read| read.len()), Some(MAX_RECORDED_BYTES));
-        reader.read_exact(&mut [0; 1]).expect("it never ends");
+        reader.read_exact(&mut [0; 1]).expect("the input is endless");
         assert_eq!((recording.read(), recording.replay().is_none()), (None, true));
     }
 
@@ -152,10 +156,10 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let (mut first, recording) = InputRecording::new(Box::new(ChannelReader(receiver)));
         let stuck = thread::spawn(move || first.read(&mut [0; 8]));
-        let mut second = recording.replay().expect("nothing was read");
-        sender.send(b"one").expect("somebody waits");
+        let mut second = recording.replay().expect("the input is within the limit");
+        sender.send(b"one").expect("the reader exists");
         assert_eq!(stuck.join().expect("no panic").ok(), Some(3));
-        sender.send(b"two").expect("somebody waits");
+        sender.send(b"two").expect("the reader exists");
         drop(sender);
         let mut text = String::new();
         second.read_to_string(&mut text).expect("it reads");

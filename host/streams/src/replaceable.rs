@@ -140,14 +140,14 @@ mod tests {
         let replaceable = ReplaceableRun::of(&mut io);
         let run = |io: &mut ExecIo, read: usize, out_text: &str, err_text: &str| {
             let mut line = vec![0; read];
-            io.stdin.take().expect("it has one").read_exact(&mut line).expect("so much is there");
-            io.stdout.take().expect("it has one").write(out_text.as_bytes()).expect("it takes all");
-            io.stderr.take().expect("it has one").write(err_text.as_bytes()).expect("it takes all");
+            io.stdin.take().expect("the stream exists").read_exact(&mut line).expect("the input has enough bytes");
+            io.stdout.take().expect("the stream exists").write(out_text.as_bytes()).expect("the sink accepts the data");
+            io.stderr.take().expect("the stream exists").write(err_text.as_bytes()).expect("the sink accepts the data");
             line
         };
         assert_eq!(run(&mut io, 4, "a", "no threads"), b"one\n");
         replaceable.freeze();
-        let (mut second, divergence) = replaceable.replay(b"a".to_vec()).expect("nothing stands against it");
+        let (mut second, divergence) = replaceable.replay(b"a".to_vec()).expect("the run is replaceable");
         assert_eq!(run(&mut second, 8, "ab", "fine"), b"one\ntwo\n");
         assert_eq!((out.text(), err.text()), ("ab".to_owned(), "fine".to_owned()));
         assert!(!divergence.is_set());
@@ -159,7 +159,7 @@ mod tests {
         let mut io = ExecIo { stdout: Some(Box::new(out.clone())), ..ExecIo::none() };
         let replaceable = ReplaceableRun::of(&mut io);
         io.stdout.take().expect("a sink").write(b"one\n").expect("write succeeds");
-        let (mut second, divergence) = replaceable.replay(b"one\n".to_vec()).expect("it can be replayed");
+        let (mut second, divergence) = replaceable.replay(b"one\n".to_vec()).expect("the run is replaceable");
         second.stdout.take().expect("a sink").write(b"two\n").expect("write succeeds");
         assert!(divergence.is_set());
     }
@@ -168,7 +168,7 @@ mod tests {
     fn input_beyond_limit_prevents_replacement() {
         let mut io = ExecIo { stdin: Some(Box::new(io::repeat(1))), ..ExecIo::none() };
         let replaceable = ReplaceableRun::of(&mut io);
-        io.stdin.take().expect("it has one").read_exact(&mut vec![0; 2 << 20]).expect("it never ends");
+        io.stdin.take().expect("the stream exists").read_exact(&mut vec![0; 2 << 20]).expect("the input is endless");
         assert_eq!(replaceable.replay(Vec::new()).err(), Some(INPUT_NOT_REMEMBERED));
     }
 }

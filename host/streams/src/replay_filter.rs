@@ -83,7 +83,7 @@ mod tests {
         let mut sink = ReplayFilter::new(Box::new(kept.clone()), before.into());
         let divergence = sink.divergence();
         for piece in pieces {
-            sink.write(piece.as_bytes()).expect("it takes all");
+            sink.write(piece.as_bytes()).expect("the sink accepts the data");
         }
         (kept.text(), divergence.is_set())
     }

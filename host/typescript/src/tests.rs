@@ -133,7 +133,7 @@ fn maps_output_to_source() {
     let lowered_program = strip("main.ts", "namespace N { export let n = 1; n.x; }").expect("it is TypeScript");
     let map = format!(r#"{{"version":3,"sources":["main.ts"],"names":[],"mappings":"{}"}}"#, lowered_program.mappings);
     let map = oxc_sourcemap::SourceMap::from_json_string(&map).expect("it is a source map");
-    let line = lowered_program.code.lines().position(|line| line == "_N.n.x;").expect("the line is there");
+    let line = lowered_program.code.lines().position(|line| line == "_N.n.x;").expect("the line exists");
     let token = map.get_tokens().find(|token| token.get_dst_line() as usize == line).expect("it is mapped");
     assert_eq!((token.get_src_line(), token.get_src_col()), (0, 32), "{lowered_program:?}");
 }

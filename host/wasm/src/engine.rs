@@ -22,7 +22,7 @@ pub(crate) const ASYNC_STACK_SIZE: usize = MAX_WASM_STACK + (2 << 20);
 
 /// Bytes reserved for a linear memory: the whole range of 32-bit addresses, so that no access needs a bounds check.
 ///
-/// Miri, which runs no guest, has no room for it.
+/// Smaller in Miri, which runs no guest and cannot reserve as much.
 pub(crate) const MEMORY_RESERVATION: usize = if cfg!(miri) { 1 << 20 } else { 4 << 30 };
 
 /// Bytes kept unmapped after a reservation, for accesses that add an instruction's offset to an address.

@@ -2,7 +2,7 @@
 //!
 //! A comment that opens with a question word is hard to read ("What makes a job run …"); a noun phrase or a verb is
 //! direct. The check covers the opening word of each comment, Python docstring, Markdown paragraph and list item, and
-//! phrases in comments that are not terms of the field.
+//! metaphors and other phrases that are not terms of the field.
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +15,36 @@ use crate::project::{Project, output_of};
 /// Words that must not open a comment, docstring, paragraph or list item.
 const OPENERS: [&str; 10] = ["What", "Whether", "Who", "Whom", "Whose", "Nothing", "Nobody", "None", "Where", "How"];
 
-/// Phrases that must not occur in a comment.
-const PHRASES: [&str; 5] = ["nobody", "whoever", "for want of", "say for ", "that is none"];
+/// Words and phrases that must not occur in a comment or document, except in code.
+const PHRASES: [&str; 24] = [
+    "asked",
+    "door",
+    "doors",
+    "for want of",
+    "house",
+    "keeper",
+    "lets go",
+    "no say",
+    "patience",
+    "room",
+    "rooms",
+    "said",
+    "say for",
+    "shelf",
+    "shelves",
+    "somebody",
+    "talk",
+    "talks",
+    "that is none",
+    "told",
+    "vouch",
+    "vouched",
+    "vouches",
+    "whoever",
+];
+
+/// Words that must not occur in a comment, except in code.
+const COMMENT_PHRASES: [&str; 1] = ["nobody"];
 
 /// Prose of a kind of file.
 #[derive(Clone, Copy)]
@@ -27,7 +55,7 @@ enum Syntax {
 }
 
 /// Scripts without an extension: folders and files.
-const SCRIPTS: [&str; 2] = ["tests/engines/", ".ci/run"];
+const SCRIPTS: [&str; 3] = ["tests/engines/", ".ci/run", ".ci/release"];
 
 /// Programs that tests run, copies of other projects' sources, build results, and the descriptions of past changes.
 const EXCLUDED: [&str; 3] = ["tests/fixtures/", "guest-runtimes/javascript/prelude.js", "docs/changelog.md"];
@@ -66,6 +94,7 @@ fn syntax_of(name: &str) -> Option<Syntax> {
         "rs" | "js" | "cjs" | "mjs" | "ts" | "c" | "h" => Some(Syntax::Comments(&["///", "//!", "//", "/*", "* "])),
         "py" => Some(Syntax::Comments(&["#", "\"\"\""])),
         "toml" | "sh" | "yml" => Some(Syntax::Comments(&["#"])),
+        "wit" => Some(Syntax::Comments(&["///", "//"])),
         "lua" => Some(Syntax::Comments(&["--"])),
         "md" => Some(Syntax::Markdown),
         _ => None,
@@ -91,22 +120,24 @@ fn comment_faults(text: &str, markers: &[&str]) -> Vec<(usize, String)> {
         if let Some(opener) = opener_of(comment).filter(|_| !continues) {
             faults.push((number + 1, format!("the comment opens with \"{opener}\"")));
         }
-        let lower = comment.to_lowercase();
-        if let Some(phrase) = PHRASES.iter().find(|phrase| lower.contains(**phrase)) {
-            faults.push((number + 1, format!("\"{}\" is not a term of the field", phrase.trim())));
+        if let Some(phrase) = phrase_of(comment, &PHRASES).or_else(|| phrase_of(comment, &COMMENT_PHRASES)) {
+            faults.push((number + 1, phrase_fault(phrase)));
         }
         continues = !comment.is_empty();
     }
     faults
 }
 
-/// Checks the first line of each paragraph and list item. Questions are allowed.
+/// Checks the first line of each paragraph and list item for openers, and all lines for phrases. Questions are allowed.
 fn markdown_faults(text: &str) -> Vec<(usize, String)> {
     let mut faults = Vec::new();
     let (mut is_code, mut continues) = (false, false);
     for (number, line) in text.lines().map(str::trim).enumerate() {
         let is_fence = line.starts_with("```");
         is_code ^= is_fence;
+        if let Some(phrase) = phrase_of(line, &PHRASES).filter(|_| !is_code && !is_fence) {
+            faults.push((number + 1, phrase_fault(phrase)));
+        }
         // A heading or a table row ends the paragraph before it.
         if is_code || is_fence || line.is_empty() || line.starts_with(['#', '|']) {
             continues = false;
@@ -121,6 +152,25 @@ fn markdown_faults(text: &str) -> Vec<(usize, String)> {
         continues = true;
     }
     faults
+}
+
+fn phrase_fault(phrase: &str) -> String {
+    format!("\"{phrase}\" is not a term of the field")
+}
+
+/// Returns the first of the phrases that occurs in the prose outside of code spans.
+fn phrase_of(prose: &str, phrases: &[&'static str]) -> Option<&'static str> {
+    let text: String = prose.split('`').step_by(2).collect();
+    let text = text.to_lowercase();
+    phrases.iter().copied().find(|phrase| contains_words(&text, phrase))
+}
+
+/// Returns true if the text contains the words, and not only as a part of longer words.
+fn contains_words(text: &str, words: &str) -> bool {
+    let is_boundary = |next: Option<char>| !next.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices(words).any(|(at, _)| {
+        is_boundary(text[..at].chars().next_back()) && is_boundary(text[at + words.len()..].chars().next())
+    })
 }
 
 fn opener_of(prose: &str) -> Option<&'static str> {
@@ -159,6 +209,11 @@ mod tests {
     }
 
     #[test]
+    fn checks_interface_definitions() {
+        assert_eq!(lines_of("/// Limits.\ninterface limits {\n    /// What holds.\n}\n", "wit/limits.wit"), [3]);
+    }
+
+    #[test]
     fn accepts_question_words_inside_a_sentence() {
         assert_eq!(lines_of("/// Reads the file and tells\n/// What is in it.\n", "x.rs"), [0; 0]);
         assert_eq!(lines_of("/// Returns true if `Where` is set.\nlet what = 1;\n", "x.rs"), [0; 0]);
@@ -172,6 +227,12 @@ mod tests {
     }
 
     #[test]
+    fn rejects_metaphors_as_whole_words() {
+        assert_eq!(lines_of("/// Makes room for one.\n/// The bathroom.\n/// The value `room`.\n", "x.rs"), [1]);
+        assert_eq!(lines_of("# Rooms\n\n| a | the guest is told |\n\n```\ntold\n```\n", "x.md"), [1, 3]);
+    }
+
+    #[test]
     fn rejects_question_words_that_open_a_docstring() {
         assert_eq!(lines_of("def f():\n    \"\"\"What it is.\"\"\"\n", "x.py"), [2]);
         assert_eq!(lines_of("\"\"\"Reads a file.\n\nWhat it has.\n\"\"\"\nx = None\n", "x.py"), [0; 0]);
@@ -181,6 +242,7 @@ mod tests {
     fn checks_scripts_without_extension() {
         assert_eq!(lines_of("#!/bin/sh\n\n# Whether it runs\n", "tests/engines/check"), [3]);
         assert_eq!(lines_of("# None yet\n", ".ci/run"), [1]);
+        assert_eq!(lines_of("# How it is packed\n", ".ci/release"), [1]);
         assert!(syntax_of("LICENSE").is_none());
     }
 

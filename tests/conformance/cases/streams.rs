@@ -104,7 +104,7 @@ pub fn cases() -> Vec<Case> {
             .python(program("import sys\nprint(sys.stdin.isatty(), sys.stdout.isatty())").prints("False False\n"))
             .scripts(program("console.log(Boolean(process.stdin.isTTY), Boolean(process.stdout.isTTY), require('tty').isatty(2))").prints("false false false\n")),
         code("streams::unread_input")
-            .input("nobody reads this\n")
+            .input("unread input\n")
             .prints("on\n")
             .python("print('on')")
             .scripts("console.log('on')")

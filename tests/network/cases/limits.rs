@@ -85,33 +85,33 @@ fn enforces_deadline_during_requests(test_env: &TestEnvironment, guest: Guest) -
 fn survives_malformed_requests(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 import _host, os, struct
-def ask(request):
+def call(request):
     try:
         return _host.call(request)
     except Exception as error:
         return type(error).__name__
 for op in range(256):
     for number in (0, 1, 0xffffffff, 0x80000000):
-        ask(struct.pack("<BBIII", 1, op, number, number, 0))
-        ask(struct.pack("<BBIII", 1, op, 7, number, 1) + os.urandom(40))
-begun = ask(struct.pack("<BBIII", 1, 8, 0, 0, 0) + b'{"name": "localhost", "alpn": []}')
-machine = struct.unpack("<I", begun[1:5])[0]
+        call(struct.pack("<BBIII", 1, op, number, number, 0))
+        call(struct.pack("<BBIII", 1, op, 7, number, 1) + os.urandom(40))
+started = call(struct.pack("<BBIII", 1, 8, 0, 0, 0) + b'{"name": "localhost", "alpn": []}')
+machine = struct.unpack("<I", started[1:5])[0]
 for number in (0, 1, 41, 0x80000000, 0xffffffff):
     for size in (0, 40, 300000):
-        ask(struct.pack("<BBIII", 1, 9, machine, number, 0) + os.urandom(size))
-ask(struct.pack("<BBIII", 1, 5, machine, 0, 0))
-ask(struct.pack("<BBIII", 1, 8, 0, 0, 0) + b'{"name": "a.example", "alpn": [1]}')
+        call(struct.pack("<BBIII", 1, 9, machine, number, 0) + os.urandom(size))
+call(struct.pack("<BBIII", 1, 5, machine, 0, 0))
+call(struct.pack("<BBIII", 1, 8, 0, 0, 0) + b'{"name": "a.example", "alpn": [1]}')
 for length in range(14):
-    ask(b"\x01" * length)
-ask(struct.pack("<BBIII", 1, 1, 0, 99999, 0) + b"127.0.0.1")
-ask(struct.pack("<BBIII", 1, 1, 0, 80, 0) + b"\xff\xfe")
-ask(struct.pack("<BBIII", 1, 2, 1, 0, 0) + b'{"name": "' + b"x" * 100000 + b'", "alpn": []}')
+    call(b"\x01" * length)
+call(struct.pack("<BBIII", 1, 1, 0, 99999, 0) + b"127.0.0.1")
+call(struct.pack("<BBIII", 1, 1, 0, 80, 0) + b"\xff\xfe")
+call(struct.pack("<BBIII", 1, 2, 1, 0, 0) + b'{"name": "' + b"x" * 100000 + b'", "alpn": []}')
 for head in (b'{}', b'{"method": "G\\nT", "url": "http://127.0.0.1:PLAIN/", "headers": [], "streams": false}',
              b'{"method": "GET", "url": "http://127.0.0.1:PLAIN/", "headers": [["a\\r\\nb", "c"]], "streams": false}',
              b'{"method": "GET", "url": "file:///etc/passwd", "headers": [], "streams": false}'):
-    answer = ask(struct.pack("<BBIII", 1, 16, 0, len(head), 0) + head)
+    answer = call(struct.pack("<BBIII", 1, 16, 0, len(head), 0) + head)
     if isinstance(answer, bytes) and answer[:1] == b"\0":
-        reply = ask(struct.pack("<BBIII", 1, 18, struct.unpack("<I", answer[1:5])[0], 0, 2000))
+        reply = call(struct.pack("<BBIII", 1, 18, struct.unpack("<I", answer[1:5])[0], 0, 2000))
         print(reply[:1])
 import socket
 sockets = []
@@ -132,12 +132,12 @@ print("alive")
 /// Start of a program that makes the host calls of exchanges directly.
 const EXCHANGES: &str = r#"
 import _host, json, struct
-START, BODY, NEXT, WAIT, ROOM = 16, 17, 18, 20, 1 << 31
-def ask(op, handle=0, number=0, wait=0, data=b""):
+START, BODY, NEXT, WAIT, WRITABLE = 16, 17, 18, 20, 1 << 31
+def call(op, handle=0, number=0, wait=0, data=b""):
     return bytes(_host.call(struct.pack("<BBIII", 1, op, handle, number, wait) + data) or b"")
 def start(url, body=b"", **more):
     head = json.dumps({"method": "POST" if body or more else "GET", "url": url, "headers": [], "streams": False, **more}).encode()
-    return ask(START, 0, len(head), 100, head + body)
+    return call(START, 0, len(head), 100, head + body)
 def number(answer):
     return int.from_bytes(answer[1:5], "little")
 "#;
@@ -151,9 +151,9 @@ url, piece, taken = "http://SILENT/", bytes(1 << 20), 0
 for _ in range(6):
     handle = number(start(url, streams=True))
     while True:
-        if ask(BODY, handle, 0, 0, piece) == b"":
+        if call(BODY, handle, 0, 0, piece) == b"":
             taken += len(piece)
-        elif ask(WAIT, 0, 0, 150, struct.pack("<I", handle | ROOM)) == b"\2":
+        elif call(WAIT, 0, 0, 150, struct.pack("<I", handle | WRITABLE)) == b"\2":
             break
 print(taken)
 "#;
@@ -186,7 +186,7 @@ fn bounds_idle_connections(test_env: &TestEnvironment) -> Result<()> {
     let text = r#"
 def finish(handle):
     body = b""
-    while (answer := ask(NEXT, handle, 0, 5000))[:2] in (b"\0h", b"\0d"):
+    while (answer := call(NEXT, handle, 0, 5000))[:2] in (b"\0h", b"\0d"):
         body += answer[2:] if answer[1:2] == b"d" else b""
     return body
 for wave in range(6):

@@ -390,8 +390,8 @@ print(tls.version(), tls.selected_alpn_protocol(), tls.server_hostname, tls.serv
 print(tls.write(b"GET /hello HTTP/1.1\r\n\r\n"), outgoing.pending > 25)
 first = carry(tls.read, 5)
 print(first, tls.pending() > 0, tls.read(0), kind(tls.read, -1))
-room = bytearray(tls.pending())
-print(tls.read(len(room), room), room[-5:], kind(tls.read, 5))
+buffer = bytearray(tls.pending())
+print(tls.read(len(buffer), buffer), buffer[-5:], kind(tls.read, 5))
 print(kind(tls.unwrap), outgoing.pending > 0, kind(tls.write, b"x"))
 sock.sendall(outgoing.read())
 while data := sock.recv(1000):

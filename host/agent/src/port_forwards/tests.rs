@@ -15,11 +15,11 @@ struct Host {
 impl Host {
     fn next_event(&mut self) -> Event {
         loop {
-            if let Some(frame) = self.decoder.next_frame().expect("it is short") {
-                return Event::decode(frame).expect("it is a word");
+            if let Some(frame) = self.decoder.next_frame().expect("the length is valid") {
+                return Event::decode(frame).expect("the event is valid");
             }
             let mut buffer = vec![0; 64 << 10];
-            let count = self.socket.read(&mut buffer).expect("the line is open");
+            let count = self.socket.read(&mut buffer).expect("the socket is open");
             assert_ne!(count, 0, "the line has ended");
             self.decoder.push(&buffer[..count]);
         }
@@ -28,7 +28,7 @@ impl Host {
 
 fn free_port_forward() -> PortForward {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    PortForward { address: Ipv4Addr::LOCALHOST, port: listener.local_addr().expect("it is bound").port() }
+    PortForward { address: Ipv4Addr::LOCALHOST, port: listener.local_addr().expect("the listener is bound").port() }
 }
 
 fn open_forwarder() -> (PortForwarder, PortForward, Host) {
@@ -44,8 +44,8 @@ fn forwards_bytes_in_both_directions() {
     let (port_forwards, port_forward, mut host) = open_forwarder();
     let mut guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
     let Event::Accepted(number, 0) = host.next_event() else { panic!("expected a connection") };
-    guest.write_all(b"question").expect("it is open");
-    guest.shutdown(Shutdown::Write).expect("it is open");
+    guest.write_all(b"question").expect("the socket is open");
+    guest.shutdown(Shutdown::Write).expect("the socket is open");
     let mut received = Vec::new();
     loop {
         match host.next_event() {
@@ -68,7 +68,7 @@ fn stops_reading_when_the_window_is_full() {
     let (port_forwards, port_forward, mut host) = open_forwarder();
     let guest = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
     let Event::Accepted(number, _) = host.next_event() else { panic!("expected a connection") };
-    let mut guest_writer = guest.try_clone().expect("a second one");
+    let mut guest_writer = guest.try_clone().expect("the socket is duplicated");
     let flood = thread::spawn(move || guest_writer.write_all(&vec![7; 4 * WINDOW]));
     let mut received = 0;
     while received < WINDOW {
@@ -78,7 +78,7 @@ fn stops_reading_when_the_window_is_full() {
     assert_eq!(received, WINDOW);
     // A second connection is accepted in the meantime, before more data of the first is sent.
     let _second = TcpStream::connect((port_forward.address, port_forward.port)).expect("the port is open");
-    let Event::Accepted(other, _) = host.next_event() else { panic!("more than there was room for") };
+    let Event::Accepted(other, _) = host.next_event() else { panic!("expected a second connection") };
     assert_ne!(number, other);
     port_forwards.stream_event(number, StreamEvent::WindowUpdate(10));
     let Event::Connection(of, StreamEvent::Bytes(bytes)) = host.next_event() else {
@@ -96,8 +96,8 @@ fn closes_connections_of_the_previous_job() {
     let Event::Accepted(_, _) = host.next_event() else { panic!("expected a connection") };
     let (_, theirs) = UnixStream::pair().expect("a pair");
     let writer = EventWriter::from_file(File::from(OwnedFd::from(theirs)));
-    port_forwards.open(&[port_forward], &writer).expect("the same door");
-    assert_eq!(guest.read(&mut [0]).expect("it ends well"), 0);
+    port_forwards.open(&[port_forward], &writer).expect("the port forward opens");
+    assert_eq!(guest.read(&mut [0]).expect("the connection is closed"), 0);
     assert!(port_forwards.open(&[], &writer).is_err());
 }
 
@@ -112,13 +112,13 @@ fn flush_forwards_data_of_ended_programs() {
     let Event::Accepted(hung_up, _) = host.next_event() else { panic!("expected a connection") };
     port_forwards.stream_event(hung_up, StreamEvent::Bytes(vec![0; 1000]));
     // The data has arrived but is not read, so closing the socket resets the connection.
-    hangs_up.peek(&mut [0]).expect("it is open");
+    hangs_up.peek(&mut [0]).expect("the socket is open");
     for (stream, text) in [(&mut closes, "one"), (&mut hangs_up, "two")] {
-        stream.write_all(text.as_bytes()).expect("it is open");
+        stream.write_all(text.as_bytes()).expect("the socket is open");
     }
     drop((closes, hangs_up));
     let mut late = connect();
-    late.write_all(b"three").expect("it is open");
+    late.write_all(b"three").expect("the socket is open");
     drop(late);
     port_forwards.flush(Duration::from_secs(60));
     // All data has been forwarded by now, so closing the connections loses none of it.

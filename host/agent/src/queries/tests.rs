@@ -86,7 +86,7 @@ fn routes_answers_arriving_out_of_order() -> io::Result<()> {
     }
     let mut received = (0..3).map(|_| fixture.received()).collect::<Result<Vec<_>, _>>()?;
     received.reverse();
-    fixture.queries.answer(received[0].0.wrapping_add(1000), b"of nobody".to_vec());
+    fixture.queries.answer(received[0].0.wrapping_add(1000), b"to an unknown query".to_vec());
     for (number, query) in received {
         fixture.queries.answer(number, format!("to {query}").into_bytes());
         let socket = sockets.remove(&query).ok_or(ErrorKind::NotFound)?;

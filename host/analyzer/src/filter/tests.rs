@@ -51,7 +51,7 @@ fn executable_memory() {
 #[test]
 fn makes_the_attempt() {
     let Ok(named) = std::env::var(ATTEMPT) else { return };
-    let (role, what) = named.split_once(' ').expect("who, and what");
+    let (role, what) = named.split_once(' ').expect("a role and an attempt");
     Filter::zygote().and_then(|filter| filter.apply()).expect("a filter");
     if role == "worker" {
         Filter::worker().and_then(|filter| filter.apply()).expect("a filter");

@@ -62,10 +62,10 @@ fn passed_sockets_allow_no_new_connections() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback listener");
     let address = [listener.local_addr().expect("its address").to_string()];
     let attempt = |action: &str| Probe::new(action).operands(&address).with_passed_sockets().run().outcome;
-    assert_eq!(attempt("speak"), ok("word0"));
+    assert_eq!(attempt("exchange"), ok("word0"));
     // The call reaches the kernel, which fails on the null message.
-    assert_eq!(attempt("take-over-the-line"), Outcome::Errno(libc::EFAULT));
-    for action in ["speak-to", "take-over-another", "set-option"] {
+    assert_eq!(attempt("receive-on-control-socket"), Outcome::Errno(libc::EFAULT));
+    for action in ["send-to", "receive-on-other-socket", "set-option"] {
         assert_eq!(attempt(action), EPERM, "{action}");
     }
     for action in ["tcp", "udp", "unix", "netlink", "connect-again", "bind", "listen", "accept", "give"] {
@@ -157,7 +157,7 @@ fn reports_threads_started_before_confinement() {
     let landlock = &report.layers[0];
     let is_confined = landlock.starts_with("landlock Held abi ");
     assert!(is_confined || landlock.ends_with("; outside: 1 threads started before"), "{landlock}");
-    assert_eq!(report.outcome, EPERM, "seccomp holds all the same");
+    assert_eq!(report.outcome, EPERM, "seccomp is enforced nevertheless");
 }
 
 /// Prints the cost. Run it with `--ignored --nocapture` and no other test.

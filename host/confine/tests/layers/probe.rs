@@ -76,7 +76,7 @@ impl Probe {
             .stdin(Stdio::null())
             .output()
             .expect("the probe starts");
-        let text = String::from_utf8(output.stdout).expect("the probe says text");
+        let text = String::from_utf8(output.stdout).expect("the output is UTF-8");
         let values_of = |prefix: &'static str| text.lines().filter_map(move |line| line.strip_prefix(prefix));
         let one = |prefix| values_of(prefix).next().map(str::to_owned);
         let outcome = one("ok ")

@@ -42,7 +42,7 @@ impl WriteQueue {
         self.bytes == 0 && self.flushed
     }
 
-    /// Returns true if there is room for requests that can wait.
+    /// Returns true if the queue has space for requests that can wait.
     pub(crate) fn has_capacity(&self) -> bool {
         self.bytes < HIGH_WATER_MARK
     }

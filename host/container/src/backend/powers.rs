@@ -41,7 +41,7 @@ impl ContainerBackend {
     }
 
     /// Runs a pool daemon: keeps containers ready for other processes of the user, starting with `request`, until none
-    /// are wanted any more.
+    /// are needed any more.
     async fn serve_pool(&self, request: &str) -> Result<(), ContainerError> {
         let pool_request: PoolRequest = serde_json::from_str(request).map_err(|error| ContainerError::Input {
             subject: "warm container request".to_owned(),

@@ -83,9 +83,9 @@ struct GuestStream {
 }
 
 impl GuestStream {
-    /// Adds bytes. Returns true if there was room for all of them.
+    /// Adds bytes. Returns true if there was space for all of them.
     fn add(&mut self, bytes: &[u8]) -> bool {
-        // A closed reader counts as room, because its task reports the end of the connection by itself.
+        // A closed reader counts as space, because its task reports the end of the connection by itself.
         unconstrained(self.bytes.write_all(bytes)).now_or_never().is_some()
     }
 

@@ -77,7 +77,7 @@ impl Pool {
         found
     }
 
-    /// Removes the containers that are not wanted, and creates those that are missing. A shape whose creation fails is
+    /// Removes the containers that are not needed, and creates those that are missing. A shape whose creation fails is
     /// dropped.
     pub(crate) async fn fill(&self) {
         let _one = self.creation_lock.lock().await;

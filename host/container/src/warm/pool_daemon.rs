@@ -62,7 +62,7 @@ pub(crate) async fn run_pool_daemon(
                 if !pool_daemon.pool.has_active_shapes() && leases.is_empty() {
                     break;
                 }
-                // Filling the pool also removes containers that are no longer wanted.
+                // Filling the pool also removes containers that are no longer needed.
                 pool_daemon.fill_after(Duration::ZERO);
             }
             _ = sweep.tick() => {
@@ -91,7 +91,7 @@ fn request(kind: SignalKind) -> Result<tokio::signal::unix::Signal, ContainerErr
 struct PoolDaemon {
     pool: Pool,
     build: String,
-    /// Notified by a client that wants no containers kept ready, or that is another build of codebox.
+    /// Notified by a client that needs no containers kept ready, or that is another build of codebox.
     end: Notify,
 }
 

@@ -185,7 +185,7 @@ mod tests {
     fn shape_round_trips_through_instance_spec() {
         let dir = tempfile::tempdir().expect("a directory");
         let made = shape(vec![grant(dir.path(), Access::ReadWrite)], Limit::At(ByteSize::mib(7))).expect("it is there");
-        let spec = made.spec().expect("it is there still");
+        let spec = made.spec().expect("the directory still exists");
         assert_eq!(Shape::of(&made.image().expect("a name"), &spec), Some(made));
     }
 
@@ -204,11 +204,11 @@ mod tests {
     fn rejects_replaced_directory() {
         let parent = tempfile::tempdir().expect("a directory");
         let path = parent.path().join("granted");
-        std::fs::create_dir(&path).expect("capacity");
+        std::fs::create_dir(&path).expect("the directory is created");
         let made = shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited).expect("it is there");
         // Moved instead of removed, so that its inode number is not reused.
-        std::fs::rename(&path, parent.path().join("moved")).expect("both are ours");
-        std::fs::create_dir(&path).expect("capacity");
+        std::fs::rename(&path, parent.path().join("moved")).expect("the directory is renamed");
+        std::fs::create_dir(&path).expect("the directory is created");
         assert!(matches!(made.spec(), Err(ContainerError::Grant { .. })));
         assert_ne!(shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited), Some(made));
     }

@@ -27,6 +27,6 @@ pub(crate) enum PoolReply {
     Leased(Lease),
     /// No container is ready.
     None,
-    /// The daemon ends: it is another build, or the client wants no containers kept ready.
+    /// The daemon ends: it is another build, or the client needs no containers kept ready.
     Ending,
 }

@@ -50,12 +50,12 @@ fn measures_directories_without_permissions() -> std::io::Result<()> {
                 sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
                 set_capabilities(None, sets)
             });
-            plain.expect("a thread may have less");
+            plain.expect("the thread can drop capabilities");
         })
         .build()?;
     let mut owners = watch(home.path(), 100_000)?;
     assert_eq!(runtime.block_on(owners.exceeded()), LimitKind::Disk);
-    assert_eq!(owners.denial(), None, "it is seen");
+    assert_eq!(owners.denial(), None, "the directory is readable");
     Ok(())
 }
 
@@ -65,7 +65,7 @@ async fn ends_job_that_hides_directories() -> std::io::Result<()> {
     let mut hidden = watch(home.path(), 100_000)?;
     for unreadable in [1, 1, 1, 1, 0, 2, 2, 2, 2] {
         let used = DiskUsage { unreadable, ..DiskUsage::default() };
-        assert_eq!(hidden.judge(&used), None, "one look may miss what is just being moved");
+        assert_eq!(hidden.judge(&used), None, "a single pass can miss a directory that is being moved");
     }
     assert_eq!(hidden.judge(&DiskUsage { unreadable: 3, ..DiskUsage::default() }), Some(LimitKind::Disk));
     assert!(hidden.denial().is_some_and(|denial| denial.detail.starts_with("3 directories")));

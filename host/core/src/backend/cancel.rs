@@ -65,7 +65,7 @@ impl CancelToken {
 
     /// Returns the token for forced cancellation.
     ///
-    /// Cancelling that token after this one ends the grace period of a program that was asked to terminate.
+    /// Cancelling that token after this one ends the grace period of a program that was signalled to terminate.
     #[must_use]
     pub fn forced_token(&self) -> &Self {
         self.0.forced_token.get_or_init(Self::default)

@@ -54,7 +54,7 @@ pub struct LocalImage {
 
 /// Collector of the resources that killed processes of codebox left behind.
 pub trait LeftoverCollector: Send + Sync {
-    /// Finds the leftovers of killed processes, and removes them if `sweep` says so.
+    /// Finds the leftovers of killed processes, and removes them if `sweep` is true.
     fn sweep(&self, sweep: Sweep) -> BoxFuture<'_, Leftovers>;
 }
 
@@ -91,7 +91,7 @@ pub struct Leftover {
 
 /// Pool of warm instances, kept by a process of its own.
 pub trait WarmPool: Send + Sync {
-    /// Runs the pool in this process until no instances are wanted. `request` is the request of the process that
+    /// Runs the pool in this process until no instances are needed. `request` is the request of the process that
     /// started this one.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ use crate::support::{LIMITS, echo, listener, rules};
 
 /// Network access by the rules `ours`, through a broker with the rules `theirs`.
 fn egress_through_broker(ours: &[&str], theirs: &[&str]) -> (Egress, JoinHandle<std::io::Result<()>>) {
-    let (near, far) = channel().expect("a line");
+    let (near, far) = channel().expect("a channel");
     let serving = tokio::spawn(serve(far));
-    let client =
-        BrokerClient::configure(near.try_clone().expect("a descriptor"), &rules(theirs), Some(8)).expect("it is told");
+    let client = BrokerClient::configure(near.try_clone().expect("a descriptor"), &rules(theirs), Some(8))
+        .expect("the broker accepts the rules");
     drop(client);
     let broker = BrokerClient::attach(near, &rules(ours));
     (Egress::new(rules(ours), LIMITS, Dialer::Other(Arc::new(broker))), serving)
@@ -28,8 +28,8 @@ async fn passes_connections_and_ends_with_its_client() {
     let (egress, serving) = egress_through_broker(&[&grant], &[&grant]);
     let exchange = || async {
         let mut connection = egress.connect("127.0.0.1", port).await.expect("it is granted");
-        connection.write_all(b"hello").await.expect("it is open");
-        connection.shutdown().await.expect("it is open");
+        connection.write_all(b"hello").await.expect("the connection is open");
+        connection.shutdown().await.expect("the connection is open");
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await.expect("it ends");
         answer
@@ -46,7 +46,7 @@ async fn reports_connect_errors() {
     drop(closed);
     let grant = format!("127.0.0.1:{port}");
     let (egress, _serving) = egress_through_broker(&[&grant], &[&grant]);
-    let error = egress.connect("127.0.0.1", port).await.expect_err("nobody listens");
+    let error = egress.connect("127.0.0.1", port).await.expect_err("the port is closed");
     assert!(
         matches!(&error, EgressError::Failed { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused),
         "{error}"

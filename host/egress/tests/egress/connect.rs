@@ -22,8 +22,8 @@ async fn counts_bytes_per_direction() {
     let egress = egress(&[&format!("localhost:{port}")], LIMITS);
     for _ in 0..2 {
         let mut connection = egress.connect("LOCALHOST.", port).await.expect("it is granted");
-        connection.write_all(b"hello").await.expect("it is open");
-        connection.shutdown().await.expect("it is open");
+        connection.write_all(b"hello").await.expect("the connection is open");
+        connection.shutdown().await.expect("the connection is open");
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await.expect("it ends");
         assert_eq!(answer, "hello");
@@ -78,7 +78,7 @@ async fn checks_address_reported_by_dialer() {
         let address: IpAddr = address.parse().expect("an address");
         let dialer = Dialer::Other(Arc::new(FixedAddressDialer(AtomicUsize::new(0), address, port)));
         let egress = Egress::new(rules(&["db.example.org", "0.0.0.0/0"]), LIMITS, dialer);
-        let error = egress.connect("db.example.org", 5432).await.expect_err("it leads nowhere good");
+        let error = egress.connect("db.example.org", 5432).await.expect_err("the address is not granted");
         assert!(error.to_string().contains(&format!("it resolves to {address}, ")), "{error}");
         let NetAttempt { address: listed, verdict, .. } = egress.used().attempts.remove(0);
         assert_eq!(listed, Some(address));
@@ -127,15 +127,15 @@ async fn stops_at_byte_limit() {
     let egress = egress(&[&host], EgressLimits { bytes: Some(4321), ..LIMITS });
     let mut connection = egress.connect("127.0.0.1", port).await.expect("it is granted");
     let mut all = Vec::new();
-    connection.read_to_end(&mut all).await.expect_err("it is too much");
+    connection.read_to_end(&mut all).await.expect_err("the limit is reached");
     assert_eq!((all.len(), egress.used().received), (4321, 4321));
     assert_eq!(egress.limit_reached().await, LimitKind::NetBytes);
     // After the limit is reached, no bytes are transferred and further attempts are recorded.
     assert_eq!(
-        reason(egress.connect("127.0.0.1", port).await.expect_err("it is over")),
+        reason(egress.connect("127.0.0.1", port).await.expect_err("the limit is reached")),
         RefusalReason::Limit(LimitKind::NetBytes)
     );
-    connection.write_all(b"x").await.expect_err("it is over");
+    connection.write_all(b"x").await.expect_err("the limit is reached");
 }
 
 #[tokio::test]
@@ -181,9 +181,9 @@ async fn refused_attempts_do_not_count_as_connections() {
     for _ in 0..5 {
         egress.connect("other.example", 80).await.expect_err("it is not granted");
     }
-    let _first = egress.connect("127.0.0.1", port).await.expect("one of two");
-    let _second = egress.connect("127.0.0.1", port).await.expect("two of two");
-    let error = egress.connect("127.0.0.1", port).await.expect_err("one too many");
+    let _first = egress.connect("127.0.0.1", port).await.expect("within the limit");
+    let _second = egress.connect("127.0.0.1", port).await.expect("within the limit");
+    let error = egress.connect("127.0.0.1", port).await.expect_err("above the limit");
     assert_eq!(reason(error), RefusalReason::Limit(LimitKind::NetConnections));
     assert_eq!(egress.limit_reached().await, LimitKind::NetConnections);
 }
@@ -211,7 +211,7 @@ async fn refusals_do_not_displace_connections() {
     for _ in 0..3 {
         egress.connect("127.0.0.1", port).await.expect("it is granted");
     }
-    egress.connect("127.0.0.1", 1).await.expect_err("nobody listens");
+    egress.connect("127.0.0.1", 1).await.expect_err("the port is closed");
     let used = egress.used();
     let times =
         |host: &str| used.attempts.iter().filter(|one| one.host == host).map(|one| one.times).collect::<Vec<_>>();

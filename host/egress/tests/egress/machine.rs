@@ -19,18 +19,18 @@ struct Pair {
 
 impl Pair {
     fn new(config: &Arc<ServerConfig>, client: TlsMachine) -> Self {
-        Self { client, server: ServerConnection::new(Arc::clone(config)).expect("it is sound") }
+        Self { client, server: ServerConnection::new(Arc::clone(config)).expect("the configuration is valid") }
     }
 
     /// Passes the client's records to the server, and returns the server's records.
     fn answer(&mut self, mut ciphertext: &[u8]) -> Vec<u8> {
         while !ciphertext.is_empty() {
-            self.server.read_tls(&mut ciphertext).expect("there is room");
-            self.server.process_new_packets().expect("the client speaks TLS");
+            self.server.read_tls(&mut ciphertext).expect("the buffer has space");
+            self.server.process_new_packets().expect("the client sends valid TLS");
         }
         let mut records = Vec::new();
         while self.server.wants_write() {
-            self.server.write_tls(&mut records).expect("a vector takes all");
+            self.server.write_tls(&mut records).expect("writing to a vector succeeds");
         }
         records
     }
@@ -45,7 +45,7 @@ impl Pair {
                 self.client.process(&[], &incoming)?;
                 return Ok(negotiated);
             }
-            assert!(!incoming.is_empty(), "both wait for each other");
+            assert!(!incoming.is_empty(), "both sides wait for data");
         }
     }
 }
@@ -56,7 +56,7 @@ fn exchanges_data_and_close() {
     let client =
         TlsMachine::new(NAME, &roots, &TlsOffer { alpn: &["http/1.1"], ..TlsOffer::default() }).expect("a name");
     let mut pair = Pair::new(&config, client);
-    let negotiated = pair.handshake().expect("it is vouched for");
+    let negotiated = pair.handshake().expect("the certificate is trusted");
     assert_eq!((negotiated.version, negotiated.alpn.as_deref()), ("TLSv1.3", Some(b"http/1.1".as_slice())));
     assert!(!negotiated.certificate.is_empty());
 
@@ -66,24 +66,24 @@ fn exchanges_data_and_close() {
     let mut left = ciphertext.as_slice();
     let mut count = 0;
     while count < plaintext.len() {
-        pair.server.read_tls(&mut left).expect("there is room");
+        pair.server.read_tls(&mut left).expect("the buffer has space");
         pair.server.process_new_packets().expect("it is TLS");
         count += pair.server.reader().read(&mut plaintext[count..]).unwrap_or(0);
     }
-    assert!(plaintext == long, "the server heard something else");
+    assert!(plaintext == long, "the server received other data");
 
-    pair.server.writer().write_all(b"answer").expect("room");
+    pair.server.writer().write_all(b"answer").expect("the buffer has space");
     pair.server.send_close_notify();
     let records = pair.answer(&[]);
     let (first, rest) = records.split_at(10);
-    let output = pair.client.process(&[], first).expect("it is a part");
+    let output = pair.client.process(&[], first).expect("a partial record is accepted");
     assert!(output.plaintext.is_empty() && !output.peer_closed);
-    let output = pair.client.process(&[], rest).expect("it is the rest");
+    let output = pair.client.process(&[], rest).expect("the rest of the record is accepted");
     assert_eq!((output.plaintext.as_slice(), output.peer_closed), (b"answer".as_slice(), true));
-    assert!(pair.client.process(&[], b"nobody hears this").expect("it is not looked at").peer_closed);
+    assert!(pair.client.process(&[], b"ignored").expect("data after the close is ignored").peer_closed);
     pair.client.end();
-    let ciphertext = pair.client.process(&[], &[]).expect("it may").ciphertext;
-    pair.server.read_tls(&mut ciphertext.as_slice()).expect("room");
+    let ciphertext = pair.client.process(&[], &[]).expect("the client can close").ciphertext;
+    pair.server.read_tls(&mut ciphertext.as_slice()).expect("the buffer has space");
     assert!(pair.server.process_new_packets().expect("it is TLS").peer_has_closed());
 }
 
@@ -93,9 +93,9 @@ fn rejects_untrusted_certificates() {
     let (_, other_roots) = server_config(NAME);
     for (name, roots) in [(NAME, &roots), ("other.example", &other_roots)] {
         let mut pair = Pair::new(&config, TlsMachine::new(name, roots, &TlsOffer::default()).expect("a name"));
-        let error = pair.handshake().expect_err("nobody vouches for it");
+        let error = pair.handshake().expect_err("the certificate is not trusted");
         assert!(error.is_certificate(), "{error}");
-        assert!(pair.client.process(&[], &[]).is_err(), "it goes on after that");
+        assert!(pair.client.process(&[], &[]).is_err(), "the client continued after the failure");
     }
     assert!(TlsMachine::new("no name", &roots, &TlsOffer::default()).is_err());
 }
@@ -104,7 +104,7 @@ fn rejects_untrusted_certificates() {
 fn rejects_data_before_handshake() {
     let (_, roots) = server_config(NAME);
     let mut client = TlsMachine::new(NAME, &roots, &TlsOffer::default()).expect("a name");
-    client.process(b"secret", &[]).expect_err("there is nobody to say it to");
+    client.process(b"secret", &[]).expect_err("the handshake is not complete");
 }
 
 proptest! {
@@ -120,7 +120,7 @@ proptest! {
         let (_, roots) = server_config(NAME);
         let mut client = TlsMachine::new(NAME, &roots, &TlsOffer::default()).expect("a name");
         for piece in pieces {
-            let length = u16::try_from(piece.len()).expect("it is short").to_be_bytes();
+            let length = u16::try_from(piece.len()).expect("the piece is shorter than 64 KiB").to_be_bytes();
             let head = if framed { [&[kind, 3, 3], length.as_slice()].concat() } else { Vec::new() };
             let Ok(output) = client.process(&[], &[head, piece].concat()) else { break };
             prop_assert!(output.plaintext.is_empty() && output.negotiated.is_none());
@@ -140,13 +140,13 @@ proptest! {
             records
         };
         if in_handshake {
-            let hello = pair.client.process(&[], &[]).expect("it begins").ciphertext;
+            let hello = pair.client.process(&[], &[]).expect("the handshake starts").ciphertext;
             let records = changed(pair.answer(&hello));
             let negotiated = pair.client.process(&[], &records).is_ok_and(|output| output.negotiated.is_some());
             prop_assert!(!negotiated);
         } else {
-            pair.handshake().expect("it is vouched for");
-            pair.server.writer().write_all(b"answer").expect("room");
+            pair.handshake().expect("the certificate is trusted");
+            pair.server.writer().write_all(b"answer").expect("the buffer has space");
             let records = changed(pair.answer(&[]));
             prop_assert!(pair.client.process(&[], &records).is_err());
         }

@@ -13,8 +13,8 @@ fn connect_to_proxy(egress: &Egress) -> DuplexStream {
 /// Sends a request and reads the response until the proxy closes the connection.
 async fn send_request(egress: &Egress, text: &str) -> String {
     let mut near = connect_to_proxy(egress);
-    near.write_all(text.as_bytes()).await.expect("it is taken");
-    near.shutdown().await.expect("it is open");
+    near.write_all(text.as_bytes()).await.expect("the data is sent");
+    near.shutdown().await.expect("the connection is open");
     let mut answer = Vec::new();
     near.read_to_end(&mut answer).await.expect("it ends");
     String::from_utf8(answer).expect("text")
@@ -26,12 +26,12 @@ async fn tunnels_bytes_in_both_directions() {
     let egress = egress(&[&format!("localhost:{port}")], LIMITS);
     let mut near = connect_to_proxy(&egress);
     let head = format!("CONNECT localhost:{port} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
-    near.write_all(head.as_bytes()).await.expect("it is taken");
+    near.write_all(head.as_bytes()).await.expect("the data is sent");
     let mut answer = [0; 15];
     near.read_exact(&mut answer).await.expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 200 OK");
-    near.write_all(&[0xff; 100_000]).await.expect("it is taken");
-    near.shutdown().await.expect("it is open");
+    near.write_all(&[0xff; 100_000]).await.expect("the data is sent");
+    near.shutdown().await.expect("the connection is open");
     let mut rest = Vec::new();
     near.read_to_end(&mut rest).await.expect("it ends");
     assert!(rest.ends_with(&[0xff; 100_000]) && rest.len() < 100_500);

@@ -19,7 +19,7 @@ pub fn egress(grants: &[&str], limits: EgressLimits) -> Egress {
 
 pub async fn listener() -> (TcpListener, u16) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-    let port = listener.local_addr().expect("it is bound").port();
+    let port = listener.local_addr().expect("the listener is bound").port();
     (listener, port)
 }
 

@@ -25,14 +25,14 @@ pub fn server_config(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
     let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("the provider's own")
+        .expect("the provider supports its default versions")
         .with_no_client_auth()
         .with_single_cert(vec![own.der().clone()], key)
-        .expect("they belong together");
+        .expect("the key matches the certificate");
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), authority.pem()).expect("room");
-    (Arc::new(config), TlsRoots::load(Some(file.path()), None).expect("there is one in it"))
+    std::fs::write(file.path(), authority.pem()).expect("the file is written");
+    (Arc::new(config), TlsRoots::load(Some(file.path()), None).expect("the file contains a certificate"))
 }
 
 /// Starts a server with a certificate for this name, and returns the roots that verify it.
@@ -57,12 +57,12 @@ async fn connects_to_trusted_host() {
     let (port, roots) = start_tls_server("localhost").await;
     let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
     let offer = TlsOffer { alpn: &["h2", "http/1.1"], ..TlsOffer::default() };
-    let mut connection = egress.connect_tls("localhost", port, &offer).await.expect("it is vouched for");
+    let mut connection = egress.connect_tls("localhost", port, &offer).await.expect("the certificate is trusted");
     assert_eq!(connection.facts().alpn.as_deref(), Some(b"http/1.1".as_slice()));
     let mut greeting = String::new();
-    connection.read_to_string(&mut greeting).await.expect("it ends well");
+    connection.read_to_string(&mut greeting).await.expect("the connection is closed");
     assert_eq!(greeting, "hello");
-    assert!(egress.used().received > 5, "what TLS takes is counted too");
+    assert!(egress.used().received > 5, "the bytes of TLS are not counted");
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn negotiates_offered_version() {
         [(TlsVersions::OnlyTls12, "TLSv1.2"), (TlsVersions::OnlyTls13, "TLSv1.3"), (TlsVersions::All, "TLSv1.3")]
     {
         let offer = TlsOffer { versions, ..TlsOffer::default() };
-        let connection = egress.connect_tls("localhost", port, &offer).await.expect("it is vouched for");
+        let connection = egress.connect_tls("localhost", port, &offer).await.expect("the certificate is trusted");
         assert_eq!(connection.facts().version, expected);
     }
 }
@@ -86,8 +86,10 @@ async fn rejects_untrusted_hosts() {
     let untrusted = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(other_roots);
     let without = egress(&[&format!("localhost:{port}")], LIMITS);
     for egress in [&named_otherwise, &untrusted, &without] {
-        let error =
-            egress.connect_tls("localhost", port, &TlsOffer::default()).await.expect_err("nobody vouches for it");
+        let error = egress
+            .connect_tls("localhost", port, &TlsOffer::default())
+            .await
+            .expect_err("the certificate is not trusted");
         assert!(matches!(error, EgressError::Tls { .. }), "{error}");
     }
     let verdict = &named_otherwise.used().attempts[0].verdict;

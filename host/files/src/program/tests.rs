@@ -22,7 +22,7 @@ fn rewrites_changed_program() -> io::Result<()> {
     assert!(is_intact()?);
     let first = fs::metadata(&path)?.ino();
     ProgramFile::install(&folder, "tool", embedded)?;
-    assert_eq!(fs::metadata(&path)?.ino(), first, "what is right is left");
+    assert_eq!(fs::metadata(&path)?.ino(), first, "an intact file is not rewritten");
     let elsewhere = home.path().join("elsewhere");
     fs::write(&elsewhere, content)?;
     let changes: [fn(&Path, &Path) -> io::Result<()>; 6] = [

@@ -49,7 +49,7 @@ fn removes_directories_without_owner_access() -> Result<()> {
         {
             fs::set_permissions(tree.join(path), fs::Permissions::from_mode(mode))?;
         }
-        assert!(fs::read_dir(&tree).is_err(), "nobody may look into it");
+        assert!(fs::read_dir(&tree).is_err(), "the directory is not readable");
         remove_tree(&open(home.path())?, "tree".as_ref())?;
         assert!(!tree.exists());
         Ok(())
@@ -134,7 +134,7 @@ fn inside_a_mount_namespace() -> Result<()> {
     let mounted = std::process::Command::new("mount").arg("--bind").args([&other, &tree.join("a/mounted")]).status()?;
     anyhow::ensure!(mounted.success(), "mount --bind failed");
     let parent = open(home.path())?;
-    let error = remove_tree(&parent, "tree".as_ref()).expect_err("it cannot all be removed");
+    let error = remove_tree(&parent, "tree".as_ref()).expect_err("a mount point is not removed");
     assert!(!tree.join("b").exists(), "the rest is gone");
     assert_eq!(fs::read(other.join("canary"))?, b"x");
     println!("left: {error}");
@@ -145,7 +145,7 @@ fn inside_a_mount_namespace() -> Result<()> {
     fs::create_dir(&tree)?;
     let mounted = std::process::Command::new("mount").arg("--bind").args([&other, &tree]).status()?;
     anyhow::ensure!(mounted.success(), "mount --bind failed");
-    let error = remove_tree(&parent, "tree".as_ref()).expect_err("a mount is no tree of ours");
+    let error = remove_tree(&parent, "tree".as_ref()).expect_err("a mount point is not removed");
     assert_eq!(error.to_string(), MOUNT_POINT_REASON);
     assert_eq!(fs::read(other.join("canary"))?, b"x");
     Ok(())

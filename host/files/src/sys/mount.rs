@@ -46,7 +46,7 @@ mod tests {
         let (root, proc, inner) = (File::open("/")?, File::open("/proc")?, File::open("/proc/self")?);
         assert_ne!(Mount::of(&root)?, Mount::of(&proc)?);
         assert_eq!(Mount::of(&proc)?, Mount::of(&inner)?);
-        assert!(matches!(Mount::of(&root)?, Mount::Id(_)), "the system tells the number");
+        assert!(matches!(Mount::of(&root)?, Mount::Id(_)), "the system reports the mount id");
         Ok(())
     }
 }

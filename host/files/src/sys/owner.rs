@@ -60,8 +60,8 @@ pub(crate) fn check_resolved_path(path: &Path) -> io::Result<()> {
         match check_parent(ancestor, root, &mut links) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let leads_nowhere = format!("{} is a dangling symbolic link", ancestor.display());
-                return Err(io::Error::other(leads_nowhere));
+                let dangling = format!("{} is a dangling symbolic link", ancestor.display());
+                return Err(io::Error::other(dangling));
             }
             checked => checked?,
         }

@@ -129,7 +129,7 @@ mod tests {
             fs::create_dir_all(dir).expect("a directory");
             fs::write(dir.join("file"), "1").expect("a file");
         }
-        let pruned = NpmStore::at(root.path()).prune(&|| ()).expect("that it is pruned");
+        let pruned = NpmStore::at(root.path()).prune(&|| ()).expect("the store is pruned");
         assert_eq!(pruned, PruneReport { bytes: 4, ..PruneReport::default() });
         for dir in &leftovers {
             assert!(!dir.exists(), "{}", dir.display());

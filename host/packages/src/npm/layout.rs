@@ -234,10 +234,10 @@ mod tests {
         Release { name: name(text), version: version.to_owned(), integrity, url, system: false, edges }
     }
 
-    /// Places the dependencies of a node, from the releases of a small world, in the order of a resolution.
-    fn build_layout(available: &[Release], asked: Vec<Edge>) -> Layout {
+    /// Places the dependencies of a node, from the available releases, in the order of a resolution.
+    fn build_layout(available: &[Release], requested: Vec<Edge>) -> Layout {
         let mut layout = Layout::new();
-        let mut queue = std::collections::VecDeque::from([(ROOT, asked)]);
+        let mut queue = std::collections::VecDeque::from([(ROOT, requested)]);
         while let Some((node, edges)) = queue.pop_front() {
             for edge in edges {
                 let (start, wanted) = (layout.start(node, edge.kind), edge.dependency.expect("a range"));
@@ -271,9 +271,9 @@ mod tests {
             release("b", "1.0.0", vec![edge("c", "^2", DependencyKind::Required)]),
             release("d", "1.0.0", vec![edge("c", "^2", DependencyKind::Required)]),
         ];
-        let asked = ["a", "b", "d"].map(|name| edge(name, "*", DependencyKind::Required)).to_vec();
+        let requested = ["a", "b", "d"].map(|name| edge(name, "*", DependencyKind::Required)).to_vec();
         assert_eq!(
-            places(&build_layout(&available, asked)),
+            places(&build_layout(&available, requested)),
             ["a 1.0.0", "b 1.0.0", "b/node_modules/c 2.0.0", "c 1.0.0", "d 1.0.0", "d/node_modules/c 2.0.0"]
         );
     }
@@ -323,20 +323,20 @@ mod tests {
                 |(name, major): (usize, u32)| edge(&format!("p{name}"), &format!("^{major}"), DependencyKind::Required);
             edges.into_iter().filter(|(name, _)| *name >= after).map(one).collect()
         };
-        (prop::collection::vec(edges(), 18), edges()).prop_map(move |(all, asked)| {
+        (prop::collection::vec(edges(), 18), edges()).prop_map(move |(all, requested)| {
             let available = all.into_iter().enumerate().map(|(at, edges)| {
                 release(&format!("p{}", at / 3), &format!("{}.0.0", at % 3 + 1), read(at / 3 + 1, edges))
             });
-            (available.collect(), read(0, asked))
+            (available.collect(), read(0, requested))
         })
     }
 
     proptest! {
         #[test]
-        fn dependencies_resolve_to_matching_versions((available, asked) in package_graphs()) {
-            let layout = build_layout(&available, asked.clone());
+        fn dependencies_resolve_to_matching_versions((available, requested) in package_graphs()) {
+            let layout = build_layout(&available, requested.clone());
             for node in 0..layout.nodes.len() {
-                let edges = layout.release(node).map_or(&asked, |release| &release.edges);
+                let edges = layout.release(node).map_or(&requested, |release| &release.edges);
                 for edge in edges {
                     let found = layout.lookup(layout.start(node, edge.kind), &edge.place);
                     let wanted = edge.dependency.as_ref().expect("a range");

@@ -76,7 +76,7 @@ mod tests {
             (">=3", Some("4.0.0")),
             ("^3.0.0-rc.0", Some("3.0.0-rc.1")),
             ("gone", None),
-            ("nobody", None),
+            ("missing", None),
             ("^7", None),
         ] {
             assert_eq!(pick_version(wanted).as_deref(), version, "{wanted}");

@@ -296,18 +296,20 @@ mod tests {
 
     #[test]
     fn selects_registries_like_npm() {
-        let read = settings("registry=http://127.0.0.1:1/all\n@own:registry=http://127.0.0.1:2/\n", &[]).expect("fine");
+        let read = settings("registry=http://127.0.0.1:1/all\n@own:registry=http://127.0.0.1:2/\n", &[])
+            .expect("valid settings");
         assert_eq!(read.registry_for(&name("a")).as_str(), "http://127.0.0.1:1/all/");
         assert_eq!(read.registry_for(&name("@own/a")).as_str(), "http://127.0.0.1:2/");
         assert_eq!(read.registry_for(&name("@other/a")).as_str(), "http://127.0.0.1:1/all/");
-        let read =
-            settings("registry=http://127.0.0.1:1/", &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine");
+        let read = settings("registry=http://127.0.0.1:1/", &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")])
+            .expect("valid settings");
         assert_eq!(read.registry(), "http://127.0.0.1:3/");
         let own = "registry=http://127.0.0.1:1/\n@own:registry=http://127.0.0.1:2/\n";
-        let read =
-            settings(own, &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine").with_single_registry();
+        let read = settings(own, &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")])
+            .expect("valid settings")
+            .with_single_registry();
         assert_eq!(read.registry_for(&name("@own/a")).as_str(), "http://127.0.0.1:3/");
-        assert!(settings("", &[]).expect("fine").registry().starts_with("https://"));
+        assert!(settings("", &[]).expect("valid settings").registry().starts_with("https://"));
         for rc in ["registry=file:///tmp/", "registry=nonsense", "@a:registry=ftp://x/"] {
             assert!(settings(rc, &[]).is_err(), "{rc}");
         }
@@ -316,7 +318,7 @@ mod tests {
     #[test]
     fn sends_token_only_to_its_registry() {
         let rc = "registry=https://one.example/npm/\n//one.example/npm/:_authToken=${TOKEN}\n";
-        let read = settings(rc, &[("TOKEN", "secret")]).expect("fine");
+        let read = settings(rc, &[("TOKEN", "secret")]).expect("valid settings");
         let shown = |url: &str| read.credentials(&url.parse().expect("an address"));
         assert_eq!(shown("https://one.example/npm/a/-/a.tgz").as_deref(), Some("Bearer secret"));
         for url in ["https://one.example/other/a", "https://two.example/npm/a", "https://one.example:444/npm/a"] {
@@ -328,12 +330,12 @@ mod tests {
     #[test]
     fn applies_connection_settings_of_npm() {
         let read = |rc: &str, variables| settings(rc, variables).and_then(|read| read.connection());
-        let net = read("offline = true\nfetch-timeout=1500\nfetch-retries=0\n", &[]).expect("fine");
+        let net = read("offline = true\nfetch-timeout=1500\nfetch-retries=0\n", &[]).expect("valid settings");
         assert!(net.connectivity.is_offline());
         assert_eq!((net.read_timeout, net.retries), (Duration::from_millis(1500), 0));
-        let net = read("offline=true", &[("npm_config_offline", "false")]).expect("fine");
+        let net = read("offline=true", &[("npm_config_offline", "false")]).expect("valid settings");
         assert!(!net.connectivity.is_offline());
-        assert!(read("cafile=/nowhere/at/all.pem", &[]).is_err());
+        assert!(read("cafile=/missing/file.pem", &[]).is_err());
         assert!(read("fetch-timeout=soon", &[]).is_err());
     }
 }

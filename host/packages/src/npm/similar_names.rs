@@ -32,6 +32,6 @@ mod tests {
         assert_eq!(similar_names("lodahs"), ["lodash", "lodash-es"]);
         assert_eq!(similar_names("comander"), ["commander"]);
         assert_eq!(similar_names("node_fetch"), ["node-fetch"]);
-        assert!(similar_names("a-name-that-nobody-has").is_empty());
+        assert!(similar_names("a-name-that-no-package-has").is_empty());
     }
 }

@@ -191,7 +191,7 @@ mod tests {
             fs::create_dir_all(dir).expect("a directory");
             fs::write(dir.join("file"), "1").expect("a file");
         }
-        let pruned = PackageStore::at(root.path().to_owned()).prune(&|| ()).expect("that it is pruned");
+        let pruned = PackageStore::at(root.path().to_owned()).prune(&|| ()).expect("the store is pruned");
         assert_eq!(pruned, PruneReport { bytes: 10, ..PruneReport::default() });
         for dir in &leftovers {
             assert!(!dir.exists(), "{}", dir.display());

@@ -176,7 +176,7 @@ mod tests {
         let held = File::open(parent_dir.join("held").join(ARCHIVE_NAME_FILE)).expect("a file");
         held.lock_shared().expect("a lock");
         let remaining_after = |max_bytes: u64| {
-            store.evict_sources(max_bytes).expect("room");
+            store.evict_sources(max_bytes).expect("sources are evicted");
             names(&parent_dir)
         };
         assert_eq!(remaining_after(4000), ["held", "newest", "older", "oldest"]);
@@ -203,8 +203,9 @@ mod tests {
         let store = PackageStore::at(root.path().to_owned());
         let entry_dir = store.source_dir(&sdist("a-b", "1"));
         fs::create_dir_all(entry_dir.join(TREE_DIR)).expect("a directory");
-        let is_found = |name: &str, version: &str| store.unpacked(&sdist(name, version)).expect("a look").is_some();
-        assert!(!is_found("a-b", "1"), "nothing says what it is");
+        let is_found =
+            |name: &str, version: &str| store.unpacked(&sdist(name, version)).expect("the entry is readable").is_some();
+        assert!(!is_found("a-b", "1"), "the archive name is missing");
         fs::write(entry_dir.join(ARCHIVE_NAME_FILE), "A_b-1.0.tar.gz").expect("a file");
         assert!(is_found("a-b", "1") && is_found("a.b", "1.0.0"));
         for (name, version) in [("c", "1"), ("a-b", "2"), ("a", "1"), ("a-b-1", "1"), ("", "")] {

@@ -1,10 +1,10 @@
-# Builds the wheel of the source distribution at /source, as PEP 517 says, and leaves it in /work/wheel. If it is to ask first,
-# what the backend lacks is left in /work/wants.json, and nothing is built where that is anything.
+# Builds the wheel of the source distribution at /source, as PEP 517 defines it, and writes it to /work/wheel. The step
+# "requirements" first writes the backend's dynamic requirements to /work/requirements.json, and builds only if there are none.
 import importlib, importlib.metadata, json, os, shutil, sys
 
-asks, backend, paths = sys.argv[1] == "ask", sys.argv[2], sys.argv[3:]
+is_requirements_step, backend, paths = sys.argv[1] == "requirements", sys.argv[2], sys.argv[3:]
 sys.argv[1:] = []
-WANTS, WHEEL, TREE, BIN = "/work/wants.json", "/work/wheel", "/tmp/source", "/tmp/bin"
+REQUIREMENTS, WHEEL, TREE, BIN = "/work/requirements.json", "/work/wheel", "/tmp/source", "/tmp/bin"
 PACKAGES, PROGRAMS = "/usr/local/lib/codebox/site-packages", "/usr/local/lib/codebox/programs"
 
 
@@ -46,26 +46,26 @@ def hooks():
     return found
 
 
-def ask():
-    wants = getattr(hooks(), "get_requires_for_build_wheel", lambda settings: [])
-    with open(WANTS, "w") as file:
-        json.dump([str(want) for want in wants(None)], file)
+def write_requirements():
+    get_requires = getattr(hooks(), "get_requires_for_build_wheel", lambda settings: [])
+    with open(REQUIREMENTS, "w") as file:
+        json.dump([str(requirement) for requirement in get_requires(None)], file)
 
 
 programs()
 shutil.copytree("/source", TREE, copy_function=copied)
 os.chdir(TREE)
-# Only what the source distribution names of itself can be imported while it builds itself.
+# Of the source tree, only the directories in `backend-path` can be imported during the build.
 sys.path[:] = [os.path.join(TREE, path) for path in paths] + [path for path in sys.path if path not in ("", "/work")]
-if asks:
-    # In a process of its own: backends change what they run in.
+if is_requirements_step:
+    # Runs in a separate process, because backends change the state of their process.
     child = os.fork()
     if not child:
-        ask()
+        write_requirements()
         sys.exit()
     if os.waitpid(child, 0)[1]:
         sys.exit(1)
-    with open(WANTS) as file:
+    with open(REQUIREMENTS) as file:
         if json.load(file):
             sys.exit()
 os.mkdir(WHEEL)

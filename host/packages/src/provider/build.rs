@@ -213,7 +213,7 @@ impl<'s> SdistBuilder<'s> {
         let system = BuildSystem::of(&source.tree).map_err(bad)?;
         self.progress.note(&format!("building {what} from source in a separate container"));
         let mut requirements = system.requires.clone();
-        for step in ["ask", "build"] {
+        for step in ["requirements", "build"] {
             let build_environment = self.build_environment(&what, &requirements, &build_image)?;
             let work_dir = package_store.create_work_dir().map_err(not_installed)?;
             let out = work_dir.path().canonicalize().map_err(|error| build_error(&what, &error.to_string()))?;
@@ -223,7 +223,7 @@ impl<'s> SdistBuilder<'s> {
                 return Err(self.report_failure(&what, &report));
             }
             let reported_requirements = match step {
-                "ask" => reported_requirements(&out).and_then(|reported_requirements| {
+                "requirements" => reported_requirements(&out).and_then(|reported_requirements| {
                     BuildSystem::requirements(&reported_requirements).map_err(|e| e.to_string())
                 }),
                 _ => Ok(Vec::new()),
@@ -390,7 +390,7 @@ fn build_error(what: &str, why: &str) -> RunnerError {
 /// Reads the build requirements that a build backend returned.
 fn reported_requirements(out: &Path) -> Result<Vec<String>, String> {
     let mut text = String::new();
-    let file = File::open(out.join("wants.json")).map_err(|_| "no response".to_owned())?;
+    let file = File::open(out.join("requirements.json")).map_err(|_| "no response".to_owned())?;
     file.take(MAX_ANSWER_SIZE).read_to_string(&mut text).map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|_| "the response is not a list of strings".to_owned())
 }

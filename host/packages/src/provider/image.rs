@@ -14,8 +14,8 @@ except Exception:
     name, version = "musl", "1.2"
     try:
         import subprocess
-        said = subprocess.run(["ldd"], capture_output=True, text=True).stderr
-        version = next(line.split()[1] for line in said.splitlines() if line.startswith("Version"))
+        output = subprocess.run(["ldd"], capture_output=True, text=True).stderr
+        version = next(line.split()[1] for line in output.splitlines() if line.startswith("Version"))
     except Exception:
         pass
 major, minor = (int(part) for part in version.split(".")[:2])

@@ -55,7 +55,7 @@ pub(super) struct NpmPackages<'p> {
 }
 
 impl<'p> NpmPackages<'p> {
-    /// Collects the requests of `admitted`, including the lock of its script if `locked` says so.
+    /// Collects the requests of `admitted`, including the lock of its script if `locked` requires it.
     pub(super) fn of(
         admitted: &Admitted,
         settings: &'p Settings,

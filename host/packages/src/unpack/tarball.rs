@@ -211,7 +211,7 @@ mod tests {
                 }
             })
         };
-        assert_eq!(filled(30, 30).0.expect("that it is within").names.len(), 30);
+        assert_eq!(filled(30, 30).0.expect("the archive is within the limit").names.len(), 30);
         assert!(matches!(filled(32, 31).0, Err(UnpackError::TooMany { allowed: 1000, .. })));
     }
 }

@@ -118,8 +118,8 @@ fn rejects_invalid_settings() {
         ("UV_OFFLINE", "perhaps"),
         ("UV_HTTP_RETRIES", "-1"),
         ("UV_HTTP_TIMEOUT", "soon"),
-        ("SSL_CERT_FILE", "/nowhere/at/all"),
-        ("UV_CONFIG_FILE", "/nowhere/at/all"),
+        ("SSL_CERT_FILE", "/missing/file"),
+        ("UV_CONFIG_FILE", "/missing/file"),
     ] {
         let env = |requested: &str| (requested == name).then(|| value.to_owned());
         let read = IndexSettings::from_user(&env, &ConfigFiles::Explicit(Vec::new()));

@@ -37,13 +37,13 @@ fn installs_packages_and_reuses_them_offline() {
     assert_eq!(read("@s/c/node_modules/b/index.js"), "exports.b = 2");
     assert!(fs::metadata(installed.dir.join("a/index.js")).expect("a file").permissions().readonly());
     assert!(installed.native.is_empty());
-    let asked = registry.request_heads().len();
+    let request_count = registry.request_heads().len();
     // Metadata of three names, and archives of four packages.
-    assert_eq!(asked, 7, "{:?}", registry.request_heads());
+    assert_eq!(request_count, 7, "{:?}", registry.request_heads());
     assert_eq!(home.install(&registry, &["a"]).expect("it is there"), installed);
     let offline = registry.settings("offline=true\n", home.dir.path());
     assert_eq!(home.install_with(&offline, &["a"], None).expect("it is there"), installed);
-    assert_eq!(registry.request_heads().len(), asked);
+    assert_eq!(registry.request_heads().len(), request_count);
     assert!(matches!(home.install_with(&offline, &["other"], None), Err(NpmError::Offline { .. })));
 }
 
@@ -109,7 +109,7 @@ fn prune_keeps_locked_environments() {
     assert_eq!(home.store.prune(&|| ()).expect("it can be pruned").environments, 1);
     assert!(
         !installed.dir.exists()
-            && home.store.lock_environment(&installed.dir).expect("it is told").is_none()
+            && home.store.lock_environment(&installed.dir).expect("the lock can be checked").is_none()
             && home.store.entries().is_empty()
     );
     assert_eq!(home.install(&registry, &["a"]).expect("it is there"), installed);
@@ -163,7 +163,7 @@ fn rejects_wrong_or_missing_integrity() {
     for dist in [json!({"tarball": "/a/-/1.0.0.tgz"}), json!({"tarball": "/a/-/1.0.0.tgz", "integrity": "md5-xx"})] {
         let (home, registry) =
             (TestStore::new(), RegistryBuilder::default().with("a", "1.0.0", json!({"dist": dist}), &[]).open());
-        let error = home.install(&registry, &["a"]).expect_err("nothing to check");
+        let error = home.install(&registry, &["a"]).expect_err("the integrity is missing");
         assert!(matches!(error, NpmError::NoIntegrity { .. }), "{error}");
         assert!(!registry.request_heads().iter().any(|head| head.contains(".tgz")));
     }
@@ -233,11 +233,11 @@ fn rejects_redirects_to_nearby_hosts() {
         ["http://169.254.169.254/latest/meta-data", "http://127.0.0.2:1/x", "http://[::1]:1/", "file:///etc/passwd"]
     {
         let (home, registry) = (TestStore::new(), simple().with_response("/a", MockResponse::redirect(to)).open());
-        let error = home.install(&registry, &["a"]).expect_err("it leads astray");
+        let error = home.install(&registry, &["a"]).expect_err("the address is forbidden");
         assert!(matches!(error, NpmError::ForbiddenAddress { .. }), "{to}: {error}");
         let dist = json!({"tarball": to, "integrity": Integrity::of(b"").to_string()});
         let registry = RegistryBuilder::default().with("a", "1.0.0", json!({"dist": dist}), &[]).open();
-        let error = TestStore::new().install(&registry, &["a"]).expect_err("it leads astray");
+        let error = TestStore::new().install(&registry, &["a"]).expect_err("the address is forbidden");
         assert!(matches!(error, NpmError::ForbiddenAddress { .. }), "{to}: {error}");
     }
     let (home, registry) = (TestStore::new(), simple().with_response("/a", MockResponse::redirect("/a")).open());
@@ -253,7 +253,7 @@ fn sends_token_only_to_its_registry() {
         (TestStore::new(), simple().with_response("/b", MockResponse::redirect(&elsewhere)).open());
     let host = own_registry.address.trim_start_matches("http:").to_owned();
     let settings = own_registry.settings(&format!("{host}:_authToken=secret-word\n"), home.dir.path());
-    let error = home.install_with(&settings, &["b@1.0.0"], None).expect_err("its archive is not here");
+    let error = home.install_with(&settings, &["b@1.0.0"], None).expect_err("the archive is missing");
     assert!(!format!("{error:?}").contains("secret-word"));
     assert!(
         own_registry
@@ -286,7 +286,8 @@ fn aborts_endless_responses() {
 fn reports_unavailable_packages() {
     let (home, registry) =
         (TestStore::new(), simple().with("git", "1.0.0", json!({"dependencies": {"x": "github:y/x"}}), &[]).open());
-    let error_text = |specs: &[&str]| home.install(&registry, specs).expect_err("it cannot be had").to_string();
+    let error_text =
+        |specs: &[&str]| home.install(&registry, specs).expect_err("the package is unavailable").to_string();
     let text = error_text(&["lodahs"]);
     assert!(text.contains("npm package lodahs is not in registry") && text.contains("similar names: lodash"), "{text}");
     assert_eq!(error_text(&["b@^9"]), "npm package b has no version ^9 (its latest is 2.0.0)");
@@ -309,7 +310,7 @@ fn reports_unavailable_packages() {
     }
     for (body, what) in [("{", "EOF"), ("7", "invalid type")] {
         let registry = simple().with_response("/a", MockResponse::ok(body)).open();
-        let error = TestStore::new().install(&registry, &["a"]).expect_err("nonsense").to_string();
+        let error = TestStore::new().install(&registry, &["a"]).expect_err("the response is invalid").to_string();
         assert!(
             error.contains("unusable response from npm registry") && error.contains("for a:") && error.contains(what),
             "{error}"
@@ -363,9 +364,10 @@ fn installs_peers_and_rejects_conflicting_ones() {
     let home = TestStore::new();
     let installed = home.install(&registry, &["plugin"]).expect("both");
     assert_eq!(installed.tree.packages.iter().map(|one| one.version.as_str()).collect::<Vec<_>>(), ["1.0.0", "1.0.0"]);
-    let error = home.install(&registry, &["host@2", "plugin"]).expect_err("they disagree").to_string();
+    let error = home.install(&registry, &["host@2", "plugin"]).expect_err("the peer conflicts").to_string();
     assert_eq!(error, "npm package plugin@1.0.0 requires peer host ^1, but host@2.0.0 is requested");
-    let error = home.install(&registry, &["host@^1", "plugin", "host@^2"]).expect_err("one of them").to_string();
+    let error =
+        home.install(&registry, &["host@^1", "plugin", "host@^2"]).expect_err("the versions conflict").to_string();
     assert_eq!(error, "npm package host is requested as ^1 and as ^2: only one version can be installed");
 }
 
@@ -380,10 +382,10 @@ fn revalidates_cached_metadata_with_etag() {
         file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).expect("a time");
     }
     home.install(&registry, &["b@^1"]).expect("it is there");
-    let asked: Vec<String> = registry.request_heads().into_iter().filter(|head| head.starts_with("GET /b ")).collect();
-    assert_eq!(asked.len(), 2);
-    assert!(asked[1].to_lowercase().contains("if-none-match: "), "{}", asked[1]);
-    assert!(asked[0].contains("application/vnd.npm.install-v1+json"), "{}", asked[0]);
+    let heads: Vec<String> = registry.request_heads().into_iter().filter(|head| head.starts_with("GET /b ")).collect();
+    assert_eq!(heads.len(), 2);
+    assert!(heads[1].to_lowercase().contains("if-none-match: "), "{}", heads[1]);
+    assert!(heads[0].contains("application/vnd.npm.install-v1+json"), "{}", heads[0]);
 }
 
 #[test]

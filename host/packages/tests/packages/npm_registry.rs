@@ -135,7 +135,7 @@ impl Registry {
 
     /// Returns the heads of all requests so far.
     pub fn request_heads(&self) -> Vec<String> {
-        self.request_heads.lock().expect("the log").clone()
+        self.request_heads.lock().expect("no panic while the log is locked").clone()
     }
 
     pub fn settings(&self, rc: &str, dir: &Path) -> NpmSettings<'static> {

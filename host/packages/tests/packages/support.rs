@@ -52,7 +52,7 @@ impl Server {
                 let Some((path, head)) = request(&stream) else {
                     continue;
                 };
-                log.lock().expect("the log").push(head);
+                log.lock().expect("no panic while the log is locked").push(head);
                 let reply = match replies.get_mut(&path) {
                     Some(queue) if queue.len() > 1 => queue.remove(0),
                     Some(queue) => queue[0].clone(),
@@ -67,7 +67,7 @@ impl Server {
 
     /// Returns the heads of all requests so far.
     pub fn request_heads(&self) -> Vec<String> {
-        self.request_heads.lock().expect("the log").clone()
+        self.request_heads.lock().expect("no panic while the log is locked").clone()
     }
 
     pub fn index(&self) -> String {

@@ -31,7 +31,7 @@ fn tree(root: &Path) -> Vec<(String, String)> {
 fn unpacks_only_selected_members() {
     let case = Case::new(&wheel());
     let select = ["tiny_runtime/artifacts/MANIFEST", "tiny_runtime/artifacts/LICENSES/"];
-    fs::create_dir(case.out()).expect("an empty directory is no hindrance");
+    fs::create_dir(case.out()).expect("an empty directory is created");
     case.unpack(&select).expect("the members");
     let expected = [
         ("tiny_runtime/artifacts/LICENSES/deep/two", "second licence"),

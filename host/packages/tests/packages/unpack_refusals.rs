@@ -80,7 +80,7 @@ fn rejects_archive_bombs() {
     let error = within(7).expect_err("too many");
     assert!(matches!(error, UnpackError::TooMany { found: 8, allowed: 7 }), "{error}");
     assert!(is_empty(case.target_dir.path()));
-    within(8).expect("that it is within");
+    within(8).expect("the archive is within the limit");
 
     // The declared size is too small.
     let forged = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &10_u32.to_le_bytes());

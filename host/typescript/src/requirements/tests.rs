@@ -2,7 +2,7 @@ use crate::{Certainty, Facility, MAX_TEXT_LEN, StripError, requirements};
 
 /// Returns the needs of a text as `facility line: words`, with a question mark for uncertain ones.
 fn shown(file: &str, text: &str) -> Vec<String> {
-    let requirements = requirements(file, text).expect("it is looked at");
+    let requirements = requirements(file, text).expect("the text is analysed");
     let shown = |requirement: crate::Requirement| {
         let facility = match requirement.facility {
             Facility::Threads => "threads",

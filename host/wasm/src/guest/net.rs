@@ -193,8 +193,8 @@ impl Net {
         TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::from_egress(&error))
     }
 
-    /// Waits until one of these connections can be read or, if the wish has the flag `WRITABLE`, written to. Returns the
-    /// wishes that are ready.
+    /// Waits until one of these connections can be read or, if its interest has the flag `WRITABLE`, written to. Returns
+    /// the interests that are ready.
     async fn poll(&mut self, interests: &[u8]) -> Reply {
         let interests: Vec<u32> =
             interests.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();

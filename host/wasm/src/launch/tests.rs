@@ -33,8 +33,8 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
     let parts = split(dir.path(), wasm)?;
     let file = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
-        std::fs::write(&path, bytes).expect("room for a file");
-        (File::open(&path).expect("it was just written"), path)
+        std::fs::write(&path, bytes).expect("the file is written");
+        (File::open(&path).expect("the file exists"), path)
     };
     let (compiled, path) = file("code", &CodeImage::compile(&engine, &parts.code)?);
     let code = CodeImage::load(&engine, &path, compiled)?;

@@ -131,14 +131,14 @@ mod tests {
     use super::*;
 
     fn guard(root: &Path) -> MountGuard {
-        std::fs::create_dir_all(root.join("x/data")).expect("a fresh directory takes folders");
-        std::fs::create_dir_all(root.join("other")).expect("a fresh directory takes folders");
-        symlink("x/data", root.join("link")).expect("a fresh directory takes links");
-        symlink("../x", root.join("other/up")).expect("a fresh directory takes links");
-        symlink("x/data/missing", root.join("dangling")).expect("a fresh directory takes links");
-        symlink("../dangling", root.join("other/chain")).expect("a fresh directory takes links");
-        symlink(".", root.join("dot")).expect("a fresh directory takes links");
-        symlink("round", root.join("round")).expect("a fresh directory takes links");
+        std::fs::create_dir_all(root.join("x/data")).expect("the directory is created");
+        std::fs::create_dir_all(root.join("other")).expect("the directory is created");
+        symlink("x/data", root.join("link")).expect("the link is created");
+        symlink("../x", root.join("other/up")).expect("the link is created");
+        symlink("x/data/missing", root.join("dangling")).expect("the link is created");
+        symlink("../dangling", root.join("other/chain")).expect("the link is created");
+        symlink(".", root.join("dot")).expect("the link is created");
+        symlink("round", root.join("round")).expect("the link is created");
         let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
         let mounts = [mount(root.to_owned(), Access::ReadWrite), mount(root.join("x/data"), Access::ReadOnly)];
         MountGuard::for_mount(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect")
@@ -153,14 +153,11 @@ mod tests {
         }
         assert!(!guard.allows("link", FinalSymlink::Follow), "opening a link for writing follows it");
         for path in ["dangling", "other/chain", "round"] {
-            assert!(
-                !guard.allows(path, FinalSymlink::Follow),
-                "{path}: making a file follows a link that leads nowhere"
-            );
+            assert!(!guard.allows(path, FinalSymlink::Follow), "{path}: making a file follows a dangling link");
             assert!(guard.allows(path, FinalSymlink::NoFollow), "{path} is a link of the guest's own");
         }
         for path in ["link/", "link/.", "link/..", "other/up/data/..", "x/data/../data/."] {
-            assert!(!guard.allows(path, FinalSymlink::NoFollow), "{path} is about what it leads to");
+            assert!(!guard.allows(path, FinalSymlink::NoFollow), "{path} refers to the target of the link");
         }
     }
 
@@ -179,9 +176,9 @@ mod tests {
     #[test]
     fn rejects_moving_protected_child_of_mount_root() {
         let root = tempfile::tempdir().expect("a scratch directory");
-        std::fs::create_dir_all(root.path().join("data")).expect("a fresh directory takes folders");
-        std::fs::create_dir(root.path().join("sub")).expect("a fresh directory takes folders");
-        symlink(".", root.path().join("dot")).expect("a fresh directory takes links");
+        std::fs::create_dir_all(root.path().join("data")).expect("the directory is created");
+        std::fs::create_dir(root.path().join("sub")).expect("the directory is created");
+        symlink(".", root.path().join("dot")).expect("the link is created");
         let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
         let mounts =
             [mount(root.path().to_owned(), Access::ReadWrite), mount(root.path().join("data"), Access::ReadOnly)];
@@ -199,7 +196,7 @@ mod tests {
     fn allows_unprotected_paths() {
         let root = tempfile::tempdir().expect("a scratch directory");
         let guard = guard(root.path());
-        for path in ["new", "other/new", "x/new", "x/data2/new", "nowhere/new"] {
+        for path in ["new", "other/new", "x/new", "x/data2/new", "missing/new"] {
             assert!(guard.allows(path, FinalSymlink::Follow), "{path}");
         }
     }

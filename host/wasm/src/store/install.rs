@@ -342,7 +342,7 @@ mod tests {
         for (age, name) in
             ["python-1-a", "python-1-b", "python-1-c", "python-2-d", "pythonic", "lua-1"].iter().enumerate()
         {
-            fs::create_dir(dir(name)).expect("a fresh directory takes folders");
+            fs::create_dir(dir(name)).expect("the directory is created");
             let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age as u64 * 60);
             File::open(dir(name)).and_then(|dir| dir.set_modified(at)).expect("its time can be set");
         }

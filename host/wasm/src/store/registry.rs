@@ -100,7 +100,7 @@ mod tests {
     fn reads_back_added_runtime() {
         let home = tempfile::tempdir().expect("a directory");
         let registry = Registry::new(&StoreDirs { data: home.path().into(), cache: home.path().into() });
-        assert!(registry.entries().expect("nothing is there").is_empty());
+        assert!(registry.entries().expect("the registry is empty").is_empty());
         let lua = LanguageSpec {
             name: "lua".to_owned(),
             extensions: vec!["lua".to_owned()],
@@ -112,9 +112,9 @@ mod tests {
         let found = |name: &str| registry.entries().expect("it can be listed").remove(name).expect("it is there");
         assert_eq!(found("lua").expect("it can be read"), spec);
         assert!(registry.remove("lua").expect("it can be removed"));
-        assert!(!registry.remove("lua").expect("nothing is there"));
+        assert!(!registry.remove("lua").expect("the registry is empty"));
         fs::write(home.path().join("added/x.toml"), "name = 1").expect("the directory is there");
         assert!(matches!(found("x"), Err(WasmError::Damaged { .. })));
-        assert!(registry.remove("x").expect("it can be removed all the same"));
+        assert!(registry.remove("x").expect("a damaged entry is removable"));
     }
 }

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn lists_no_call_twice() {
         let lists = [calls::ALLOWED, calls::ALLOWED_LEGACY, calls::HOSTILE, calls::SOCKETS, calls::ABSENT];
-        let restricted = arguments::restricted(ExecMappings::Denied).expect("the lists make rules");
+        let restricted = arguments::restricted(ExecMappings::Denied).expect("the lists are valid rules");
         let listed = lists.iter().map(|list| list.len()).sum::<usize>() + restricted.len() + 1;
         assert_eq!(table(&Rules::default()).expect("a table").len(), listed);
     }

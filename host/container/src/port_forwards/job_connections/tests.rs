@@ -12,7 +12,7 @@ const LIMITS: EgressLimits =
 
 async fn bind_listener() -> (TcpListener, u16) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-    let port = listener.local_addr().expect("it is bound").port();
+    let port = listener.local_addr().expect("the listener is bound").port();
     (listener, port)
 }
 
@@ -37,8 +37,10 @@ async fn receive_all(job_connections: &mut JobConnections, number: u32) -> Vec<u
     loop {
         match request(job_connections).await {
             Request::Connection(of, StreamEvent::Bytes(bytes)) if of == number => {
-                job_connections
-                    .event(number, StreamEvent::WindowUpdate(u32::try_from(bytes.len()).expect("a piece is short")));
+                job_connections.event(
+                    number,
+                    StreamEvent::WindowUpdate(u32::try_from(bytes.len()).expect("a chunk is shorter than 4 GiB")),
+                );
                 all.extend(bytes);
             }
             Request::Connection(of, StreamEvent::Closed) if of == number => return all,
@@ -51,10 +53,10 @@ async fn receive_all(job_connections: &mut JobConnections, number: u32) -> Vec<u
 async fn forwards_connection_to_its_host() {
     let (listener, port) = bind_listener().await;
     let server = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let (mut stream, _) = listener.accept().await.expect("a connection is accepted");
         let mut question = Vec::new();
         stream.read_to_end(&mut question).await.expect("it ends");
-        stream.write_all(&vec![b'x'; 3 * WINDOW]).await.expect("it is taken");
+        stream.write_all(&vec![b'x'; 3 * WINDOW]).await.expect("the data is sent");
         question
     });
     let mut job_connections = job_connections(port, LIMITS);
@@ -62,7 +64,7 @@ async fn forwards_connection_to_its_host() {
     job_connections.event(5, StreamEvent::Bytes(b"question".to_vec()));
     job_connections.event(5, StreamEvent::End);
     assert_eq!(receive_all(&mut job_connections, 5).await, vec![b'x'; 3 * WINDOW]);
-    assert_eq!(server.await.expect("it ends well"), b"question");
+    assert_eq!(server.await.expect("the server does not panic"), b"question");
     let used = job_connections.finish(true).await;
     assert_eq!((used.sent, used.received), (8, 3 * WINDOW as u64));
     assert_eq!(used.attempts[0].verdict, NetVerdict::Allowed);
@@ -73,7 +75,7 @@ async fn forwards_connection_to_its_host() {
 async fn limits_bytes_in_flight_to_the_window() {
     let (listener, port) = bind_listener().await;
     let flood = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let (mut stream, _) = listener.accept().await.expect("a connection is accepted");
         let _ = stream.write_all(&vec![0; 64 << 20]).await;
     });
     let mut job_connections = job_connections(port, LIMITS);
@@ -100,10 +102,10 @@ async fn frees_connection_when_guest_hangs_up_on_stalled_host() {
     let mut kept = Vec::new();
     for number in 0..3 * MAX_CONNECTIONS as u32 {
         job_connections.open_connection(number, 1);
-        kept.push(listener.accept().await.expect("it is connected to"));
+        kept.push(listener.accept().await.expect("a connection is accepted"));
         job_connections.event(number, StreamEvent::Bytes(vec![0; WINDOW]));
         job_connections.event(number, StreamEvent::Closed);
-        let ended = job_connections.tasks.join_next().await.expect("there is one");
+        let ended = job_connections.tasks.join_next().await.expect("a task has ended");
         assert!(ended.is_err_and(|error| error.is_cancelled()));
     }
     assert!(job_connections.open.is_empty() && job_connections.tasks.is_empty());
@@ -133,7 +135,7 @@ async fn bounds_backlog_of_unresponsive_agent() {
 async fn accepts_a_window_of_one_byte_chunks() {
     let (listener, port) = bind_listener().await;
     let server = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let (mut stream, _) = listener.accept().await.expect("a connection is accepted");
         let mut all = Vec::new();
         stream.read_to_end(&mut all).await.expect("it ends");
         all
@@ -147,7 +149,7 @@ async fn accepts_a_window_of_one_byte_chunks() {
     assert!(job_connections.open.contains_key(&0), "a full window is no breach");
     job_connections.event(0, StreamEvent::End);
     receive_all(&mut job_connections, 0).await;
-    let all = server.await.expect("it ends well");
+    let all = server.await.expect("the server does not panic");
     assert!(all.len() == WINDOW && all.iter().enumerate().all(|(at, byte)| *byte == at as u8));
     job_connections.finish(true).await;
 }
@@ -188,7 +190,7 @@ async fn closes_connection_on_protocol_violation() {
 async fn reports_reached_limit_once() {
     let (listener, port) = bind_listener().await;
     let flood = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let (mut stream, _) = listener.accept().await.expect("a connection is accepted");
         let _ = stream.write_all(&[0; 1000]).await;
     });
     let mut job_connections = job_connections(port, EgressLimits { bytes: Some(100), ..LIMITS });
@@ -230,7 +232,7 @@ async fn delivers_last_data_or_resets_connection() {
     for (ends, by_itself) in [(true, true), (false, true), (true, false)] {
         let mut job_connections = job_connections(port, LIMITS);
         job_connections.open_connection(1, 1);
-        let (mut stream, _) = listener.accept().await.expect("it is connected to");
+        let (mut stream, _) = listener.accept().await.expect("a connection is accepted");
         // Waits until this side is connected as well.
         while job_connections.egress.used().attempts.iter().all(|attempt| attempt.verdict != NetVerdict::Allowed) {
             tokio::task::yield_now().await;
@@ -262,7 +264,7 @@ async fn closes_connection_to_silent_host_after_guest_eof() {
     let mut job_connections = job_connections(port, LIMITS);
     job_connections.idle_timeout = Duration::from_millis(50);
     job_connections.open_connection(3, 1);
-    let _silent = listener.accept().await.expect("it is connected to");
+    let _silent = listener.accept().await.expect("a connection is accepted");
     job_connections.event(3, StreamEvent::End);
     let before = tokio::time::Instant::now();
     while request(&mut job_connections).await != Request::Connection(3, StreamEvent::Closed) {}
@@ -277,7 +279,7 @@ async fn frees_slot_when_guest_stops_reading_proxy_answer() {
     job_connections.open_connection(6, 0);
     let http_request = format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: a\r\n\r\n");
     job_connections.event(6, StreamEvent::Bytes(http_request.into_bytes()));
-    let (mut stream, _) = listener.accept().await.expect("it is connected to");
+    let (mut stream, _) = listener.accept().await.expect("a connection is accepted");
     let endless = tokio::spawn(async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
         while stream.write_all(&[0; 1 << 16]).await.is_ok() {}

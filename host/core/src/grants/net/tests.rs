@@ -263,7 +263,7 @@ fn formats_refusal_in_one_line_with_fix() {
     ] {
         assert_eq!(result.map_err(|refusal| refusal.to_string()), Err(want.to_owned()));
     }
-    let long = rules.name(&"é".repeat(1000), 1).expect_err("it is no name").to_string();
+    let long = rules.name(&"é".repeat(1000), 1).expect_err("the name is invalid").to_string();
     assert!(long.len() < 400, "{long}");
 }
 

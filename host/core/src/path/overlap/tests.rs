@@ -15,7 +15,7 @@ fn rejects_duplicate_directories_and_guest_paths() {
     let same = resolve_overlaps(&[grant("/w", "/a", ReadOnly), grant("/w", "/b", ReadOnly)]);
     assert!(matches!(same, Err(OverlapError::DuplicateDirectory { .. })));
     let place = resolve_overlaps(&[grant("/w", "/a", ReadOnly), grant("/x", "/a", ReadOnly)]);
-    let message = place.expect_err("one place").to_string();
+    let message = place.expect_err("the guest path is granted twice").to_string();
     assert_eq!(message, "/a is granted twice, for /w and /x");
     let windows = |text, guest| DirGrant {
         host: HostPath::windows(text).expect("a Windows path"),

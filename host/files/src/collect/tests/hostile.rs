@@ -37,7 +37,7 @@ fn p2_never_follows_links_in_output_directory() -> Result<()> {
     }
     for leaf in ["leaf", "gone"] {
         let leaf = fixture.out().join(leaf);
-        assert!(fs::symlink_metadata(&leaf)?.is_file(), "a link in the way is replaced");
+        assert!(fs::symlink_metadata(&leaf)?.is_file(), "the existing link is not replaced");
         assert_eq!(fs::read(&leaf)?, b"new");
     }
     Ok(())
@@ -240,7 +240,7 @@ fn p8_file_changed_during_copy_is_complete_or_reported() -> Result<()> {
                 continue;
             };
             let content = fs::read(host.to_path_buf())?;
-            assert_eq!(content.len() as u64, file.size, "what is said of it is what came out");
+            assert_eq!(content.len() as u64, file.size, "the reported size differs from the copied size");
             use sha2::{Digest, Sha256};
             assert_eq!(Some(crate::hex::hex(&Sha256::digest(&content))), file.sha256);
         }

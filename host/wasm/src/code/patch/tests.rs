@@ -103,7 +103,7 @@ fn rejects_missing_or_ambiguous_function() {
 #[test]
 fn rejects_nonconsecutive_or_missing_words() {
     for (from, to, found) in [("2000008", "2000012", 2), ("offset=8 ", "offset=2000012 ", 4)] {
-        let error = apply_patch(PATCH, &module(&FILL.replace(from, to), CHOOSE)).expect_err("the words differ");
+        let error = apply_patch(PATCH, &module(&FILL.replace(from, to), CHOOSE)).expect_err("the words do not match");
         assert_eq!(error, PatchError::Words { function: "fill".into(), expected: 3, found });
     }
 }
@@ -180,7 +180,7 @@ fn count_raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]
     let memory = instance.get_memory(&mut store, "memory").expect("a memory");
     let mut put = |at: usize, words: &[i32]| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        memory.write(&mut store, at, &bytes).expect("room");
+        memory.write(&mut store, at, &bytes).expect("the range is in bounds");
     };
     put(0, &places);
     put(16, &[count]);
@@ -189,7 +189,7 @@ fn count_raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]
     let multiply = instance.get_typed_func::<(i32, i32, i32, i32), ()>(&mut store, "multiply").expect("a function");
     multiply.call(&mut store, (0, 16, 32, 0)).expect("no trap");
     let mut run_count = [0; 4];
-    memory.read(&store, 1000, &mut run_count).expect("room");
+    memory.read(&store, 1000, &mut run_count).expect("the range is in bounds");
     assert_eq!(i32::from_le_bytes(run_count), 1, "the function's own locals begin at zero, and its body runs");
     instance.get_global(&mut store, "raised").and_then(|global| global.get(&mut store).i32()).expect("a global")
 }

@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(writer.write(b"x", false), Err(errno::AGAIN));
         assert!(!writer.is_writable());
         assert_eq!(reader.read(&mut [0; 100], true), Ok(100));
-        assert_eq!(writer.write(&[0; 200], false), Err(errno::AGAIN), "a short write is whole or none");
+        assert_eq!(writer.write(&[0; 200], false), Err(errno::AGAIN), "a short write is atomic");
         assert_eq!(writer.write(&[0; 5000], false), Ok(100));
         drop(reader);
         assert_eq!(writer.write(b"x", true), Err(errno::PIPE));

@@ -229,8 +229,8 @@ mod tests {
     fn closes_file_with_last_descriptor() {
         let mut table = DescriptorTable::new();
         let file = OpenFile::new(Kind::Wasi(9), true, false);
-        let first = table.insert(file.clone()).expect("room");
-        let second = table.insert(file).expect("room");
+        let first = table.insert(file.clone()).expect("a descriptor is free");
+        let second = table.insert(file).expect("a descriptor is free");
         assert_eq!(table.remove(first).expect("it is there").to_close, None);
         assert_eq!(table.remove(second).expect("it is there").to_close, Some(9));
     }
@@ -249,7 +249,7 @@ mod tests {
         let mut table = DescriptorTable::new();
         for _ in 0..MAX_PIPES {
             for end in table.make_pipe().expect("fewer than the bound") {
-                table.insert(end).expect("room");
+                table.insert(end).expect("a descriptor is free");
             }
         }
         assert!(matches!(table.make_pipe(), Err(errno::NFILE)));

@@ -254,8 +254,8 @@ impl Fetches {
         }
     }
 
-    /// Waits until one of these exchanges has an event or, if the wish has the flag `WRITABLE`, accepts more of its body.
-    /// Returns the wishes that are ready.
+    /// Waits until one of these exchanges has an event or, if its interest has the flag `WRITABLE`, accepts more of its
+    /// body. Returns the interests that are ready.
     async fn wait(&mut self, interests: &[u8]) -> Reply {
         if interests.len() / 4 > 2 * MAX_FETCHES {
             return Reply::closed();

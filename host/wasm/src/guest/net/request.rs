@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn rejects_truncated_and_unknown_requests() {
         let mut request = vec![REQUEST_TAG, 4, 7, 0, 0, 0, 0, 1, 0, 0, 0xe8, 3, 0, 0];
-        let parsed = Request::parse(&request).expect("it is one");
+        let parsed = Request::parse(&request).expect("the request is valid");
         assert_eq!((parsed.op, parsed.handle, parsed.number), (Op::Receive, 7, 256));
         assert_eq!(parsed.wait, Some(Duration::from_secs(1)));
         assert!(Request::parse(&request[..13]).is_none());

@@ -36,7 +36,7 @@ fn build<A: MappedPath, B: MappedPath>(
             mounts.push(next);
         }
     }
-    PathMap::new(mounts).expect("no place twice, one access")
+    PathMap::new(mounts).expect("the mounts do not conflict")
 }
 
 fn vm(text: &str) -> VmPath {
@@ -98,7 +98,7 @@ proptest! {
     fn to_guest_inverts_to_host(steps in steps(), inside in path()) {
         let map = build(&steps, unix, guest);
         if let Ok(outside) = map.to_host(&guest(&inside)) {
-            let round_trip = map.to_guest(&outside).expect("it has a way in");
+            let round_trip = map.to_guest(&outside).expect("the path is mapped");
             prop_assert_eq!(map.to_host(&round_trip), Ok(outside));
         }
     }

@@ -165,13 +165,13 @@ mod tests {
                 held_bytes += piece.len();
                 received.extend_from_slice(&piece);
             }
-            assert!(held_bytes <= MAX_UNSENT_BYTES && rounds < 10, "{held_bytes} bytes are held in turn {rounds}");
+            assert!(held_bytes <= MAX_UNSENT_BYTES && rounds < 10, "{held_bytes} bytes are held in round {rounds}");
         }
-        assert!(rounds > 0, "there is room for anything");
+        assert!(rounds > 0, "the writer accepted the whole body at once");
         while let Ok(piece) = taken.try_recv() {
             received.extend_from_slice(&piece);
         }
-        assert!(received == body, "{} bytes of {} came", received.len(), body.len());
+        assert!(received == body, "{} bytes of {} arrived", received.len(), body.len());
     }
 
     #[test]
