@@ -351,9 +351,9 @@ mod tests {
         for (planted, rerun, expected) in
             [("[1]", rerun.as_str(), 2), ("{\"traceEvents\":[1,2,3]}", "", 1), ("\u{fffd}", "no JSON", 1)]
         {
-            std::fs::write(&path, planted).expect("room");
+            std::fs::write(&path, planted).expect("the file is written");
             let file = File::options().append(true).open(&path).expect("it exists");
-            write_trace(file, vec![event("job")], rerun.as_bytes()).expect("room");
+            write_trace(file, vec![event("job")], rerun.as_bytes()).expect("the file is written");
             let text = std::fs::read_to_string(&path).expect("it exists");
             let trace: Value = serde_json::from_str(&text).expect("JSON");
             assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(expected), "{text}");

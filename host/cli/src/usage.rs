@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn told(line: &[&str]) -> (String, String) {
+    fn failure_of(line: &[&str]) -> (String, String) {
         let error = Cli::try_parse_from(line).expect_err("a mistake");
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let failure = failure(&error.render().to_string(), &args);
@@ -112,33 +112,33 @@ mod tests {
 
     #[test]
     fn mistakes_take_one_line_and_advise() {
-        let (message, fix) = told(&["codebox", "run", "--timeot", "5s", "x.py"]);
+        let (message, fix) = failure_of(&["codebox", "run", "--timeot", "5s", "x.py"]);
         assert_eq!(message, "unexpected argument '--timeot' found");
         assert!(fix.contains("--timeout"), "{fix}");
 
         for command in ["run", "explain", "lock"] {
-            let (message, fix) = told(&["codebox", command, "--bogus", "x.py"]);
+            let (message, fix) = failure_of(&["codebox", command, "--bogus", "x.py"]);
             assert_eq!(message, "unexpected argument '--bogus' found");
             assert_eq!(fix, format!("see codebox {command} --help"));
         }
 
-        let (message, fix) = told(&["codebox", "run", "--memory", "lots", "x.py"]);
+        let (message, fix) = failure_of(&["codebox", "run", "--memory", "lots", "x.py"]);
         assert!(message.contains("--memory") && message.contains("lots"), "{message}");
         assert!(!message.contains('\n'));
         assert_eq!(message.matches("lots").count(), 1, "{message}");
         assert_eq!(fix, "see codebox run --help");
 
-        let (message, _) = told(&["codebox", "run", "--net", "a//b", "x.py"]);
+        let (message, _) = failure_of(&["codebox", "run", "--net", "a//b", "x.py"]);
         assert!(message.starts_with("--net <HOST[:PORT]>: invalid network grant \"a//b\": "), "{message}");
         // The reason contains only the name, so the value is kept.
-        let (message, _) = told(&["codebox", "run", "--env", "=x", "x.py"]);
+        let (message, _) = failure_of(&["codebox", "run", "--env", "=x", "x.py"]);
         assert!(message.starts_with("invalid value '=x' for '--env <NAME[=VALUE]>': "), "{message}");
 
-        let (message, fix) = told(&["codebox", "-q", "image", "build", "mine"]);
+        let (message, fix) = failure_of(&["codebox", "-q", "image", "build", "mine"]);
         assert_eq!(fix, "see codebox image build --help");
         assert!(message.contains("--import <MODULES>"), "{message}");
 
-        let (message, _) = told(&["codebox", "run", "--isolation", "jail", "x.py"]);
+        let (message, _) = failure_of(&["codebox", "run", "--isolation", "jail", "x.py"]);
         assert!(message.contains("[possible values: auto, wasm, container, vm]"), "{message}");
     }
 

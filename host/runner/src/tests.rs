@@ -460,7 +460,7 @@ fn enforces_ceilings_unless_disabled() {
 fn links_below_the_working_directory_are_refused_or_followed() {
     let bench = Bench::new();
     let real = bench.dir.path().canonicalize().expect("it exists").join("real");
-    std::fs::create_dir(&real).expect("room");
+    std::fs::create_dir(&real).expect("the directory is created");
     let link = real.with_file_name("link");
     std::os::unix::fs::symlink(&real, &link).expect("a link");
     let grant = format!("{}:/data:ro", link.display()).parse().expect("a grant");

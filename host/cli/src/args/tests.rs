@@ -49,9 +49,9 @@ fn splits_arguments_like_python() {
         (&["x.py", ""], file("x.py"), &[""]),
     ];
     for (line, program, args) in table {
-        let told = run(line).program().expect("a program");
-        assert_eq!(told.0, program, "{line:?}");
-        assert_eq!(told.1, args, "{line:?}");
+        let found = run(line).program().expect("a program");
+        assert_eq!(found.0, program, "{line:?}");
+        assert_eq!(found.1, args, "{line:?}");
     }
 }
 

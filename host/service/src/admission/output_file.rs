@@ -61,9 +61,9 @@ mod tests {
     fn follows_no_link_that_a_job_could_have_created() {
         let dir = tempfile::tempdir().expect("a directory");
         let (work, elsewhere) = (dir.path().join("work"), dir.path().join("elsewhere"));
-        std::fs::create_dir(&work).expect("room");
-        std::fs::create_dir(&elsewhere).expect("room");
-        std::fs::write(elsewhere.join("victim"), "precious").expect("room");
+        std::fs::create_dir(&work).expect("the file is written");
+        std::fs::create_dir(&elsewhere).expect("the file is written");
+        std::fs::write(elsewhere.join("victim"), "precious").expect("the file is written");
         symlink(elsewhere.join("victim"), work.join("log.json")).expect("a link");
         symlink(elsewhere.join("absent"), work.join("dangling.json")).expect("a link");
         symlink(&elsewhere, work.join("sub")).expect("a link");
@@ -83,7 +83,7 @@ mod tests {
         for text in ["one", "two"] {
             let mut file = open_output_file(Path::new("log"), &here).expect("a file");
             file.rewind().expect("a regular file");
-            file.write_all(text.as_bytes()).expect("room");
+            file.write_all(text.as_bytes()).expect("the file is written");
         }
         assert_eq!(std::fs::read_to_string(dir.path().join("log")).expect("it is there"), "onetwo");
     }

@@ -19,12 +19,12 @@ const WASM: BackendId = BackendId::new("wasm");
 #[test]
 fn records_start_and_end_once() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let entry = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     let id = entry.id().to_owned();
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
     // A process that opens the journal meanwhile leaves the running job alone.
-    Journal::open(home.path()).expect("room");
+    Journal::open(home.path()).expect("the journal is written");
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
     entry.end(ResultKind::GuestError, 1);
     assert_eq!(states(&journal), [(id, State::Finished)]);
@@ -35,10 +35,10 @@ fn records_start_and_end_once() {
 #[test]
 fn job_without_end_is_interrupted() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let id = journal.accept(accepted(&WASM)).expect("room").id().to_owned();
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let id = journal.accept(accepted(&WASM)).expect("the journal is written").id().to_owned();
     for _ in 0..2 {
-        Journal::open(home.path()).expect("room");
+        Journal::open(home.path()).expect("the journal is written");
         assert_eq!(states(&journal), [(id.clone(), State::Interrupted)]);
     }
     let lines = fs::read_to_string(home.path().join("history.jsonl")).expect("a history");
@@ -48,14 +48,14 @@ fn job_without_end_is_interrupted() {
 #[test]
 fn lists_duplicate_history_entries_once() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let entry = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     let (id, mut record) = (entry.id().to_owned(), entry.record.clone());
     entry.end(ResultKind::Ok, 0);
     // Simulates a process that is killed after it adds the record to the history and before it removes the note.
     record.ended(End::now(ResultKind::Ok, 0));
-    History::open(home.path()).and_then(|mut history| history.add(&record)).expect("room");
-    Journal::open(home.path()).expect("room");
+    History::open(home.path()).and_then(|mut history| history.add(&record)).expect("the journal is written");
+    Journal::open(home.path()).expect("the journal is written");
     assert_eq!(states(&journal), [(id, State::Finished)]);
     assert_eq!(files(home.path()), ["history.jsonl", "lock"]);
 }
@@ -70,11 +70,11 @@ fn files(folder: &Path) -> Vec<String> {
 #[test]
 fn compromised_process_cannot_change_other_jobs() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let first = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let first = journal.accept(accepted(&WASM)).expect("the journal is written");
     let earlier = first.id().to_owned();
     first.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("room");
+    Journal::open(home.path()).expect("the journal is written");
     let hostile: [&[u8]; 5] = [
         b"",
         b"garbage\n",
@@ -84,12 +84,12 @@ fn compromised_process_cannot_change_other_jobs() {
         b"{\"ended_ms\":18446744073709551615,\"kind\":\"ok\",\"exit_code\":0}\n",
     ];
     for (at, text) in hostile.into_iter().enumerate() {
-        let entry = journal.accept(accepted(&WASM)).expect("room");
+        let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
         let record = entry.record.clone();
         let end = home.path().join(format!("{}.end", record.id));
         drop(entry);
-        fs::write(&end, text).expect("room");
-        Journal::open(home.path()).expect("room");
+        fs::write(&end, text).expect("the journal is written");
+        Journal::open(home.path()).expect("the journal is written");
         let all = journal.recent(100).expect("it can be read");
         let own = all.iter().find(|known| known.id == record.id).expect("it is listed");
         let state = if at == 4 { State::Finished } else { State::Interrupted };
@@ -105,8 +105,8 @@ fn compromised_process_cannot_change_other_jobs() {
 #[cfg(target_os = "linux")]
 fn keeps_no_descriptor_to_history() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let entry = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     let mut writable = Vec::new();
     for descriptor in fs::read_dir("/proc/self/fd").expect("a list").flatten() {
         let Ok(target) = fs::read_link(descriptor.path()) else { continue };
@@ -125,14 +125,14 @@ fn keeps_no_descriptor_to_history() {
 #[test]
 fn handed_over_job_ends_with_second_run() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let first = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let first = journal.accept(accepted(&WASM)).expect("the journal is written");
     let id = first.id().to_owned();
-    let second = journal.resume(&id, accepted(&BackendId::new("docker"))).expect("room");
+    let second = journal.resume(&id, accepted(&BackendId::new("docker"))).expect("the journal is written");
     first.hand_over_entry();
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
     second.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("room");
+    Journal::open(home.path()).expect("the journal is written");
     assert_eq!(states(&journal), [(id, State::Finished)]);
     assert_eq!(journal.recent(1).expect("it can be read")[0].backend, "docker");
     for no_number in ["", "../x", "12 "] {
@@ -143,10 +143,10 @@ fn handed_over_job_ends_with_second_run() {
 #[test]
 fn skips_truncated_line() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    fs::write(home.path().join("history.jsonl"), "{\"id\":\"cu").expect("room");
-    fs::write(home.path().join("broken.job"), "{").expect("room");
-    let entry = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    fs::write(home.path().join("history.jsonl"), "{\"id\":\"cu").expect("the journal is written");
+    fs::write(home.path().join("broken.job"), "{").expect("the journal is written");
+    let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     entry.end(ResultKind::Ok, 0);
     Journal::open(home.path()).expect("it is looked through");
     assert_eq!(states(&journal).len(), 1);
@@ -156,22 +156,22 @@ fn skips_truncated_line() {
 #[test]
 fn rotates_long_history() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
     let mut ids = BTreeSet::new();
     let mut end = |count: usize| {
         for _ in 0..count {
-            let entry = journal.accept(accepted(&WASM)).expect("room");
+            let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
             ids.insert(entry.id().to_owned());
             entry.end(ResultKind::Ok, 0);
         }
     };
     end(3);
-    Journal::open(home.path()).expect("room");
+    Journal::open(home.path()).expect("the journal is written");
     let page = home.path().join("history.jsonl");
     let mut text = fs::read(&page).expect("a history");
     text.resize(2 << 20, b'\n');
-    fs::write(&page, text).expect("room");
-    Journal::open(home.path()).expect("room");
+    fs::write(&page, text).expect("the journal is written");
+    Journal::open(home.path()).expect("the journal is written");
     assert!(!page.exists());
     end(2);
     assert_eq!(states(&journal).into_iter().map(|(id, _)| id).collect::<BTreeSet<_>>(), ids);
@@ -180,23 +180,23 @@ fn rotates_long_history() {
 #[test]
 fn keeps_end_after_rotation() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    let long = journal.accept(accepted(&WASM)).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    let long = journal.accept(accepted(&WASM)).expect("the journal is written");
     let id = long.id().to_owned();
     for _ in 0..2 {
-        fs::write(home.path().join("history.jsonl"), vec![b'\n'; 2 << 20]).expect("room");
-        Journal::open(home.path()).expect("room");
+        fs::write(home.path().join("history.jsonl"), vec![b'\n'; 2 << 20]).expect("the journal is written");
+        Journal::open(home.path()).expect("the journal is written");
     }
     long.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("room");
+    Journal::open(home.path()).expect("the journal is written");
     assert_eq!(states(&journal), [(id, State::Finished)]);
 }
 
 #[test]
 fn failed_record_leaves_no_file() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("room");
-    fs::create_dir(home.path().join("history.jsonl")).expect("room");
+    let journal = Journal::open(home.path()).expect("the journal is written");
+    fs::create_dir(home.path().join("history.jsonl")).expect("the journal is written");
     assert!(journal.accept(accepted(&WASM)).is_err());
     fs::remove_dir(home.path().join("history.jsonl")).expect("it is empty");
     Journal::open(home.path()).expect("it is looked through");

@@ -52,10 +52,10 @@ fn failed_analysis_is_reported() {
     let job = Job::python("import os");
     let (needs, why) = needs_of(&job, &LocalModules::none(), &analyzer);
     assert_eq!(needs, Needs::default());
-    assert!(why.expect("it is told").contains("cannot start the analyzer"));
+    assert!(why.expect("there is a reason").contains("cannot start the analyzer"));
     let long = Job::python(format!("import os\n#{}", " ".repeat(256 << 10)));
     let why = needs_of(&long, &LocalModules::none(), &analyzer).1;
-    assert!(why.expect("it is told").contains("the maximum is 262144"));
+    assert!(why.expect("there is a reason").contains("the maximum is 262144"));
     // A text without imports needs no analyzer.
     assert_eq!(needs_of(&Job::python("print(1)"), &LocalModules::none(), &analyzer).1, None);
 }
@@ -70,7 +70,7 @@ fn memory_limit_bounds_analysis() {
     job.limits.memory = Limit::At(ByteSize::mib(1));
     let (needs, why) = look(&job);
     assert_eq!(needs, Needs::default());
-    assert!(why.expect("it is told").contains("16 MiB of memory"));
+    assert!(why.expect("there is a reason").contains("16 MiB of memory"));
     job.limits.memory = Limit::Unlimited;
     assert!(look(&job).0.imports.contains("os"));
 }

@@ -35,8 +35,11 @@ fn option_for_higher_limit_is_named_once() {
         |detail: &str, hint: &str| Denial { what: DenialKind::Net, detail: detail.to_owned(), hint: hint.to_owned() };
     run.limits.net_connections = Limit::At(NonZeroU64::MIN);
     run.denials = vec![denial("a.org:80", "raise --max-net-connections"), denial("b.org:80", "add --net b.org:80")];
-    let told = "ended by the connection limit of 1; raise it with --max-net-connections";
-    assert_eq!(notes(&run, None), [told, "denied: network a.org:80", "denied: network b.org:80; add --net b.org:80"]);
+    let expected = "ended by the connection limit of 1; raise it with --max-net-connections";
+    assert_eq!(
+        notes(&run, None),
+        [expected, "denied: network a.org:80", "denied: network b.org:80; add --net b.org:80"]
+    );
     // If the program went on after the refusal, only the line about the refusal shows the option.
     run.outcome = Outcome::Exited(0);
     assert_eq!(notes(&run, None)[0], "denied: network a.org:80; raise --max-net-connections");
