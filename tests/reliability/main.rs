@@ -5,6 +5,7 @@
 
 mod aborting;
 mod cancel;
+mod code_parts;
 mod deadlines;
 mod flood;
 mod leaks;
@@ -55,6 +56,8 @@ const OTHER_TRIALS: &[(&str, OtherTest)] = &[
     ("typescript::L9::hostile_texts_beside_others", texts::beside_others),
     ("python::L17::numpy_random_values_are_unique", unique::numpy_random_values_are_unique),
     ("alternating::L1::consecutive_jobs", leaks::alternating),
+    ("python::code_parts::load_in_mid_program", code_parts::load_in_mid_program),
+    ("python::code_parts::limits_hold_in_later_part", code_parts::limits_hold_in_later_part),
 ];
 
 /// glibc's variable for the number of allocator arenas.

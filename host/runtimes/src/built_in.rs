@@ -9,7 +9,7 @@ pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
     (
         Language::Python,
         include_str!("../../../guest-runtimes/python/runtime.toml"),
-        RuntimeParts { prelude: PYTHON, patches: PYTHON_PATCHES, module: None },
+        RuntimeParts { prelude: PYTHON, patches: PYTHON_PATCHES, digest: PYTHON_DIGEST, module: None },
     ),
     (
         Language::JavaScript,
@@ -17,42 +17,13 @@ pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
         RuntimeParts {
             prelude: &[],
             patches: &[],
+            digest: "",
             module: Some(EmbeddedFile::new(include_bytes!(concat!(env!("OUT_DIR"), "/javascript.embedded")))),
         },
     ),
 ];
 
-/// The patches of Python's WebAssembly module.
-const PYTHON_PATCHES: &[(&str, &str)] =
-    &[("numpy-int64", include_str!("../../../guest-runtimes/python/patches/numpy-int64.toml"))];
-
-/// The modules of Python's prelude in loading order. The first one loads the others.
-const PYTHON: &[(&str, &str)] = &[
-    ("boot", include_str!("../../../guest-runtimes/python/prelude/boot.py")),
-    ("host", include_str!("../../../guest-runtimes/python/prelude/host.py")),
-    ("patches", include_str!("../../../guest-runtimes/python/prelude/patches.py")),
-    ("frames", include_str!("../../../guest-runtimes/python/prelude/frames.py")),
-    ("unsupported", include_str!("../../../guest-runtimes/python/prelude/unsupported.py")),
-    ("missing", include_str!("../../../guest-runtimes/python/prelude/missing.py")),
-    ("net", include_str!("../../../guest-runtimes/python/prelude/net.py")),
-    ("sockets", include_str!("../../../guest-runtimes/python/prelude/sockets.py")),
-    ("tls", include_str!("../../../guest-runtimes/python/prelude/tls.py")),
-    ("select_poll", include_str!("../../../guest-runtimes/python/prelude/select_poll.py")),
-    ("compat", include_str!("../../../guest-runtimes/python/prelude/compat.py")),
-    ("hooks", include_str!("../../../guest-runtimes/python/prelude/hooks.py")),
-    ("pointers", include_str!("../../../guest-runtimes/python/prelude/pointers.py")),
-    ("randomstate", include_str!("../../../guest-runtimes/python/prelude/randomstate.py")),
-    ("integers", include_str!("../../../guest-runtimes/python/prelude/integers.py")),
-    ("descriptors", include_str!("../../../guest-runtimes/python/prelude/descriptors.py")),
-    ("network", include_str!("../../../guest-runtimes/python/prelude/network.py")),
-    ("headers", include_str!("../../../guest-runtimes/python/prelude/headers.py")),
-    ("loop", include_str!("../../../guest-runtimes/python/prelude/loop.py")),
-    ("errors", include_str!("../../../guest-runtimes/python/prelude/errors.py")),
-    ("start", include_str!("../../../guest-runtimes/python/prelude/start.py")),
-    ("seeds", include_str!("../../../guest-runtimes/python/prelude/seeds.py")),
-    ("warm_up", include_str!("../../../guest-runtimes/python/prelude/warm_up.py")),
-    ("image", include_str!("../../../guest-runtimes/python/prelude/image.py")),
-];
+include!(concat!(env!("OUT_DIR"), "/python.rs"));
 
 #[cfg(test)]
 mod tests {

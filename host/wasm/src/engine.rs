@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::{Config, OptLevel};
 
+use crate::code::CodePublisher;
 use crate::error::WasmError;
 use crate::interrupt::Ticker;
 use crate::region::RegionCreator;
@@ -31,7 +32,7 @@ pub(crate) const MEMORY_GUARD_SIZE: usize = if cfg!(miri) { 64 << 10 } else { 32
 /// Version of all formats on which the validity of a stored code or memory image depends.
 ///
 /// Increase it when the split of a module, the image format or the prelude's contract changes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
 /// The shared compiler and runtime: one for each process.
 ///
@@ -97,6 +98,7 @@ fn config() -> Config {
         .generate_address_map(false)
         .wasm_backtrace_max_frames(None)
         .with_host_memory(Arc::new(RegionCreator::default()))
-        .with_host_stack(Arc::new(crate::region::StackPool::default()));
+        .with_host_stack(Arc::new(crate::region::StackPool::default()))
+        .with_custom_code_memory(Some(Arc::new(CodePublisher)));
     config
 }

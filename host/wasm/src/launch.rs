@@ -12,9 +12,9 @@ use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
-use crate::code::CodeImage;
+use crate::code::{CodeImage, LaterParts};
 use crate::error::WasmError;
-use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Quota};
+use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Parts, Quota, load_parts};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::TickerGuard;
 use crate::mounts::{Mount, MountTable};
@@ -46,12 +46,15 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct GuestInstance {
     store: Store<Guest>,
     instance: Instance,
+    /// The parts of the code that the store may use. They are dropped after the store.
+    _later: Option<Arc<LaterParts>>,
     reuse_flag: Arc<ReuseFlag>,
     _running: TickerGuard,
 }
 
 impl GuestInstance {
-    /// Creates an instance with the memory and globals of an image. No wasm code runs.
+    /// Creates an instance with the memory and globals of an image, and the code that the image needs. No wasm code
+    /// runs.
     #[tracing::instrument(level = "debug", name = "instantiate", skip_all)]
     pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
         let image = pool.image().clone();
@@ -65,14 +68,20 @@ impl GuestInstance {
             source,
         })?;
         let reuse_flag = Arc::new(ReuseFlag::default());
-        let mut store = Store::new(code.engine.inner(), guest(setup, size)?);
+        let mut store = Store::new(code.engine.inner(), guest(code, setup, size)?);
         store.limiter(|guest| &mut guest.limiter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
         let lease = pool.lease(code.minimum, reuse_flag.clone())?;
         let instance = with_lease(lease, || poll_immediate(code.pre.instantiate_async(&mut store)))?
             .map_err(WasmError::engine("instantiate the runtime"))?;
-        let mut this = Self { store, instance, reuse_flag, _running: running };
+        if let Some(parts) = &mut store.data_mut().parts {
+            parts.set_primary(instance);
+        }
+        // The memory of the image refers to functions of all parts that were loaded when it was made.
+        poll_immediate(load_parts(&mut store, image.facts().parts))?
+            .map_err(WasmError::engine("load the code of the image"))?;
+        let mut this = Self { store, instance, _later: code.later.clone(), reuse_flag, _running: running };
         this.set_globals(code, image.facts())?;
         this.reseed_generators(image.facts())?;
         Ok(this)
@@ -170,7 +179,7 @@ impl GuestInstance {
     }
 }
 
-fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
+fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
     let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net } = setup;
     let mut builder = WasiCtxBuilder::new();
     builder.max_random_size(MAX_RANDOM);
@@ -201,6 +210,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
         listings: Listings::default(),
         channel,
         net,
+        parts: code.later.clone().map(Parts::new),
     })
 }
 

@@ -15,6 +15,7 @@ mod run;
 mod store;
 mod sys;
 
+pub use code::{PartSpec, SplitSpec};
 pub use engine::Engine;
 pub use error::WasmError;
 pub use region::ResetChecks;

@@ -1,11 +1,15 @@
-//! Loads a compiled code image and links it to the host.
+//! Loads compiled code and links it to the host.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
 
+use memmap2::{Mmap, MmapOptions};
 use wasmtime::component::Component;
 use wasmtime::{ExternType, InstancePre, Module};
 
+use crate::code::publish;
 use crate::code::split::GLOBAL_PREFIX;
 use crate::engine::Engine;
 use crate::error::WasmError;
@@ -20,6 +24,85 @@ pub(crate) struct CodeImage {
     pub minimum: usize,
     /// Names of the exports that carry the module's mutable globals, in the module's order.
     pub globals: Vec<String>,
+    /// The parts of the code that guests load when they need them. `None` if the module has no parts.
+    pub later: Option<Arc<LaterParts>>,
+}
+
+/// An open file of compiled code.
+///
+/// The creator guarantees that it holds the unchanged output of [`CodeImage::compile`]: the store checks the file's
+/// digest and that no other user can write to it.
+pub(crate) struct CodeFile {
+    pub path: PathBuf,
+    pub file: File,
+}
+
+impl CodeFile {
+    fn module(self, engine: &Engine) -> Result<Module, WasmError> {
+        // SAFETY: compiled code is trusted input. The only creator of these files is the artefact store, which returns
+        // a file only after it has checked the file's digest, owner and mode, from a directory that is never granted to
+        // a guest. The engine refuses a file that another version made or that was made for other settings.
+        unsafe { Module::deserialize_open_file(engine.inner(), self.file) }
+            .map_err(|e| WasmError::damaged(&self.path, e.to_string()))
+    }
+}
+
+/// The parts of a runtime's code that follow those of a primary module.
+///
+/// The files are mapped executable from the start, because a process that has confined itself can make no memory
+/// executable. A part that no guest needs costs only its range of addresses. Stores that use a part must be dropped
+/// before these parts.
+pub(crate) struct LaterParts {
+    engine: Engine,
+    /// The number of parts of the primary module.
+    first: usize,
+    parts: Vec<LaterPart>,
+}
+
+struct LaterPart {
+    path: PathBuf,
+    /// The secondary module, once a guest has needed it. The module refers to the mapping and is dropped before it.
+    module: OnceLock<Module>,
+    mapping: Mmap,
+}
+
+impl LaterParts {
+    fn map(engine: &Engine, first: usize, files: Vec<CodeFile>) -> Result<Self, WasmError> {
+        let map = |CodeFile { path, file }: CodeFile| {
+            // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces
+            // files as a whole, by rename, and never in place. The mapped bytes therefore do not change.
+            let mapping = unsafe { MmapOptions::new().map_exec(&file) }.map_err(WasmError::io("map", &path))?;
+            Ok(LaterPart { path, module: OnceLock::new(), mapping })
+        };
+        let parts = files.into_iter().map(map).collect::<Result<_, WasmError>>()?;
+        Ok(Self { engine: engine.clone(), first, parts })
+    }
+
+    /// Returns the number of parts that a guest has from its start.
+    pub(crate) fn first(&self) -> usize {
+        self.first
+    }
+
+    /// Returns the number of all parts.
+    pub(crate) fn count(&self) -> usize {
+        self.first + self.parts.len()
+    }
+
+    /// Returns the secondary module of a part.
+    pub(crate) fn module(&self, part: usize) -> Result<Module, WasmError> {
+        let found = part.checked_sub(self.first).and_then(|index| self.parts.get(index));
+        let part = found.ok_or_else(|| WasmError::Prelude(format!("the code has no part {part}")))?;
+        if let Some(module) = part.module.get() {
+            return Ok(module.clone());
+        }
+        let bytes = NonNull::from(&part.mapping[..]);
+        // SAFETY: compiled code is trusted input, as for `CodeFile::module`. The mapping is readable and executable, and
+        // it outlives the module: `part.module` is dropped before it, and every other clone belongs to a store that is
+        // dropped before these parts.
+        let mapped = publish::already_executable(|| unsafe { Module::deserialize_raw(self.engine.inner(), bytes) })
+            .map_err(|e| WasmError::damaged(&part.path, e.to_string()))?;
+        Ok(part.module.get_or_init(|| mapped).clone())
+    }
 }
 
 impl CodeImage {
@@ -29,25 +112,25 @@ impl CodeImage {
         engine.inner().precompile_module(code).map_err(WasmError::engine("compile the runtime"))
     }
 
-    /// Maps a compiled module from an open file.
-    ///
-    /// The caller guarantees that the file holds the unchanged output of [`CodeImage::compile`]: the store checks the
-    /// file's digest and that no other user can write to the file.
+    /// Maps a compiled module. `later` has the number of its parts, and the files of the parts that follow.
     #[tracing::instrument(level = "debug", name = "load_code", skip_all)]
-    pub(crate) fn load(engine: &Engine, path: &Path, file: File) -> Result<Self, WasmError> {
-        // SAFETY: compiled code is trusted input. The only caller is the artefact store, which returns a file only
-        // after it has checked the file's digest, owner and mode, from a directory that is never granted to a guest.
-        // The engine refuses a file that another version made or that was made for other settings.
-        let module = unsafe { Module::deserialize_open_file(engine.inner(), file) }
-            .map_err(|e| WasmError::damaged(path, e.to_string()))?;
+    pub(crate) fn load(
+        engine: &Engine,
+        code: CodeFile,
+        later: Option<(usize, Vec<CodeFile>)>,
+    ) -> Result<Self, WasmError> {
+        let path = code.path.clone();
+        let module = code.module(engine)?;
         let globals =
             module.exports().filter(|e| e.name().starts_with(GLOBAL_PREFIX)).map(|e| e.name().to_owned()).collect();
         let minimum = match module.get_export("memory").as_ref().and_then(ExternType::memory) {
             Some(ty) => usize::try_from(ty.minimum() * ty.page_size()).unwrap_or(usize::MAX),
-            None => return Err(WasmError::damaged(path, "it exports no memory")),
+            None => return Err(WasmError::damaged(&path, "it exports no memory")),
         };
         let pre = guest::linker(engine)?.instantiate_pre(&module).map_err(WasmError::engine("link the runtime"))?;
-        Ok(Self { engine: engine.clone(), pre, minimum, globals })
+        let map = |(first, files)| LaterParts::map(engine, first, files).map(Arc::new);
+        let later = later.map(map).transpose()?;
+        Ok(Self { engine: engine.clone(), pre, minimum, globals, later })
     }
 }
 

@@ -2,9 +2,14 @@
 
 mod audit;
 mod load;
+mod parts;
 mod patch;
+mod publish;
 mod split;
 
-pub(crate) use load::{CodeImage, load_component};
+pub(crate) use load::{CodeFile, CodeImage, LaterParts, load_component};
+pub(crate) use parts::{FUNCTION_MODULE, LOAD_PARTS, MAX_PARTS, PART_MODULE, PRIMARY_MODULE, Plan, TABLE};
+pub use parts::{PartSpec, SplitSpec};
 pub(crate) use patch::{PATCHER_VERSION, Patch, apply};
+pub(crate) use publish::CodePublisher;
 pub(crate) use split::split;

@@ -2,6 +2,8 @@
 
 use wasmtime::ResourceLimiter;
 
+use crate::code::MAX_PARTS;
+
 /// Maximum number of entries in all tables of a guest together.
 const MAX_TABLE_ENTRIES: usize = 1 << 20;
 
@@ -78,7 +80,8 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        if self.imaged { 1 } else { MAX_COMPONENT_PARTS }
+        // The primary module has an instance, and so has each later part of the code.
+        if self.imaged { MAX_PARTS } else { MAX_COMPONENT_PARTS }
     }
 
     fn tables(&self) -> usize {

@@ -9,7 +9,7 @@ use wasmtime_wasi::p1;
 
 use crate::engine::Engine;
 use crate::error::WasmError;
-use crate::guest::{Guest, channel, descriptors, paths};
+use crate::guest::{Guest, channel, descriptors, parts, paths};
 
 /// The import module of the functions of WASI preview 1.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
@@ -25,6 +25,7 @@ fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     p1::add_to_linker_async(linker, |guest: &mut Guest| &mut guest.wasi)?;
     linker.allow_shadowing(true);
     channel::link(linker)?;
+    parts::link(linker)?;
     paths::link(linker)?;
     descriptors::link(linker)?;
     link_proc_exit(linker)

@@ -8,6 +8,7 @@ mod linker;
 mod listing;
 mod memory;
 mod net;
+mod parts;
 mod paths;
 mod quota;
 mod strip;
@@ -18,6 +19,7 @@ pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
 pub(crate) use listing::Listings;
 pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest, not_granted};
+pub(crate) use parts::{Parts, load_parts};
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
 
@@ -48,6 +50,8 @@ pub(crate) struct Guest {
     pub channel: Channel,
     /// The network, if any of it is granted.
     pub net: Option<Net>,
+    /// The parts of the guest's code. `None` if it has no parts.
+    pub parts: Option<Parts>,
 }
 
 /// The results of a guest that has ended.

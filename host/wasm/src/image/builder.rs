@@ -1,5 +1,6 @@
 //! Makes memory images: starts a guest, runs its prelude, and saves its memory.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use codebox_core::{Access, GuestPath, Limit};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Quota, SeedHint};
+use crate::guest::{Channel, Parts, Quota, SeedHint};
 use crate::image::{ImageFacts, MemoryImage};
 use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
@@ -25,7 +26,6 @@ const MIN_SEED_MARKER: usize = 16;
 /// Maker of the images of one compiled runtime.
 pub(crate) struct ImageBuilder<'a> {
     pub store: &'a Store,
-    pub code: &'a CodeImage,
     /// The file with the memory that the module's data segments describe.
     pub initial: &'a Path,
 }
@@ -38,19 +38,51 @@ pub(crate) struct BuiltImage {
 }
 
 impl ImageBuilder<'_> {
-    /// Makes an image with these modules imported and writes its bytes to `path`.
-    pub(crate) fn build_image(&self, imports: &[String], path: &Path) -> Result<BuiltImage, WasmError> {
+    /// Makes an image with these modules imported, with the first of several codes that has all parts that the imports
+    /// need. If none has them, guests of the image load the other parts when they start.
+    pub(crate) fn build_with_least_code(
+        &self,
+        codes: &BTreeMap<Option<&str>, CodeImage>,
+        imports: &[String],
+        path: &Path,
+    ) -> Result<BuiltImage, WasmError> {
+        let mut made = None;
+        for last in self.store.spec().codes() {
+            let code = codes.get(&last).ok_or_else(|| WasmError::Prelude("code of an image is missing".into()))?;
+            let image = self.build_image((last, code), imports, path)?;
+            let is_enough = code.later.as_ref().is_none_or(|later| image.facts.parts <= later.first());
+            made = Some(image);
+            if is_enough {
+                break;
+            }
+        }
+        made.ok_or_else(|| WasmError::Prelude("the runtime has no code".into()))
+    }
+
+    /// Makes an image with these modules imported and writes its bytes to `path`. The code is given with the name of its
+    /// last part.
+    pub(crate) fn build_image(
+        &self,
+        code: (Option<&str>, &CodeImage),
+        imports: &[String],
+        path: &Path,
+    ) -> Result<BuiltImage, WasmError> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let executor = executor.map_err(WasmError::io("start an executor for", path))?;
-        let made = executor.block_on(self.run(imports, path));
+        let made = executor.block_on(self.run(code, imports, path));
         executor.shutdown_background();
         made
     }
 
-    async fn run(&self, imports: &[String], path: &Path) -> Result<BuiltImage, WasmError> {
+    async fn run(
+        &self,
+        (last, code): (Option<&str>, &CodeImage),
+        imports: &[String],
+        path: &Path,
+    ) -> Result<BuiltImage, WasmError> {
         let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
-        let first = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
-        let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0, Arc::default());
+        let initial = MemoryImage::open(self.initial, file, ImageFacts::default())?;
+        let pool = RegionPool::new(Arc::new(initial), 0, Arc::default());
         // Imports may access /work and /tmp, and matplotlib writes to /tmp. Both directories are temporary.
         let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
         let mut mounts = self.store.library_mounts()?;
@@ -71,7 +103,7 @@ impl ImageBuilder<'_> {
             channel: Channel::imaging(),
             net: None,
         };
-        let mut instance = GuestInstance::start(self.code, &pool, setup)?;
+        let mut instance = GuestInstance::start(code, &pool, setup)?;
         let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));
         if instance.has_export("_initialize") {
             instance.call_unit("_initialize").await.map_err(failed)?;
@@ -85,7 +117,7 @@ impl ImageBuilder<'_> {
             }
         }
         let entry = instance.copy_into_guest(ENTRY_TEXT).await.map_err(failed)?;
-        let globals = instance.globals(self.code)?;
+        let globals = instance.globals(code)?;
         let hints = std::mem::take(&mut instance.guest().channel.seeds);
         let bytes = instance.bytes().map_err(failed)?;
         let seeds = hints.iter().map(|hint| locate_seed(bytes, hint)).collect::<Result<_, _>>()?;
@@ -95,9 +127,17 @@ impl ImageBuilder<'_> {
             // In a restored guest, these descriptors would refer to other files or would not be open.
             return Err(WasmError::Prelude(format!("{open} files are still open after the imports")));
         }
+        let parts = instance.guest().parts.as_ref().map_or(0, Parts::loaded);
         let interpreter = instance.end().channel.facts.unwrap_or_default();
         Ok(BuiltImage {
-            facts: ImageFacts { globals, entry: Some(entry), seeds, imports: imports.to_vec() },
+            facts: ImageFacts {
+                globals,
+                entry: Some(entry),
+                seeds,
+                imports: imports.to_vec(),
+                code: last.map(str::to_owned),
+                parts,
+            },
             interpreter,
         })
     }

@@ -24,7 +24,7 @@ pub(crate) enum GlobalValue {
 }
 
 /// The properties of an image in addition to its bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ImageFacts {
     /// The values of the mutable globals.
     pub globals: Globals,
@@ -35,6 +35,10 @@ pub(crate) struct ImageFacts {
     pub seeds: Vec<(u32, u32)>,
     /// The modules that were imported into the image.
     pub imports: Vec<String>,
+    /// The last part of the code with which guests of the image start. `None` if the code has no parts.
+    pub code: Option<String>,
+    /// The number of parts of the code that the image needs.
+    pub parts: usize,
 }
 
 /// An open memory image.

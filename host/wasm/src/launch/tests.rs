@@ -6,7 +6,7 @@ use std::time::Duration;
 use codebox_core::{CancelToken, Limit, LimitKind};
 
 use super::*;
-use crate::code::split;
+use crate::code::{CodeFile, split};
 use crate::engine::Engine;
 use crate::image::MemoryImage;
 use crate::interrupt::{CpuClock, HostCpuTime, Interrupt, StopReason};
@@ -37,10 +37,9 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         (File::open(&path).expect("the file exists"), path)
     };
     let (compiled, path) = file("code", &CodeImage::compile(&engine, &parts.code)?);
-    let code = CodeImage::load(&engine, &path, compiled)?;
+    let code = CodeImage::load(&engine, CodeFile { path, file: compiled }, None)?;
     let (initial, path) = file("initial", &parts.memory);
-    let facts = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
-    let pool = RegionPool::new(Arc::new(MemoryImage::open(&path, initial, facts)?), 0, Arc::default());
+    let pool = RegionPool::new(Arc::new(MemoryImage::open(&path, initial, ImageFacts::default())?), 0, Arc::default());
     let setup = Setup {
         root: dir.path(),
         mounts: &[],

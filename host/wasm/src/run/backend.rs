@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
@@ -39,11 +39,26 @@ pub struct WasmBackend {
     analyzer: Option<Analyzer>,
 }
 
-/// A language's runtime and, after the first start of a guest, its code.
+/// A language's runtime and its loaded code.
 struct Runtime {
     language: Language,
     store: Store,
-    code: OnceLock<CodeImage>,
+    /// Loaded code by the name of its last part, which is `None` if the code has no parts.
+    code: Mutex<BTreeMap<Option<String>, CodeImage>>,
+}
+
+impl Runtime {
+    /// Returns the code up to a part, loaded at the first call.
+    fn code(&self, last: Option<&str>) -> Result<CodeImage, WasmError> {
+        let mut loaded = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.map(str::to_owned);
+        if let Some(code) = loaded.get(&last) {
+            return Ok(code.clone());
+        }
+        let code = self.store.load_code(last.as_deref())?;
+        loaded.insert(last, code.clone());
+        Ok(code)
+    }
 }
 
 /// A loaded image or component, from which guests are started.
@@ -82,7 +97,7 @@ impl WasmBackend {
     ) -> Self {
         #[cfg(target_os = "linux")]
         let _ = crate::sys::Pagemap::get();
-        let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
+        let runtime = |(language, store)| Runtime { language, store, code: Mutex::default() };
         let runtimes = stores.into_iter().map(runtime).collect();
         Self {
             runtimes,
@@ -199,16 +214,8 @@ impl WasmBackend {
             images.insert(key, loaded.clone());
             return Ok(loaded);
         }
-        let (code, memory, seal) = match runtime.code.get() {
-            Some(code) => {
-                let (memory, seal) = runtime.store.load_one_image(image)?;
-                (code.clone(), memory, seal)
-            }
-            None => {
-                let (code, memory, seal) = runtime.store.load(image)?;
-                (runtime.code.get_or_init(|| code).clone(), memory, seal)
-            }
-        };
+        let (memory, seal) = runtime.store.load_image(image)?;
+        let code = runtime.code(memory.facts().code.as_deref())?;
         let pool = RegionPool::new(Arc::new(memory), self.idle_regions, Arc::clone(&self.verification));
         let guest_source = GuestSource::Image { code, pool };
         let loaded = Arc::new(LoadedRuntime { name: image.to_owned(), digest: Some(seal.sha256), guest_source });
@@ -254,12 +261,14 @@ impl Backend for WasmBackend {
         Isolation::Wasm
     }
 
-    /// Loads the code of the language's runtime, if it is ready, before the image of a guest is known.
+    /// Loads the code of the runtime's first image, if the runtime is ready, before the image of a guest is known.
     fn preload(&self, language: &Language) {
-        let Some(runtime) = self.runtime(language).filter(|runtime| runtime.code.get().is_none()) else { return };
-        let is_ready = runtime.store.spec().component.is_none() && runtime.store.state() == RuntimeState::Ready;
-        if is_ready && let Ok(code) = runtime.store.load_code() {
-            let _ = runtime.code.set(code);
+        let Some(runtime) = self.runtime(language) else { return };
+        if let Some(first) = runtime.store.spec().image.first()
+            && runtime.store.state() == RuntimeState::Ready
+        {
+            // A failure is reported when the guest is opened.
+            let _ = runtime.code(first.code.as_deref());
         }
     }
 

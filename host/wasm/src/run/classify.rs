@@ -20,6 +20,8 @@ pub(crate) struct Evidence<'a> {
     pub channel: &'a Channel,
     pub limiter: &'a MemoryLimiter,
     pub quota: &'a Quota,
+    /// True if all parts of the guest's code are loaded.
+    pub has_all_code: bool,
 }
 
 /// Classifies the end of a call.
@@ -69,6 +71,9 @@ fn classify_error(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
         Some(Trap::StackOverflow) => TrapKind::StackOverflow,
         Some(Trap::UnreachableCodeReached) => TrapKind::Unreachable,
         Some(Trap::MemoryOutOfBounds | Trap::TableOutOfBounds) => TrapKind::OutOfBounds,
+        Some(Trap::IndirectCallToNull) if !guest.has_all_code => {
+            TrapKind::Other("the program called code that is not loaded, which is a bug in codebox".to_owned())
+        }
         Some(trap) => TrapKind::Other(trap.to_string()),
         None => TrapKind::Other(error.root_cause().to_string()),
     })

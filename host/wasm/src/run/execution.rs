@@ -10,7 +10,7 @@ use codebox_streams::DRAIN_TIMEOUT;
 use crate::code::CodeImage;
 use crate::component::{self, ComponentCode};
 use crate::error::WasmError;
-use crate::guest::GuestResult;
+use crate::guest::{GuestResult, Parts};
 use crate::interrupt::Interrupt;
 use crate::launch::{GuestInstance, Setup};
 use crate::region::RegionPool;
@@ -52,7 +52,9 @@ pub(crate) async fn run_image(
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.guest().delivery.finish()).await;
     }
     let guest = instance.guest();
-    let end = classify(end, Evidence { channel: &guest.channel, limiter: &guest.limiter, quota: &guest.quota });
+    let has_all_code = guest.parts.as_ref().is_none_or(Parts::is_complete);
+    let evidence = Evidence { channel: &guest.channel, limiter: &guest.limiter, quota: &guest.quota, has_all_code };
+    let end = classify(end, evidence);
     if end.reusable {
         instance.mark_clean();
     }
@@ -80,6 +82,8 @@ pub(crate) async fn run_component(
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.finish()).await;
     }
     let result = instance.end();
-    let end = classify(end, Evidence { channel: &result.channel, limiter: &result.limiter, quota: &result.quota });
+    let evidence =
+        Evidence { channel: &result.channel, limiter: &result.limiter, quota: &result.quota, has_all_code: true };
+    let end = classify(end, evidence);
     Ok(Execution { end, result, started, started_at, wall_time, cpu_time })
 }

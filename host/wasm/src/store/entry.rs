@@ -10,14 +10,14 @@ use codebox_files::{EmbeddedFile, hex, private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::code::{CodeImage, PATCHER_VERSION};
+use crate::code::{CodeFile, CodeImage, PATCHER_VERSION};
 use crate::component::ComponentCode;
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
-use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, write_atomic};
+use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, sha256_of, write_atomic};
 
 /// The directories of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct RuntimeParts {
     pub prelude: &'static [(&'static str, &'static str)],
     /// The patches that `runtime.toml` may name, with their descriptions.
     pub patches: &'static [(&'static str, &'static str)],
+    /// A digest of the prelude and the patches, which differs if any of their texts does.
+    pub digest: &'static str,
     /// The module itself, if it is not fetched.
     pub module: Option<EmbeddedFile<'static>>,
 }
@@ -63,11 +65,11 @@ pub struct Store {
     pub(crate) parts: RuntimeParts,
     /// The manifest of the prepared artefacts, once they are found complete. A process checks them once.
     ready: Arc<Mutex<Option<Manifest>>>,
-    /// The digest of all inputs of images and code, once it is computed.
-    parts_digest: Arc<OnceLock<String>>,
+    /// The directory of code and images, once its name is computed.
+    prepared_dir: Arc<OnceLock<PathBuf>>,
 }
 
-/// File names of the artefacts.
+/// File names of the artefacts. Code that has parts has a file for each module instead of [`CODE_FILE`].
 pub(crate) const CODE_FILE: &str = "code.cwasm";
 pub(crate) const INITIAL_IMAGE_FILE: &str = "initial.img";
 const MANIFEST_FILE: &str = "manifest.json";
@@ -166,7 +168,7 @@ impl Manifest {
 impl Store {
     /// Creates a store of one runtime below these directories, without accessing them.
     pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, parts: RuntimeParts) -> Self {
-        Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default(), parts_digest: Arc::default() }
+        Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default(), prepared_dir: Arc::default() }
     }
 
     /// Returns the runtime of this store.
@@ -181,8 +183,11 @@ impl Store {
 
     /// Returns the directory of the runtime's code and images for this engine.
     pub fn prepared_dir(&self) -> PathBuf {
-        let key = self.engine.compatibility_key();
-        self.dirs.cache.join("prepared").join(format!("{}-{key}-{}", self.spec.folder(), self.parts_digest()))
+        let name = || {
+            let key = self.engine.compatibility_key();
+            self.dirs.cache.join("prepared").join(format!("{}-{key}-{}", self.spec.folder(), self.inputs_digest()))
+        };
+        self.prepared_dir.get_or_init(name).clone()
     }
 
     /// Returns the host directory of the guests' library.
@@ -225,31 +230,13 @@ impl Store {
         self.parts.patches.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// Returns the digest of the prelude, the patches and the recipes. A change of any of them requires new code and
-    /// images.
-    fn parts_digest(&self) -> &str {
-        self.parts_digest.get_or_init(|| {
-            let mut digest = Sha256::new();
-            // Each text follows its length, so that two different lists of texts never have the same bytes.
-            let mut add = |text: &str| {
-                digest.update((text.len() as u64).to_le_bytes());
-                digest.update(text);
-            };
-            for (name, text) in self.parts.prelude {
-                add(name);
-                add(text);
-            }
-            for name in &self.spec.patches {
-                add(name);
-                add(self.patch_text(name).unwrap_or_default());
-            }
-            let recipes = self.spec.image.iter().map(|recipe| (&recipe.name, &recipe.base, &recipe.imports));
-            let recipes = recipes.collect::<Vec<_>>();
-            add(&serde_json::to_string(&(PATCHER_VERSION, recipes)).unwrap_or_default());
-            let mut digest = hex(&digest.finalize());
-            digest.truncate(16);
-            digest
-        })
+    /// Returns the digest of the prelude, the patches, the parts of the code and the recipes. A change of any of them
+    /// requires new code and images.
+    fn inputs_digest(&self) -> String {
+        let inputs = (self.parts.digest, PATCHER_VERSION, &self.spec.patches, &self.spec.image, &self.spec.split);
+        let mut digest = sha256_of(&serde_json::to_vec(&inputs).unwrap_or_default());
+        digest.truncate(16);
+        digest
     }
 
     /// Returns the language version that the interpreter reported, once it has run.
@@ -304,22 +291,32 @@ impl Store {
             && prepared.check(&self.prepared_dir()).is_ok()
     }
 
-    /// Loads the compiled code and one image.
-    pub(crate) fn load(&self, image: &str) -> Result<(CodeImage, MemoryImage, Seal), WasmError> {
-        let dir = self.prepared_dir();
-        let missing = || WasmError::damaged(&dir, "not prepared");
-        let mut manifest = self.prepared()?.ok_or_else(missing)?;
-        let code = CodeImage::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)?;
-        let (image, seal) = self.load_image(&mut manifest, image)?;
-        Ok((code, image, seal))
-    }
-
-    /// Loads the compiled code alone.
-    pub(crate) fn load_code(&self) -> Result<CodeImage, WasmError> {
+    /// Loads the compiled code up to a part, or all code that has no parts.
+    pub(crate) fn load_code(&self, last: Option<&str>) -> Result<CodeImage, WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
-        CodeImage::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)
+        self.load_code_from(&dir, &mut manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?, last)
+    }
+
+    /// Loads compiled code from a directory of artefacts.
+    pub(crate) fn load_code_from(
+        &self,
+        dir: &Path,
+        manifest: &mut Manifest,
+        last: Option<&str>,
+    ) -> Result<CodeImage, WasmError> {
+        let mut open =
+            |name: String| Ok::<_, WasmError>(CodeFile { file: manifest.open(dir, &name)?, path: dir.join(name) });
+        let code = open(code_file(last))?;
+        let later = match (&self.spec.split, last) {
+            (Some(split), Some(last)) => {
+                let first = split.position(last).map_or(split.parts.len(), |last| last + 1);
+                let files = split.parts[first..].iter().map(|part| open(part_file(&part.name)));
+                Some((first, files.collect::<Result<_, _>>()?))
+            }
+            _ => None,
+        };
+        CodeImage::load(&self.engine, code, later)
     }
 
     /// Loads the compiled component.
@@ -330,15 +327,11 @@ impl Store {
         ComponentCode::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)
     }
 
-    /// Loads one more image.
-    pub(crate) fn load_one_image(&self, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
+    /// Loads an image.
+    pub(crate) fn load_image(&self, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        self.load_image(&mut manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?, image)
-    }
-
-    fn load_image(&self, manifest: &mut Manifest, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
-        let dir = self.prepared_dir();
+        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         let name = image_file(image);
         let facts = manifest.images.get(image).cloned();
         let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "no such image"))?;
@@ -353,6 +346,16 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Returns the file name of the code up to a part, or of all code that has no parts.
+pub(crate) fn code_file(last: Option<&str>) -> String {
+    last.map_or_else(|| CODE_FILE.to_owned(), |last| format!("code-{last}.cwasm"))
+}
+
+/// Returns the file name of one part of the code.
+pub(crate) fn part_file(part: &str) -> String {
+    format!("part-{part}.cwasm")
 }
 
 /// Returns the file name of an image.

@@ -1,5 +1,6 @@
 //! Installs a runtime from its unpacked package, and prepares its code and images.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -7,11 +8,11 @@ use std::path::Path;
 use codebox_core::Progress;
 use codebox_files::private_dir;
 
-use crate::code::{CodeImage, Patch, apply, split};
+use crate::code::{CodeImage, Patch, Plan, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{ImageBuilder, ImageFacts};
-use crate::store::entry::{CODE_FILE, INITIAL_IMAGE_FILE, Manifest, data_dir, image_file};
+use crate::store::entry::{CODE_FILE, INITIAL_IMAGE_FILE, Manifest, code_file, data_dir, image_file, part_file};
 use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, write_atomic};
 use crate::store::{RuntimeState, Store};
@@ -201,9 +202,7 @@ impl Store {
     }
 
     fn compile_component(&self, dir: &Path, at: &Path, wasm: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {
-        write_atomic(&dir.join(CODE_FILE), &ComponentCode::compile(&self.engine, at, wasm)?)?;
-        manifest.seals.insert(CODE_FILE.to_owned(), Seal::compute(&dir.join(CODE_FILE))?);
-        Ok(())
+        write_sealed(dir, CODE_FILE, &ComponentCode::compile(&self.engine, at, wasm)?, manifest)
     }
 
     fn make_images(
@@ -215,21 +214,20 @@ impl Store {
         progress: &dyn Progress,
     ) -> Result<(), WasmError> {
         let parts = split(module, &wasm)?;
+        self.compile_code(dir, module, &parts.code, &wasm, manifest)?;
         drop(wasm);
-        let code = CodeImage::compile(&self.engine, &parts.code)?;
-        for (name, bytes) in [(CODE_FILE, &code), (INITIAL_IMAGE_FILE, &parts.memory)] {
-            write_atomic(&dir.join(name), bytes)?;
-            manifest.seals.insert(name.to_owned(), Seal::compute(&dir.join(name))?);
+        write_sealed(dir, INITIAL_IMAGE_FILE, &parts.memory, manifest)?;
+        drop(parts);
+        let mut codes = BTreeMap::new();
+        for code in self.spec.codes() {
+            codes.insert(code, self.load_code_from(dir, manifest, code)?);
         }
-        drop((code, parts));
-        let code_path = dir.join(CODE_FILE);
-        let file = File::open(&code_path).map_err(WasmError::io("open", &code_path))?;
-        let code = CodeImage::load(&self.engine, &code_path, file)?;
-        let builder = ImageBuilder { store: self, code: &code, initial: &dir.join(INITIAL_IMAGE_FILE) };
+        let builder = ImageBuilder { store: self, initial: &dir.join(INITIAL_IMAGE_FILE) };
         for recipe in &self.spec.image {
             progress.note(&format!("starting {} for the image {}", self.spec.name, recipe.name));
-            let made = builder.build_image(&self.spec.imports_of(&recipe.name), &dir.join(image_file(&recipe.name)))?;
+            let code = (recipe.code.as_deref(), &codes[&recipe.code.as_deref()]);
             let name = image_file(&recipe.name);
+            let made = builder.build_image(code, &self.spec.imports_of(&recipe.name), &dir.join(&name))?;
             manifest.seals.insert(name.clone(), Seal::compute(&dir.join(name))?);
             manifest.facts = made.interpreter;
             manifest.images.insert(recipe.name.clone(), made.facts);
@@ -238,9 +236,37 @@ impl Store {
             progress.note(&format!("starting {} for the image {name}", self.spec.name));
             let file = image_file(&name);
             // A module that is missing in this version must not prevent the other images.
-            let Ok(made) = builder.build_image(&imports, &dir.join(&file)) else { continue };
+            let Ok(made) = builder.build_with_least_code(&codes, &imports, &dir.join(&file)) else { continue };
             manifest.seals.insert(file.clone(), Seal::compute(&dir.join(file))?);
             manifest.images.insert(name, made.facts);
+        }
+        Ok(())
+    }
+
+    /// Compiles the code: one module, or a primary module for each image and a secondary module for each later part.
+    /// `named` is the module with its names.
+    fn compile_code(
+        &self,
+        dir: &Path,
+        module: &Path,
+        code: &[u8],
+        named: &[u8],
+        manifest: &mut Manifest,
+    ) -> Result<(), WasmError> {
+        let mut compile =
+            |name: String, code: &[u8]| write_sealed(dir, &name, &CodeImage::compile(&self.engine, code)?, manifest);
+        let Some(split) = &self.spec.split else { return compile(code_file(None), code) };
+        let refused = |reason: String| WasmError::Module { path: module.to_owned(), reason };
+        let plan = Plan::new(code, named, split).map_err(refused)?;
+        let mut first = split.parts.len();
+        for last in self.spec.codes() {
+            let position = last.and_then(|last| split.position(last));
+            let position = position.ok_or_else(|| refused("an image has no code".to_owned()))?;
+            compile(code_file(last), &plan.primary(position).map_err(refused)?)?;
+            first = first.min(position + 1);
+        }
+        for (index, part) in split.parts.iter().enumerate().skip(first) {
+            compile(part_file(&part.name), &plan.secondary(index).map_err(refused)?)?;
         }
         Ok(())
     }
@@ -252,13 +278,16 @@ impl Store {
         let dir = self.prepared_dir();
         let mut manifest =
             Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime is not prepared"))?;
-        let (code, ..) = self.load(&self.spec.image[0].name)?;
+        let mut codes = BTreeMap::new();
+        for code in self.spec.codes() {
+            codes.insert(code, self.load_code_from(&dir, &mut manifest, code)?);
+        }
         drop(manifest.open(&dir, INITIAL_IMAGE_FILE)?);
         let file = image_file(name);
         let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&dir);
         let temp = temp.map_err(WasmError::io("create a directory in", &dir))?;
-        let builder = ImageBuilder { store: self, code: &code, initial: &dir.join(INITIAL_IMAGE_FILE) };
-        let made = builder.build_image(imports, &temp.path().join(&file))?;
+        let builder = ImageBuilder { store: self, initial: &dir.join(INITIAL_IMAGE_FILE) };
+        let made = builder.build_with_least_code(&codes, imports, &temp.path().join(&file))?;
         rename(&temp.path().join(&file), &dir.join(&file))?;
         manifest.seals.insert(file.clone(), Seal::compute(&dir.join(&file))?);
         manifest.images.insert(name.to_owned(), made.facts.clone());
@@ -270,6 +299,14 @@ impl Store {
 
 /// The empty directories below a guest's root for mounts and for virtual devices.
 pub(crate) const ROOT_MOUNT_POINTS: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
+
+/// Writes an artefact and adds its seal to the manifest.
+fn write_sealed(dir: &Path, name: &str, bytes: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {
+    let path = dir.join(name);
+    write_atomic(&path, bytes)?;
+    manifest.seals.insert(name.to_owned(), Seal::compute(&path)?);
+    Ok(())
+}
 
 /// Prefix of the names of incomplete directories.
 const INCOMPLETE_PREFIX: &str = ".new-";

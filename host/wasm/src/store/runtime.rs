@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use codebox_core::LanguageSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::code::SplitSpec;
 use crate::component::imports_network;
 use crate::error::WasmError;
 use crate::store::sha256_of;
@@ -42,6 +43,8 @@ pub struct RuntimeSpec {
     /// Patches of the module that are applied before it is compiled, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<String>,
+    /// The parts of the module's code that are loaded separately. `None` to load all code at once.
+    pub split: Option<SplitSpec>,
     /// The memory images to make. Each may extend an earlier one. Empty for a component.
     #[serde(default)]
     pub image: Vec<ImageRecipe>,
@@ -109,6 +112,8 @@ pub struct ImageRecipe {
     pub name: String,
     /// The image whose imports this image includes.
     pub base: Option<String>,
+    /// The last part of the code that guests of this image start with. Set if the code has parts.
+    pub code: Option<String>,
     /// Modules that the image imports, in order.
     pub imports: Vec<String>,
 }
@@ -128,13 +133,26 @@ impl RuntimeSpec {
         Err(WasmError::Prelude(format!("runtime.toml: {rule}")))
     }
 
-    /// Returns true if the description has exactly one source of the runtime, and only the parts that this source
+    /// Returns true if the description has exactly one source of the runtime, and only the sections that this source
     /// allows.
     pub(crate) fn is_consistent(&self) -> bool {
         match (&self.package, &self.built_in, &self.component) {
-            (Some(_), None, None) | (None, Some(_), None) => !self.image.is_empty(),
-            (None, None, Some(_)) => self.image.is_empty() && self.library.is_none() && self.patches.is_empty(),
+            (Some(_), None, None) | (None, Some(_), None) => !self.image.is_empty() && self.has_code_of_images(),
+            (None, None, Some(_)) => {
+                self.image.is_empty() && self.library.is_none() && self.patches.is_empty() && self.split.is_none()
+            }
             _ => false,
+        }
+    }
+
+    /// Returns true if every image names its code, and no image does if the code has no parts.
+    fn has_code_of_images(&self) -> bool {
+        let codes = || self.image.iter().map(|recipe| recipe.code.as_deref());
+        match &self.split {
+            Some(split) => {
+                split.is_consistent() && codes().all(|code| code.and_then(|code| split.position(code)).is_some())
+            }
+            None => codes().all(|code| code.is_none()),
         }
     }
 
@@ -153,6 +171,7 @@ impl RuntimeSpec {
             modules: BTreeMap::new(),
             data: Vec::new(),
             patches: Vec::new(),
+            split: None,
             image: Vec::new(),
         }
     }
@@ -175,6 +194,15 @@ impl RuntimeSpec {
             None if self.component.is_some() => format!("added, sha256 {}", self.version()),
             None => format!("built in, {}", self.version()),
         }
+    }
+
+    /// Returns the code of the images, each once and the smallest first: the last part of the code, or `None` for all
+    /// code that has no parts.
+    pub(crate) fn codes(&self) -> Vec<Option<&str>> {
+        let mut codes: Vec<_> = self.image.iter().map(|recipe| recipe.code.as_deref()).collect();
+        codes.sort_by_key(|code| self.split.as_ref().zip(*code).and_then(|(split, code)| split.position(code)));
+        codes.dedup();
+        codes
     }
 
     /// Returns all modules that an image has to import, those of its base first.
@@ -219,6 +247,7 @@ mod tests {
         let recipe = |(name, base): &(&str, Option<&str>)| ImageRecipe {
             name: (*name).to_owned(),
             base: base.map(str::to_owned),
+            code: None,
             imports: vec![format!("module_{name}")],
         };
         let image = images.iter().map(recipe).collect();

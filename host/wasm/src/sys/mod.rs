@@ -16,6 +16,6 @@ pub(crate) use pagemap::{Pagemap, page_faults};
 #[cfg(all(unix, not(miri)))]
 pub(crate) use unix::Reservation;
 #[cfg(unix)]
-pub(crate) use unix::{identity, make_private, process_cpu_time, thread_cpu_time};
+pub(crate) use unix::{identity, make_executable, make_private, page_size, process_cpu_time, thread_cpu_time};
 #[cfg(windows)]
-pub(crate) use windows::{Reservation, identity, make_private, thread_cpu_time};
+pub(crate) use windows::{Reservation, identity, make_executable, make_private, page_size, thread_cpu_time};

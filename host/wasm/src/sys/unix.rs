@@ -107,6 +107,21 @@ impl Drop for Reservation {
     }
 }
 
+/// Returns the bytes of a page of memory.
+pub(crate) fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Makes memory readable and executable, and not writable.
+///
+/// # Safety
+/// The memory must be whole pages that the caller owns, and their bytes must be code that may run.
+pub(crate) unsafe fn make_executable(at: *const u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller owns the pages. No reference allows writing to them, because the bytes are complete.
+    unsafe { mprotect(at.cast_mut().cast(), len, MprotectFlags::READ | MprotectFlags::EXEC) }?;
+    Ok(())
+}
+
 /// Returns the processor time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     cpu_time(rustix::time::ClockId::ThreadCPUTime)

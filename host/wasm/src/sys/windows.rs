@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Memory::{
-    MEM_COMMIT, MEM_RELEASE, MEM_RESERVE, PAGE_NOACCESS, PAGE_READWRITE, VirtualAlloc, VirtualFree,
+    MEM_COMMIT, MEM_RELEASE, MEM_RESERVE, PAGE_EXECUTE_READ, PAGE_NOACCESS, PAGE_READWRITE, VirtualAlloc, VirtualFree,
+    VirtualProtect,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes};
 
@@ -94,6 +95,22 @@ impl Drop for Reservation {
         // SAFETY: this value owns the whole reservation, and no reference to the reservation is left.
         unsafe { VirtualFree(self.base.as_ptr().cast(), 0, MEM_RELEASE) };
     }
+}
+
+/// Returns the bytes of a page of memory, which are the same on all processors that Windows supports.
+pub(crate) fn page_size() -> usize {
+    4096
+}
+
+/// Makes memory readable and executable, and not writable.
+///
+/// # Safety
+/// The memory must be whole pages that the caller owns, and their bytes must be code that may run.
+pub(crate) unsafe fn make_executable(at: *const u8, len: usize) -> io::Result<()> {
+    let mut before = 0;
+    // SAFETY: the caller owns the pages. No reference allows writing to them, because the bytes are complete.
+    let changed = unsafe { VirtualProtect(at.cast(), len, PAGE_EXECUTE_READ, &mut before) };
+    if changed == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Returns the processor time that the calling thread has used.
