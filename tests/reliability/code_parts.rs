@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("try: load('kiwi' + 'solver').Variable(1)\nexcept TypeError: print('caught')", "caught"),
     // A name that only looks like a part of the code.
     ("try: load('num' + 'pie')\nexcept ImportError: print('absent')", "absent"),
+    ("print(load('reg' + 'ex').compile('a+b').findall('aab ab'))", "['aab', 'ab']"),
     ("print(1)", "1"),
 ];
 
@@ -37,6 +38,24 @@ pub fn load_in_mid_program(runner: &Workbench, _kit: &Kit) -> Result<()> {
             );
         }
         ensure!(runner.backend().idle_regions_are_clean(), "round {round}: idle memory differs from its image");
+    }
+    Ok(())
+}
+
+/// Imports each extension module alone into a guest that starts with the interpreter's own code.
+pub fn every_extension_module(runner: &Workbench, _kit: &Kit) -> Result<()> {
+    let list = job(Guest::Python, "import sys\nprint(*sys.builtin_module_names)", JOB_TIMEOUT);
+    let names = text(&run_successfully(runner, list)?.stdout.bytes());
+    let names: Vec<&str> = names.split_whitespace().collect();
+    ensure!(names.len() > 300, "only {} extension modules", names.len());
+    // Some modules cannot be imported without their package. That is an exception, and not a trap.
+    let program = "import sys\ntry: __import__(sys.argv[1])\nexcept Exception: pass\nprint('done')";
+    for name in names {
+        let mut importing = job(Guest::Python, program, JOB_TIMEOUT);
+        importing.args = vec![name.to_owned()];
+        let report = runner.run(importing)?;
+        let is_done = report.outcome == Outcome::Exited(0) && text(&report.stdout.bytes()).ends_with("done\n");
+        ensure!(is_done, "import of {name} ended with {:?}: {}", report.outcome, text(&report.stderr.bytes()));
     }
     Ok(())
 }

@@ -57,6 +57,7 @@ const OTHER_TRIALS: &[(&str, OtherTest)] = &[
     ("python::L17::numpy_random_values_are_unique", unique::numpy_random_values_are_unique),
     ("alternating::L1::consecutive_jobs", leaks::alternating),
     ("python::code_parts::load_in_mid_program", code_parts::load_in_mid_program),
+    ("python::code_parts::every_extension_module", code_parts::every_extension_module),
     ("python::code_parts::limits_hold_in_later_part", code_parts::limits_hold_in_later_part),
 ];
 

@@ -54,8 +54,9 @@ pub trait Backend: Send + Sync {
         true
     }
 
-    /// Loads the parts of the backend that every program of this language needs. The run reports any failure.
-    fn preload(&self, _language: &Language) {}
+    /// Loads the parts of the backend that a job probably needs, before its program is analyzed. The run reports any
+    /// failure.
+    fn preload(&self, _job: &Job) {}
 
     /// Returns the image store, if the backend's guests start from images of a registry.
     fn image_store(&self) -> Option<&dyn ImageStore> {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Finding, ImageName, ImageStore,
-    Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport,
-    Sweep, Unavailable, WarmPool, format_error_chain,
+    Instance, InstanceSpec, Isolation, Job, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport, Sweep,
+    Unavailable, WarmPool, format_error_chain,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -158,8 +158,8 @@ impl Backend for Detached {
         self.inner().may_be_available()
     }
 
-    fn preload(&self, language: &Language) {
-        self.inner().preload(language);
+    fn preload(&self, job: &Job) {
+        self.inner().preload(job);
     }
 
     fn image_store(&self) -> Option<&dyn ImageStore> {

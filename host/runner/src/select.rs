@@ -34,7 +34,7 @@ impl Runner {
         };
         let analyzing = self.parts.threads.start(work)?;
         if self.is_single_job() && job.isolations.contains(Isolation::Wasm) && admitted.container_image().is_none() {
-            self.backends()?.iter().for_each(|backend| backend.preload(&job.language));
+            self.backends()?.iter().for_each(|backend| backend.preload(job));
         }
         let analysis = analyzing.finish().await?.map_err(PlanError::from)?;
         analysis.unknown.iter().for_each(|why| self.parts.progress.detail(why));

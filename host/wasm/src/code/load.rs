@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
 use wasmtime::component::Component;
@@ -61,18 +61,19 @@ pub(crate) struct LaterParts {
 
 struct LaterPart {
     path: PathBuf,
-    /// The secondary module, once a guest has needed it. The module refers to the mapping and is dropped before it.
-    module: OnceLock<Module>,
+    /// The secondary module, once a guest has needed it. The module refers to the mapping and is dropped before it. The
+    /// lock is held while it is decoded, because the engine accepts a mapping only once.
+    module: Mutex<Option<Module>>,
     mapping: Mmap,
 }
 
 impl LaterParts {
-    fn map(engine: &Engine, first: usize, files: Vec<CodeFile>) -> Result<Self, WasmError> {
+    pub(crate) fn map(engine: &Engine, first: usize, files: Vec<CodeFile>) -> Result<Self, WasmError> {
         let map = |CodeFile { path, file }: CodeFile| {
             // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces
             // files as a whole, by rename, and never in place. The mapped bytes therefore do not change.
             let mapping = unsafe { MmapOptions::new().map_exec(&file) }.map_err(WasmError::io("map", &path))?;
-            Ok(LaterPart { path, module: OnceLock::new(), mapping })
+            Ok(LaterPart { path, module: Mutex::default(), mapping })
         };
         let parts = files.into_iter().map(map).collect::<Result<_, WasmError>>()?;
         Ok(Self { engine: engine.clone(), first, parts })
@@ -92,7 +93,8 @@ impl LaterParts {
     pub(crate) fn module(&self, part: usize) -> Result<Module, WasmError> {
         let found = part.checked_sub(self.first).and_then(|index| self.parts.get(index));
         let part = found.ok_or_else(|| WasmError::Prelude(format!("the code has no part {part}")))?;
-        if let Some(module) = part.module.get() {
+        let mut module = part.module.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = &*module {
             return Ok(module.clone());
         }
         let bytes = NonNull::from(&part.mapping[..]);
@@ -101,7 +103,7 @@ impl LaterParts {
         // dropped before these parts.
         let mapped = publish::already_executable(|| unsafe { Module::deserialize_raw(self.engine.inner(), bytes) })
             .map_err(|e| WasmError::damaged(&part.path, e.to_string()))?;
-        Ok(part.module.get_or_init(|| mapped).clone())
+        Ok(module.insert(mapped).clone())
     }
 }
 

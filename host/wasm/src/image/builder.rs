@@ -46,17 +46,16 @@ impl ImageBuilder<'_> {
         imports: &[String],
         path: &Path,
     ) -> Result<BuiltImage, WasmError> {
-        let mut made = None;
-        for last in self.store.spec().codes() {
+        for (tried, last) in (1..).zip(self.store.spec().codes()) {
             let code = codes.get(&last).ok_or_else(|| WasmError::Prelude("code of an image is missing".into()))?;
             let image = self.build_image((last, code), imports, path)?;
             let is_enough = code.later.as_ref().is_none_or(|later| image.facts.parts <= later.first());
-            made = Some(image);
-            if is_enough {
-                break;
+            if is_enough || codes.len() == tried {
+                return Ok(image);
             }
+            std::fs::remove_file(path).map_err(WasmError::io("remove", path))?;
         }
-        made.ok_or_else(|| WasmError::Prelude("the runtime has no code".into()))
+        Err(WasmError::Prelude("the runtime has no code".into()))
     }
 
     /// Makes an image with these modules imported and writes its bytes to `path`. The code is given with the name of its

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, EnforcementLevel, Finding, Instance,
-    InstanceSpec, Isolation, Language, LimitKind, NetRules, Support, Unavailable,
+    InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Source, Support, Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -18,7 +18,7 @@ use crate::interrupt::CpuClock;
 use crate::region::{RegionPool, ResetChecks, ResetVerification};
 use crate::run::connector::{Connector, Connectors};
 use crate::run::exec::WasmInstance;
-use crate::store::{RuntimeState, Store};
+use crate::store::{ImageRecipe, RuntimeState, Store};
 
 /// The name of this backend.
 pub(crate) const ID: BackendId = BackendId::new("wasm");
@@ -228,6 +228,11 @@ impl WasmBackend {
     }
 }
 
+/// Returns true if a text contains a name.
+fn contains(text: &[u8], name: &str) -> bool {
+    memchr::memmem::find(text, name.as_bytes()).is_some()
+}
+
 /// Returns the enforcement level of each limit.
 pub(crate) fn limit_enforcement(clock: CpuClock) -> BTreeMap<LimitKind, EnforcementLevel> {
     LimitKind::ALL
@@ -261,14 +266,22 @@ impl Backend for WasmBackend {
         Isolation::Wasm
     }
 
-    /// Loads the code of the runtime's first image, if the runtime is ready, before the image of a guest is known.
-    fn preload(&self, language: &Language) {
-        let Some(runtime) = self.runtime(language) else { return };
-        if let Some(first) = runtime.store.spec().image.first()
+    /// Loads the code of the image that the program probably starts from, if the runtime is ready.
+    fn preload(&self, job: &Job) {
+        let Some(runtime) = self.runtime(&job.language) else { return };
+        let text = match &job.source {
+            Source::Inline(text) | Source::Stdin(text) => text.as_bytes(),
+            Source::File { text, .. } => text,
+            _ => &[],
+        };
+        let spec = runtime.store.spec();
+        let is_named =
+            |recipe: &&ImageRecipe| recipe.base.is_some() && recipe.imports.iter().any(|name| contains(text, name));
+        if let Some(image) = spec.image.iter().rev().find(is_named).or(spec.image.first())
             && runtime.store.state() == RuntimeState::Ready
         {
             // A failure is reported when the guest is opened.
-            let _ = runtime.code(first.code.as_deref());
+            let _ = runtime.code(image.code.as_deref());
         }
     }
 

@@ -72,7 +72,7 @@ fn classify_error(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
         Some(Trap::UnreachableCodeReached) => TrapKind::Unreachable,
         Some(Trap::MemoryOutOfBounds | Trap::TableOutOfBounds) => TrapKind::OutOfBounds,
         Some(Trap::IndirectCallToNull) if !guest.has_all_code => {
-            TrapKind::Other("the program called code that is not loaded, which is a bug in codebox".to_owned())
+            TrapKind::Other("call of a null function pointer, or of code that is not loaded".to_owned())
         }
         Some(trap) => TrapKind::Other(trap.to_string()),
         None => TrapKind::Other(error.root_cause().to_string()),

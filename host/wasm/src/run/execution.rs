@@ -51,6 +51,14 @@ pub(crate) async fn run_image(
     if end.is_err() {
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.guest().delivery.finish()).await;
     }
+    // A part of the code that cannot be loaded is a failure of the host, and not of the program.
+    let end = match end {
+        Ok(Err(error)) => Ok(Err(match error.downcast::<WasmError>() {
+            Ok(error) => return Err(error),
+            Err(error) => error,
+        })),
+        end => end,
+    };
     let guest = instance.guest();
     let has_all_code = guest.parts.as_ref().is_none_or(Parts::is_complete);
     let evidence = Evidence { channel: &guest.channel, limiter: &guest.limiter, quota: &guest.quota, has_all_code };

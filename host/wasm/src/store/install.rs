@@ -236,7 +236,13 @@ impl Store {
             progress.note(&format!("starting {} for the image {name}", self.spec.name));
             let file = image_file(&name);
             // A module that is missing in this version must not prevent the other images.
-            let Ok(made) = builder.build_with_least_code(&codes, &imports, &dir.join(&file)) else { continue };
+            let made = match builder.build_with_least_code(&codes, &imports, &dir.join(&file)) {
+                Ok(made) => made,
+                Err(error) => {
+                    progress.note(&format!("the image {name} is left out: {error}"));
+                    continue;
+                }
+            };
             manifest.seals.insert(file.clone(), Seal::compute(&dir.join(file))?);
             manifest.images.insert(name, made.facts);
         }

@@ -115,7 +115,7 @@ pub(crate) fn page_size() -> usize {
 /// Makes memory readable and executable, and not writable.
 ///
 /// # Safety
-/// The memory must be whole pages that the caller owns, and their bytes must be code that may run.
+/// The memory must begin with a page, the caller must own all pages of it, and their bytes must be code that may run.
 pub(crate) unsafe fn make_executable(at: *const u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller owns the pages. No reference allows writing to them, because the bytes are complete.
     unsafe { mprotect(at.cast_mut().cast(), len, MprotectFlags::READ | MprotectFlags::EXEC) }?;

@@ -44,6 +44,9 @@ impl<'a> Plan<'a> {
     pub(crate) fn new(code: &'a [u8], named: &[u8], spec: &SplitSpec) -> Result<Self, String> {
         let mut plan = Self::read(code)?;
         plan.entries = entries(named, &spec.entry_prefix)?;
+        if plan.entries.is_empty() {
+            return Err(format!("no name of a function starts with {}", spec.entry_prefix));
+        }
         plan.assign(spec)?;
         plan.assign_slots();
         Ok(plan)
@@ -118,7 +121,12 @@ impl<'a> Plan<'a> {
         };
         let first = constant(&offset_expr)?;
         for (slot, function) in (first..).zip(functions) {
-            self.slots.insert(slot, function.map_err(invalid)?);
+            let function = function.map_err(invalid)?;
+            // Such an element would let a later part call the host.
+            if function < self.imported {
+                return Err("its table has an imported function".into());
+            }
+            self.slots.insert(slot, function);
         }
         Ok(())
     }
@@ -131,8 +139,16 @@ impl<'a> Plan<'a> {
         self.part_of[..self.imported as usize].fill(0);
         for (part, described) in spec.parts.iter().enumerate() {
             for &(first, end) in &described.functions {
-                let range = self.part_of.get_mut(first as usize..end as usize);
-                range.ok_or_else(|| format!("it has no functions {first} to {end}"))?.fill(part);
+                let range = self.part_of.get_mut(first as usize..end as usize).filter(|_| first >= self.imported);
+                let range = range.ok_or_else(|| format!("it has no functions {first} to {end}"))?;
+                if range.iter().any(|part| *part != last) {
+                    return Err(format!("two parts have functions of {first} to {end}"));
+                }
+                range.fill(part);
+                // An entry is followed by the functions of its extension module.
+                if end.checked_sub(1).is_some_and(|function| self.entries.contains(&function)) {
+                    return Err(format!("the range {first} to {end} ends with an entry"));
+                }
             }
         }
         for index in self.imported as usize..total {
@@ -187,7 +203,7 @@ impl<'a> Plan<'a> {
         self.slot_of.get(&function).copied().ok_or_else(|| format!("function {function} has no slot in the table"))
     }
 
-    /// Returns the entries that have a slot in the original table.
+    /// Returns the entries that have a slot in the table.
     pub(super) fn entries_in_table(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.iter().copied().filter(|entry| self.slot_of.contains_key(entry))
     }

@@ -3,6 +3,7 @@
 use wasmtime::{Engine, Extern, Func, Instance, Linker, Module, Store};
 
 use super::*;
+use crate::code::{CodeFile, CodeImage, LaterParts};
 
 /// A module with a function of each part, in the order first, second, third. `first` can be called from outside.
 const MODULE: &str = r#"(module
@@ -176,19 +177,55 @@ fn primary_module_has_only_its_functions_and_types() {
 }
 
 #[test]
+fn threads_share_a_part() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let wasm = wat::parse_str(MODULE).expect("a module");
+    let plan = Plan::new(&wasm, &wasm, &parts()).expect("the module can be divided");
+    let engine = crate::engine::Engine::new().expect("an engine");
+    let file = |name: &str, wasm: Vec<u8>| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, CodeImage::compile(&engine, &wasm).expect("a valid module"))
+            .expect("the file is written");
+        CodeFile { file: std::fs::File::open(&path).expect("the file exists"), path }
+    };
+    for _ in 0..20 {
+        let secondary = |part: usize| file(&part.to_string(), plan.secondary(part).expect("it can be encoded"));
+        let files = (1..3).map(secondary).collect();
+        let later = LaterParts::map(&engine, 1, files).expect("the files can be mapped");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (1..3).for_each(|part| drop(later.module(part).expect("it can be loaded"))));
+            }
+        });
+        assert!(later.module(3).is_err() && later.module(0).is_err());
+    }
+}
+
+#[test]
 fn refuses_modules_that_cannot_be_divided() {
     for (rest, message) in [
         ("(table 1 funcref) (table 1 funcref)", "more than one table"),
         ("(table 1 funcref) (func $f (export \"f\")) (func (drop (ref.func $f)))", "ref.func"),
         ("(table 1 funcref) (func $f) (elem declare func $f)", "not active ones"),
         ("(global (import \"host\" \"g\") i32) (table 1 funcref)", "not a function"),
+        ("(import \"host\" \"f\" (func $f)) (table 1 funcref) (elem (i32.const 0) $f)", "an imported function"),
         ("(table 1 externref) (elem (i32.const 0) externref (ref.null extern))", "not functions"),
     ] {
         let wasm = wat::parse_str(format!("(module {rest})")).expect("a module");
-        let refused = Plan::new(&wasm, &wasm, &spec([&[(0, 0)], &[(0, 0)], &[]])).map(|_| ()).expect_err(rest);
+        let refused = Plan::new(&wasm, &wasm, &parts()).map(|_| ()).expect_err(rest);
         assert!(refused.contains(message), "{refused}");
     }
     let wasm = wat::parse_str(MODULE).expect("a module");
-    let refused = Plan::new(&wasm, &wasm, &spec([&[(1, 90)], &[(2, 3)], &[]])).map(|_| ()).expect_err("no such index");
-    assert!(refused.contains("no functions 1 to 90"), "{refused}");
+    for (functions, message) in [
+        ([&[(1, 90)][..], &[(2, 3)], &[]], "no functions 1 to 90"),
+        ([&[(0, 5)], &[(6, 9)], &[]], "no functions 0 to 5"),
+        ([&[(1, 6)], &[(5, 9)], &[]], "two parts have functions of 5 to 9"),
+        ([&[(1, 7)], &[(7, 9)], &[]], "the range 1 to 7 ends with an entry"),
+    ] {
+        let refused = Plan::new(&wasm, &wasm, &spec(functions)).map(|_| ()).expect_err(message);
+        assert!(refused.contains(message), "{refused}");
+    }
+    let spec = SplitSpec { entry_prefix: "absent_".into(), ..parts() };
+    let refused = Plan::new(&wasm, &wasm, &spec).map(|_| ()).expect_err("there is no entry");
+    assert!(refused.contains("starts with absent_"), "{refused}");
 }

@@ -25,7 +25,7 @@ fn run_job(region: &mut Region, pages: &[usize]) {
         let bytes = unsafe { region.space.bytes_mut(page * PAGE_SIZE..page * PAGE_SIZE + PAGE_SIZE) };
         bytes[page % PAGE_SIZE] = !bytes[page % PAGE_SIZE];
     }
-    region.reset().expect("this kernel tells written pages");
+    region.reset().expect("the kernel reports written pages");
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn first_write_to_page_faults() {
 #[cfg_attr(miri, ignore = "it needs the list of written pages of a kernel")]
 fn first_write_by_system_call_faults() {
     let mut region = region();
-    let mut source = std::fs::File::open("/dev/zero").expect("zeroes");
+    let mut source = std::fs::File::open("/dev/zero").expect("/dev/zero exists");
     let before = page_faults().expect("the kernel counts faults");
     // SAFETY: as in `run_job`.
-    std::io::Read::read_exact(&mut source, unsafe { region.space.bytes_mut(0..16) }).expect("zeroes have no end");
+    std::io::Read::read_exact(&mut source, unsafe { region.space.bytes_mut(0..16) }).expect("/dev/zero is endless");
     assert!(page_faults().expect("the kernel counts faults") > before);
 }
 
@@ -141,7 +141,7 @@ fn restores_written_and_grown_memory() {
     let mut region = region();
     let len = region.image().len();
     for round in 0..3 {
-        region.grow_to(len + 2 * PAGE_SIZE).expect("room to grow");
+        region.grow_to(len + 2 * PAGE_SIZE).expect("the memory grows");
         // SAFETY: the range is accessible, and the region has no other user.
         let grown = unsafe { region.space.bytes_mut(len..len + 2 * PAGE_SIZE) };
         assert!(grown.iter().all(|byte| *byte == 0), "round {round}");
