@@ -59,8 +59,8 @@ fn main() {
 
 /// Returns the source of the tables of Python's texts, each as its name and its text, and of their digest.
 fn python(folder: &Path) -> String {
-    // A digest at build time saves every start of codebox from computing it. It detects changes, and need not resist
-    // somebody who looks for a collision in codebox's own sources.
+    // A digest at build time saves every start of codebox from computing it. It detects changes of codebox's own sources,
+    // and need not resist a search for collisions.
     let mut digest = DefaultHasher::new();
     let mut tables = String::new();
     for (table, names, below, extension, about) in [
