@@ -26,6 +26,9 @@ pub(crate) const MAX_RANDOM: u64 = 16 << 20;
 /// Entries of a store's resource table in addition to the open files of the quota: streams and polls in progress.
 pub(crate) const EXTRA_TABLE_CAPACITY: usize = 4096;
 
+/// Deadline of an instantiation, in ticks of the epoch: in effect none.
+const TICKS_OF_INSTANTIATION: u64 = 1 << 40;
+
 /// The resources of a new guest.
 pub(crate) struct Setup<'a> {
     /// The read-only directory that the guest sees as `/`, with an empty directory for each mount point.
@@ -70,8 +73,8 @@ impl GuestInstance {
         let reuse_flag = Arc::new(ReuseFlag::default());
         let mut store = Store::new(code.engine.inner(), guest(code, setup, size)?);
         store.limiter(|guest| &mut guest.limiter);
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
+        // Code that the engine generates fills the tables. It must not yield, because nothing waits for it.
+        store.set_epoch_deadline(TICKS_OF_INSTANTIATION);
         let lease = pool.lease(code.minimum, reuse_flag.clone())?;
         let instance = with_lease(lease, || poll_immediate(code.pre.instantiate_async(&mut store)))?
             .map_err(WasmError::engine("instantiate the runtime"))?;
@@ -81,6 +84,8 @@ impl GuestInstance {
         // The memory of the image refers to functions of all parts that were loaded when it was made.
         poll_immediate(load_parts(&mut store, image.facts().parts))?
             .map_err(WasmError::engine("load the code of the image"))?;
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
         let mut this = Self { store, instance, _later: code.later.clone(), reuse_flag, _running: running };
         this.set_globals(code, image.facts())?;
         this.reseed_generators(image.facts())?;

@@ -1,12 +1,13 @@
 //! Tests of modules that break the rules, through the steps of every runtime: split, compile, map and call.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codebox_core::{CancelToken, Limit, LimitKind};
 
 use super::*;
-use crate::code::{CodeFile, split};
+use crate::code::{CodeFile, PartSpec, Plan, SplitSpec, split};
 use crate::engine::Engine;
 use crate::image::MemoryImage;
 use crate::interrupt::{CpuClock, HostCpuTime, Interrupt, StopReason};
@@ -26,22 +27,24 @@ fn module(rest: &str, turn: &str) -> Vec<u8> {
 
 const MEMORY: &str = r#"(memory (export "memory") 2)"#;
 
-/// Calls `turn` with a time limit of two seconds. Returns the result and the guest's peak memory.
-fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32>, StopReason>, u64), WasmError> {
-    let dir = tempfile::tempdir().expect("a directory");
-    let engine = Engine::new().expect("an engine");
-    let parts = split(dir.path(), wasm)?;
+/// Returns the code of a module, and a pool of regions with its memory.
+fn load(engine: &Engine, dir: &Path, wasm: &[u8]) -> Result<(CodeImage, Arc<RegionPool>), WasmError> {
+    let parts = split(dir, wasm)?;
     let file = |name: &str, bytes: &[u8]| {
-        let path = dir.path().join(name);
+        let path = dir.join(name);
         std::fs::write(&path, bytes).expect("the file is written");
         (File::open(&path).expect("the file exists"), path)
     };
-    let (compiled, path) = file("code", &CodeImage::compile(&engine, &parts.code)?);
-    let code = CodeImage::load(&engine, CodeFile { path, file: compiled }, None)?;
+    let (compiled, path) = file("code", &CodeImage::compile(engine, &parts.code)?);
+    let code = CodeImage::load(engine, CodeFile { path, file: compiled }, None)?;
     let (initial, path) = file("initial", &parts.memory);
-    let pool = RegionPool::new(Arc::new(MemoryImage::open(&path, initial, ImageFacts::default())?), 0, Arc::default());
-    let setup = Setup {
-        root: dir.path(),
+    let image = MemoryImage::open(&path, initial, ImageFacts::default())?;
+    Ok((code, RegionPool::new(Arc::new(image), 0, Arc::default())))
+}
+
+fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
+    Setup {
+        root,
         mounts: &[],
         memory,
         quota: Quota::new(None, None, None),
@@ -51,8 +54,15 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         sinks: [None, None],
         channel: Channel::default(),
         net: None,
-    };
-    let mut instance = GuestInstance::start(&code, &pool, setup)?;
+    }
+}
+
+/// Calls `turn` with a time limit of two seconds. Returns the result and the guest's peak memory.
+fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32>, StopReason>, u64), WasmError> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let engine = Engine::new().expect("an engine");
+    let (code, pool) = load(&engine, dir.path(), wasm)?;
+    let mut instance = GuestInstance::start(&code, &pool, setup(dir.path(), memory))?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
     let interrupt = Interrupt {
         wall: Some(Duration::from_secs(2)),
@@ -83,6 +93,48 @@ fn assert_hits_deadline(wasm: &[u8]) {
 #[test]
 fn runs_valid_module() {
     assert_eq!(status(&module(MEMORY, "i32.const 7"), None), 7);
+}
+
+/// A guest of an image that needs a later part of the code runs generated code during instantiation, which fills the table.
+#[test]
+fn starts_with_later_part_while_the_epoch_advances() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let engine = Engine::new().expect("an engine");
+    let elements = "$second ".repeat(2000);
+    let rest = format!(
+        "{MEMORY} (func $entry_second (call $second)) (func $second)
+        (table 2001 funcref) (elem (i32.const 1) {elements})"
+    );
+    let wasm = module(&rest, "(call $entry_second) i32.const 7");
+    let part = |name: &str, functions: &[(u32, u32)]| PartSpec { name: name.to_owned(), functions: functions.to_vec() };
+    let spec = SplitSpec { entry_prefix: "entry_".into(), parts: vec![part("first", &[(2, 6)]), part("second", &[])] };
+    let split = split(dir.path(), &wasm).expect("the module is taken");
+    let plan = Plan::new(&split.code, &wasm, &spec).expect("the module can be divided");
+    let file = |name: &str, wasm: Vec<u8>| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, CodeImage::compile(&engine, &wasm).expect("it compiles")).expect("the file is written");
+        CodeFile { file: File::open(&path).expect("the file exists"), path }
+    };
+    let [first, second] = [plan.primary(0), plan.secondary(1)].map(|part| part.expect("it can be encoded"));
+    let later = Some((1, vec![file("second", second)]));
+    let code = CodeImage::load(&engine, file("first", first), later).expect("it can be loaded");
+    let path = dir.path().join("memory");
+    std::fs::write(&path, &split.memory).expect("the file is written");
+    let facts = ImageFacts { parts: 2, ..ImageFacts::default() };
+    let image = MemoryImage::open(&path, File::open(&path).expect("it exists"), facts);
+    let pool = RegionPool::new(Arc::new(image.expect("an image")), 0, Arc::default());
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                engine.inner().increment_epoch();
+            }
+        });
+        let start = |_| GuestInstance::start(&code, &pool, setup(dir.path(), None)).map(drop);
+        let started = (0..50).map(start).collect::<Result<Vec<()>, _>>();
+        is_done.store(true, Ordering::Relaxed);
+        started.expect("every guest starts");
+    });
 }
 
 #[test]
