@@ -42,7 +42,7 @@ fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions) -> Runner
 }
 
 /// Returns the command of the small program that waits for a byte and then executes codebox. A program that cannot be
-/// verified is not run; the report then only states how to rerun the job in a container.
+/// verified is not run; the job is then run only once.
 fn standby_launcher(machine: &Machine) -> Option<Command> {
     let program = codebox_container::agent_program(&machine.places().ok()?.containers()).ok()?;
     let command = program.command();

@@ -126,13 +126,10 @@ impl ColdBackend {
     /// Opens an instance, runs the job in it and closes it.
     pub fn run(&self, case: &Case, job: &Job) -> RunReport {
         let spec = InstanceSpec {
-            language: job.language.clone(),
             grants: job.grants.clone(),
             limits: job.limits,
             image: Some(case.image.to_owned()),
-            isolation: Isolation::Wasm,
-            warm: None,
-            layers: Vec::new(),
+            ..InstanceSpec::bare(job.language.clone(), Isolation::Wasm)
         };
         self.executor.block_on(async {
             let mut instance = self.backend.open(&spec).await.expect("an instance opens");

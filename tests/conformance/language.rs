@@ -69,11 +69,11 @@ impl Language {
     /// Prepares the home of `kit` for this language.
     pub fn prepare(self, kit: &Kit) -> Result<()> {
         match self {
-            Self::Python => kit.prepare_language(self.name(), "pass"),
-            Self::JavaScript | Self::TypeScript => kit.prepare_language(self.name(), "0"),
+            Self::Python => kit.prepare_language(self.name()),
+            Self::JavaScript | Self::TypeScript => kit.prepare_language(self.name()),
             Self::Lua => {
                 self.describe(kit)?;
-                kit.prepare_language(self.name(), "return")
+                kit.prepare_language(self.name())
             }
         }
     }

@@ -48,13 +48,11 @@ impl GuestRunner {
             job.grants = Grants { dirs: vec![grant], ..Grants::none() };
         }
         let spec = InstanceSpec {
-            language: job.language.clone(),
             grants: job.grants.clone(),
             limits: job.limits,
             image: Some(IMAGE.to_owned()),
-            isolation: Isolation::Wasm,
             layers: vec![Layer { host: fs::canonicalize(modules)?, guest: GuestPath::new("/node_modules")? }],
-            warm: None,
+            ..InstanceSpec::bare(job.language.clone(), Isolation::Wasm)
         };
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let report = executor.block_on(async {

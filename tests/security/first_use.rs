@@ -1,26 +1,33 @@
 //! S4 and S5: interference with the preparation of a runtime, and unreadable files.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use codebox_testkit::{Guest, Kit, Soak, soak};
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{Guest, Input, Kit, Soak, soak};
+use sha2::{Digest as _, Sha256};
 
 use crate::Verdict;
 use crate::plant::run_tool;
 use crate::scenario::{Scenario, scenario};
-use crate::tampering::copy_data;
+use crate::tampering::{copy_data, find, with_copied_home};
 
 pub fn trials() -> Vec<Scenario> {
     vec![
         scenario("S4::completes_killed_first_use", completes_killed_first_use),
+        scenario("S4::compiles_only_needed_code", compiles_only_needed_code).only(Guest::Python),
+        scenario("S4::reruns_with_all_code", reruns_with_all_code).only(Guest::Python),
         scenario("S5::reports_full_disk", reports_full_disk),
         scenario("F4::reports_unreadable_files", reports_unreadable_files),
     ]
 }
+
+/// Maximum time for compiling a runtime.
+const PREPARATION_TIMEOUT: Duration = Duration::from_secs(900);
 
 fn prepared_entries(home: &Path) -> usize {
     fs::read_dir(home.join("cache/prepared")).map_or(0, Iterator::count)
@@ -28,9 +35,6 @@ fn prepared_entries(home: &Path) -> usize {
 
 /// Several processes find an unprepared runtime at once and the first is killed: the others complete the preparation.
 fn completes_killed_first_use(kit: &Kit, guest: Guest) -> Result<Verdict> {
-    if guest == Guest::Python && soak() == Soak::Short {
-        return Ok(Verdict::Skipped("compiling takes minutes: set CODEBOX_SOAK=1".to_owned()));
-    }
     let folder = kit.folder()?;
     let home = folder.path();
     copy_data(kit, home)?;
@@ -53,6 +57,95 @@ fn completes_killed_first_use(kit: &Kit, guest: Guest) -> Result<Verdict> {
     }
     ensure!(prepared_entries(home) == 1, "files of the killed process are still there");
     Ok(Verdict::Passed)
+}
+
+/// A new program of the standard library compiles the interpreter alone. One that needs more code after it has written a
+/// file is not run again; in the long form, one without effects is.
+fn compiles_only_needed_code(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    let folder = kit.folder()?;
+    let home = folder.path();
+    copy_data(kit, home)?;
+    let run = |program: &str| kit.run_json().home(home).args(guest.inline(program)).deadline(PREPARATION_TIMEOUT);
+    let first = run("print(1)").run()?.report()?;
+    ensure!(first.stdout() == "1\n", "{}", first.json());
+    // The threads of the compiler have ended before the process confined itself.
+    let second = run("print(1)").run()?.report()?;
+    ensure!(first.at("/enforcement/walls") == second.at("/enforcement/walls"), "{}", first.json());
+    ensure!(artefacts(home)? == ["code-core.cwasm", "initial.img", "manifest.json", "python.img"]);
+    let granted = folder.path().join("granted");
+    fs::create_dir(&granted)?;
+    let program = "open('/d/x', 'w').close()\nprint(1)\nimport regex";
+    let lacking = run(program).grant(&granted, "/d", "rw").run()?;
+    let report = lacking.report()?;
+    ensure!(lacking.code == Some(134) && *report.at("/outcome/trap") == "missing_code", "{}", report.json());
+    ensure!(report.at("/missing/0/hint").to_string().contains("codebox runtime prepare python"), "{}", report.json());
+    ensure!(artefacts(home)?.len() == 4, "code was compiled for a program that is not run again");
+    if soak() == Soak::Short {
+        return Ok(Verdict::Passed);
+    }
+    // The program has not written to the granted directory.
+    let program = "import sys\nprint(sys.stdin.read())\nimport regex\nprint(regex.compile('a+b').findall('aab ab'))";
+    let rerun = run(program).grant(&granted, "/d", "rw").input(Input::Bytes(b"input".to_vec()));
+    let rerun = rerun.run()?.report()?;
+    ensure!(rerun.at("/enforcement/walls") == second.at("/enforcement/walls"), "{}", rerun.json());
+    ensure!(rerun.stdout() == "input\n['aab', 'ab']\n", "{}", rerun.json());
+    ensure!(*rerun.at("/provenance/reason") == "run again with all code of its runtime", "{}", rerun.json());
+    ensure!(artefacts(home)?.iter().any(|name| name == "part-rest.cwasm"), "the code was not compiled");
+    Ok(Verdict::Passed)
+}
+
+/// A program that needs code that is not compiled runs again with all code: its output appears once, it reads the same
+/// input, and the process is confined as usual. The code is compiled by another process meanwhile.
+fn reruns_with_all_code(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    with_copied_home(kit, |home| {
+        let path = find(home, guest, "prepared/manifest.json")?;
+        let complete = fs::read(&path)?;
+        fs::write(&path, without_code(&complete, "part-rest.cwasm")?)?;
+        let rerun = rerun_with_manifest(kit, guest, home, &path, &complete);
+        fs::write(&path, &complete)?;
+        rerun.map(|()| Verdict::Passed)
+    })
+}
+
+fn rerun_with_manifest(kit: &Kit, guest: Guest, home: &Path, path: &Path, complete: &[u8]) -> Result<()> {
+    let granted = kit.folder()?;
+    let program = "print('ready', flush=True)\nprint(input())\nimport regex\nprint(regex.findall('a+b', 'aab'))";
+    // The program does not write to the granted directory.
+    let command = kit.codebox().home(home).args(["-v", "run", "--isolation", "wasm"]).grant(granted.path(), "/d", "rw");
+    let mut command = command.args(guest.inline(program)).command();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut stdout = BufReader::new(child.stdout.take().context("it is piped")?);
+    let mut printed = String::new();
+    stdout.read_line(&mut printed)?;
+    fs::write(path, complete)?;
+    child.stdin.take().context("it is piped")?.write_all(b"input\n")?;
+    stdout.read_to_string(&mut printed)?;
+    let ended = child.wait_with_output()?;
+    let notes = String::from_utf8_lossy(&ended.stderr).into_owned();
+    ensure!(printed == "ready\ninput\n['aab']\n" && ended.status.success(), "{}: {printed}{notes}", ended.status);
+    ensure!(notes.contains("it runs again from its start with all code"), "{notes}");
+    let layers: Vec<&str> = notes.lines().filter(|line| line.contains("sandbox layer")).collect();
+    ensure!(layers.len() == 2 && layers.iter().all(|line| line.contains(": enforced")), "{notes}");
+    Ok(())
+}
+
+/// Returns a manifest without one file of code.
+fn without_code(manifest: &[u8], file: &str) -> Result<Vec<u8>> {
+    let mut document: serde_json::Value = serde_json::from_slice(manifest)?;
+    let seals = document["manifest"]["seals"].as_object_mut().context("it has seals")?;
+    seals.shift_remove(file).context("the file is listed")?;
+    let digest = Sha256::digest(serde_json::to_vec(&document["manifest"])?);
+    document["sha256"] = digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    Ok(serde_json::to_vec(&document)?)
+}
+
+/// Returns the sorted names of the files in the only directory of prepared code and images.
+fn artefacts(home: &Path) -> Result<Vec<String>> {
+    let prepared = fs::read_dir(home.join("cache/prepared"))?.next().context("nothing is prepared")??;
+    let names = fs::read_dir(prepared.path())?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
 }
 
 /// A file system too small for the runtime keeps no partial files, and the error is one line that says that it is full.

@@ -138,7 +138,8 @@ fn check_refused_or_rebuilt(kit: &Kit, guest: Guest, home: &Path) -> Result<()> 
     Ok(())
 }
 
-fn find(home: &Path, guest: Guest, what: &str) -> Result<PathBuf> {
+/// Returns the path of an artefact of a runtime.
+pub fn find(home: &Path, guest: Guest, what: &str) -> Result<PathBuf> {
     let latest_entry = |folder: PathBuf| {
         let own = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&format!("{}-", guest.name()));
         let entries = fs::read_dir(&folder)?.flatten().filter(own);

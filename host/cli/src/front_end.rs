@@ -4,13 +4,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, Handover, HostPath, RunReport, RunnerError};
+use codebox_core::{CancelToken, CodeScope, ExecIo, Handover, HostPath, RunReport, RunnerError};
 use codebox_runner::{FrontEnd, Standby};
 use codebox_service::Admitted;
 use codebox_streams::DivergenceFlag;
 
 use crate::interrupt::Signals;
 use crate::rerun_command::{ImageOption, rerun_command};
+#[cfg(unix)]
+use crate::standby::StoppableWatch;
 use crate::standby::{self, StandbyConnection};
 use crate::streams::OutputState;
 use crate::trace::RunTrace;
@@ -73,12 +75,18 @@ impl FrontEnd for CommandLine<'_> {
     }
 
     fn opened(&mut self) {
+        if let Some(takeover) = &mut self.takeover {
+            takeover.stop_watching();
+        }
         // Until the guest starts, the signals keep their default action. The next start removes the leftovers of a
         // killed process.
         self.signals = Some(Signals::handled());
     }
 
     fn starting(&mut self, io: &mut ExecIo) {
+        if let Some(takeover) = &self.takeover {
+            takeover.watch_run(io.cancel.clone());
+        }
         if let Some(signals) = self.signals.take() {
             signals.cancel(io.cancel.clone());
         }
@@ -107,13 +115,23 @@ pub(crate) struct Takeover {
     has_started: bool,
     /// Reason that the job does not run in this process.
     refusal: Option<String>,
+    /// Watch of the first process until this process confines itself.
+    #[cfg(unix)]
+    watch: Option<StoppableWatch>,
 }
 
 impl Takeover {
     /// Waits for the handover; `None` if the first run did not need this process.
     pub(crate) fn wait(mut connection: StandbyConnection) -> Option<Self> {
         let handover = connection.wait()?;
-        Some(Self { connection, handover, has_started: false, refusal: None })
+        Some(Self {
+            connection,
+            handover,
+            has_started: false,
+            refusal: None,
+            #[cfg(unix)]
+            watch: None,
+        })
     }
 
     /// Returns the text of the program, if it came from standard input.
@@ -121,16 +139,36 @@ impl Takeover {
         self.handover.program.clone()
     }
 
-    /// Cancels this run when the first one is cancelled or its process is killed.
-    pub(crate) fn watch(&self, cancel: CancelToken) {
+    /// Returns true if the job runs in a container, and false if it runs in WebAssembly again.
+    pub(crate) fn is_for_container(&self) -> bool {
+        self.handover.code == CodeScope::Image
+    }
+
+    /// Cancels this run when the first one is cancelled or its process is killed, until the program starts.
+    pub(crate) fn watch_preparation(&mut self, cancel: CancelToken) {
         // If no thread can be started for this, the run continues without it.
+        #[cfg(unix)]
+        {
+            self.watch = self.connection.watch_until_stopped(cancel).ok();
+        }
+        #[cfg(not(unix))]
+        drop(cancel);
+    }
+
+    fn stop_watching(&mut self) {
+        #[cfg(unix)]
+        self.watch.take().into_iter().for_each(StoppableWatch::stop);
+    }
+
+    /// Cancels this run when the first one is cancelled or its process is killed.
+    fn watch_run(&self, cancel: CancelToken) {
         let _ = self.connection.watch(cancel);
     }
 
-    /// Leaves the report of a failure to the first process; returns false if it is too late for that.
-    pub(crate) fn refuse(&mut self, failure: &RunnerError) -> bool {
+    /// Leaves the report to the first process, for this reason, and returns true, unless the job has run here.
+    pub(crate) fn refuse(&mut self, why: &str) -> bool {
         if !self.has_started {
-            self.refusal = Some(failure.message().to_owned());
+            self.refusal = Some(why.to_owned());
         }
         !self.has_started
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use codebox_core::Handover;
+use codebox_core::{CodeScope, Handover};
 use serde::{Deserialize, Serialize};
 
 /// First line of the serialized handover; the bytes of the streams follow it.
@@ -11,6 +11,7 @@ struct Head {
     id: String,
     from: String,
     missing: String,
+    all_code: bool,
     stdout: usize,
     stdin: usize,
     program: Option<String>,
@@ -20,8 +21,9 @@ struct Head {
 const MAX_STREAM_SIZE: usize = 1 << 30;
 
 pub(crate) fn write(handover: &Handover, to: &mut impl Write) -> io::Result<()> {
-    let Handover { id, from, missing, stdout, stdin, program } = handover.clone();
-    let head = Head { id, from, missing, stdout: stdout.len(), stdin: stdin.len(), program };
+    let Handover { id, from, missing, code, stdout, stdin, program } = handover.clone();
+    let all_code = code == CodeScope::All;
+    let head = Head { id, from, missing, all_code, stdout: stdout.len(), stdin: stdin.len(), program };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
     to.write_all(&line)?;
@@ -51,8 +53,9 @@ pub(crate) fn read(from: &mut impl Read) -> Option<Handover> {
         (bytes.len() == count).then_some(bytes)
     };
     let (stdout, stdin) = (bytes(head.stdout)?, bytes(head.stdin)?);
-    let Head { id, from, missing, program, .. } = head;
-    Some(Handover { id, from, missing, stdout, stdin, program })
+    let Head { id, from, missing, all_code, program, .. } = head;
+    let code = if all_code { CodeScope::All } else { CodeScope::Image };
+    Some(Handover { id, from, missing, code, stdout, stdin, program })
 }
 
 #[cfg(test)]
@@ -65,6 +68,7 @@ mod tests {
             id: "0f".to_owned(),
             from: "wasm".to_owned(),
             missing: "threads".to_owned(),
+            code: CodeScope::All,
             stdout: b"a\n\0b".to_vec(),
             stdin: vec![10; 3],
             program: Some("print('\n')".to_owned()),

@@ -1,11 +1,11 @@
-//! Standby process that can run the same command in a container.
+//! Standby process that can run the same command in a container, or with code that is not compiled yet.
 //!
-//! A process that has confined itself for a WebAssembly guest cannot connect to an engine, and must not be able to: an
-//! open socket would bypass the confinement. If escalation is possible, a second process with the same arguments is
-//! therefore started before the first one confines itself. It is a small program that executes codebox when it receives
+//! A process that has confined itself for a WebAssembly guest cannot connect to an engine or load code, and must not be
+//! able to: an open socket would bypass the confinement. If a second run is possible, a second process with the same
+//! arguments is therefore started before the first one confines itself. It is a small program that executes codebox when it receives
 //! a byte, and exits with the first process if it receives none. It then reads a [handover](crate::handover) with the
 //! output and input so far, and runs the same command, which is admitted again. The confined process can cause it only
-//! to run that command in a container.
+//! to run that command in a container, or in WebAssembly in a process that confines itself as well.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -140,6 +140,30 @@ impl StandbyConnection {
         handover::read(&mut self.requests)
     }
 
+    /// Cancels the token `cancel` when the first process cancels the run or exits, until the returned value is stopped.
+    #[cfg(unix)]
+    pub(crate) fn watch_until_stopped(&self, cancel: CancelToken) -> io::Result<StoppableWatch> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let mut requests = self.requests.try_clone()?;
+        let (stopped, stop) = io::pipe()?;
+        let watch = move || {
+            loop {
+                let mut events = [PollFd::new(&requests, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
+                match poll(&mut events, None) {
+                    Ok(_) if !events[1].revents().is_empty() => return,
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(_) => return,
+                }
+                let is_readable = !events[0].revents().is_empty();
+                if is_readable && !matches!(requests.read(&mut [0; 64]), Ok(1..)) {
+                    return cancel.cancel();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("codebox-standby".into()).spawn(watch)?;
+        Ok(StoppableWatch { stop, thread })
+    }
+
     /// Cancels the token `cancel` when the first process cancels the run or exits.
     pub(crate) fn watch(&self, cancel: CancelToken) -> io::Result<()> {
         let mut requests = self.requests.try_clone()?;
@@ -163,6 +187,22 @@ impl StandbyConnection {
     /// Reports the exit status, and passes on the trace events.
     pub(crate) fn report_exit(&mut self, status: u8, events: &[u8]) {
         let _ = self.replies.write_all(&[status]).and_then(|()| write_events(events, &mut self.replies));
+    }
+}
+
+/// Thread that watches the first process. A process that confines itself must have no other thread.
+#[cfg(unix)]
+pub(crate) struct StoppableWatch {
+    stop: io::PipeWriter,
+    thread: std::thread::JoinHandle<()>,
+}
+
+#[cfg(unix)]
+impl StoppableWatch {
+    /// Ends the thread, and returns when it has ended.
+    pub(crate) fn stop(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
     }
 }
 

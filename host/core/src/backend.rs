@@ -6,6 +6,7 @@ use std::pin::Pin;
 use thiserror::Error;
 
 use crate::backend_id::BackendId;
+use crate::code::CodeScope;
 use crate::grants::Grants;
 use crate::image::ImageName;
 use crate::isolation::Isolation;
@@ -171,6 +172,8 @@ pub struct InstanceSpec {
     pub warm: Option<u32>,
     /// Directories that codebox itself shows to the guest, read-only, in addition to the grants.
     pub layers: Vec<Layer>,
+    /// Code with which the guest starts, on backends that load code in parts.
+    pub code: CodeScope,
 }
 
 impl InstanceSpec {
@@ -185,6 +188,7 @@ impl InstanceSpec {
             isolation,
             warm: None,
             layers: Vec::new(),
+            code: CodeScope::default(),
         }
     }
 }

@@ -13,6 +13,7 @@
 mod backend;
 mod backend_id;
 mod capped;
+mod code;
 mod error_chain;
 mod grants;
 mod guest_error;
@@ -37,6 +38,7 @@ pub use backend::{
 };
 pub use backend_id::{BackendId, CONTAINER_ENGINES};
 pub use capped::{CappedSink, Completeness};
+pub use code::{CodeScope, Preparation};
 pub use error_chain::format_error_chain;
 pub use grants::{
     AddressKind, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal, RefusalReason, ToolName,

@@ -33,6 +33,10 @@ pub enum TrapKind {
     Unreachable,
     /// Access to memory or a table outside of its bounds.
     OutOfBounds,
+    /// Need for code of the runtime that is not compiled.
+    MissingCode,
+    /// Call of a null function pointer, or of code of the runtime that is not loaded.
+    NullCall,
     /// Any other cause, as described by the engine.
     Other(String),
 }
@@ -43,6 +47,8 @@ impl fmt::Display for TrapKind {
             Self::StackOverflow => "stack overflow",
             Self::Unreachable => "unreachable code reached",
             Self::OutOfBounds => "access out of bounds",
+            Self::MissingCode => "it needs code of the runtime that is not compiled",
+            Self::NullCall => "call of a null function pointer, or of code that is not loaded",
             Self::Other(detail) => detail,
         })
     }

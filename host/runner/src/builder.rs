@@ -174,6 +174,6 @@ impl Builder {
                 Ok(adjustments.iter().fold(policy, |policy, adjust| adjust(policy)))
             });
         }
-        Runner { parts: self, candidates: OnceCell::new(), images: Mutex::new(BTreeMap::new()) }
+        Runner { parts: self, candidates: OnceCell::new(), prepared: Mutex::new(BTreeMap::new()) }
     }
 }

@@ -24,8 +24,8 @@ pub trait FrontEnd: Send {
         Ok(())
     }
 
-    /// Prepares a second run of the job, in case the first one fails because its backend lacks a feature. Called before
-    /// the guest is opened, and only if a container engine may be available.
+    /// Prepares a second run of the job, in case the first one fails because its backend lacks a feature or code. Called
+    /// before the guest is opened, and only if a container engine may be available or code is not compiled.
     fn standby(&mut self) -> Standby {
         Standby::InProcess
     }

@@ -1,6 +1,8 @@
 //! Opening of a guest, and execution of the job in it.
 
-use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, Outcome, RunReport};
+use codebox_core::{
+    Backend, BackendError, CodeScope, ExecIo, Instance, InstanceSpec, Isolation, Layer, Outcome, RunReport,
+};
 use codebox_service::{Admitted, Plan, merge_missing};
 
 /// An open guest that has not run any of the program yet.
@@ -14,7 +16,7 @@ pub(crate) struct OpenGuest<'a> {
 }
 
 /// Returns the specification of a job's guest, with the layers of its packages.
-pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>) -> InstanceSpec {
+pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code: CodeScope) -> InstanceSpec {
     let job = admitted.job();
     InstanceSpec {
         language: job.language.clone(),
@@ -27,6 +29,7 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>) -> I
         isolation: plan.choice.isolation,
         warm: admitted.warm(),
         layers,
+        code,
     }
 }
 
@@ -37,8 +40,9 @@ impl<'a> OpenGuest<'a> {
         plan: &'a Plan,
         backend: &dyn Backend,
         layers: Vec<Layer>,
+        code: CodeScope,
     ) -> Result<Self, BackendError> {
-        let spec = spec_of(admitted, plan, layers);
+        let spec = spec_of(admitted, plan, layers, code);
         let instance = backend.open(&spec).await?;
         Ok(Self { admitted, plan, spec, instance })
     }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebox_core::{
-    Backend, BackendId, CancelToken, ExecIo, Handover, Isolation, IsolationSet, Limits, Outcome, Provenance,
-    ResultKind, RunReport, RunnerError, SandboxLayer,
+    Backend, BackendId, CancelToken, CodeScope, ExecIo, Handover, Isolation, IsolationSet, Limits, Outcome,
+    Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, TrapKind,
 };
 use codebox_service::{
     Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
     ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
+    mark_rerun_with_all_code, missing_code,
 };
 
 use tracing::field::Empty;
@@ -17,7 +18,7 @@ use tracing::{Instrument as _, info_span};
 
 use crate::front_end::{FrontEnd, RunEnd, Standby};
 use crate::open::OpenGuest;
-use crate::rerun::{Rerun, RerunStreams};
+use crate::rerun::{RUN_TWICE, Rerun, RerunStreams};
 use crate::runner::Runner;
 use crate::spans;
 
@@ -38,6 +39,9 @@ pub(crate) struct PlannedJob<'j> {
     pub job: &'j AdmittedJob,
     pub plan: Arc<Plan>,
     pub backend: Arc<dyn Backend>,
+    pub code: CodeScope,
+    /// Code that is compiled before the job runs.
+    pub compiled: CodeScope,
 }
 
 impl PlannedJob<'_> {
@@ -78,14 +82,15 @@ impl Runner {
         let Some((plan, backend)) = unless_cancelled(&io.cancel, self.select(&job)).await? else {
             return Ok(cancelled_before_choice(isolations, limits));
         };
-        let planned = PlannedJob { job: &job, plan: Arc::new(plan), backend };
+        let code = front_end.resumes().map_or(CodeScope::Image, |handover| handover.code);
+        let mut planned = PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled: code };
         let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
             self.record(&planned, front_end.resumes())
         })?;
         let id = entry.as_ref().map(|entry| entry.id().to_owned());
         spans::record_plan(id.as_deref(), &planned.plan);
         let mut has_started = false;
-        let mut ended = self.run_planned(&planned, id.as_deref(), io, front_end, &mut has_started).await;
+        let mut ended = self.run_planned(&mut planned, id.as_deref(), io, front_end, &mut has_started).await;
         if let Ok(RunEnd::Report(report)) = &mut ended {
             self.annotate(report, &packages);
             report.id = id;
@@ -180,7 +185,7 @@ impl Runner {
     /// Prepares, opens and runs a planned job, and runs it again in a container if it turns out to need one.
     async fn run_planned(
         &self,
-        planned: &PlannedJob<'_>,
+        planned: &mut PlannedJob<'_>,
         id: Option<&str>,
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
@@ -188,10 +193,19 @@ impl Runner {
     ) -> Result<RunEnd, RunnerError> {
         let admitted = &planned.job.admitted;
         // The other process starts concurrently with the next steps, which take longer.
-        let standby = match self.may_rerun(planned)? {
-            true => front_end.standby(),
-            false => Standby::Unavailable,
+        let is_first_run = front_end.resumes().is_none();
+        let may_rerun = is_first_run && self.may_rerun(planned)?;
+        let standby = if may_rerun { front_end.standby() } else { Standby::Unavailable };
+        let can_rerun = match standby {
+            Standby::Unavailable => false,
+            Standby::Process(_) => planned.job.admitted.is_repeatable(),
+            Standby::InProcess => true,
         };
+        if may_rerun && !can_rerun {
+            // The job must find all code.
+            planned.compiled = CodeScope::All;
+        }
+        let planned = &*planned;
         let Some(prepared) = self.prepare(planned, &io.cancel).await? else {
             return Ok(cancelled_before_start(planned));
         };
@@ -212,47 +226,103 @@ impl Runner {
         let mut report = self.exec(guest, io).await?;
         held.freeze();
         report.enforcement.layers.extend(layers);
-        if let Some(Handover { from, missing, .. }) = front_end.resumes() {
-            mark_escalated(&mut report.provenance, BackendId::from_string(from.clone()), missing);
+        match front_end.resumes() {
+            Some(Handover { code: CodeScope::All, .. }) => mark_rerun_with_all_code(&mut report.provenance),
+            Some(Handover { from, missing, .. }) => {
+                mark_escalated(&mut report.provenance, BackendId::from_string(from.clone()), missing);
+            }
+            None => {}
         }
         for note in &notes {
             report.provenance.reason = format!("{}; {note}", report.provenance.reason);
         }
-        let (missing, why) = match decide_escalation(&report, admitted.job(), self.parts.policy.get()?.escalation) {
-            EscalationDecision::Keep => {
-                held.release(front_end.release_timeout(&report)).await;
-                return Ok(RunEnd::Report(Box::new(report)));
+        let decision = decide_escalation(&report, admitted.job(), self.parts.policy.get()?.escalation);
+        let (missing, code, mut why) = match decision {
+            EscalationDecision::Keep => (String::new(), None, None),
+            EscalationDecision::Needs { missing, why } => (missing, Some(CodeScope::Image), Some(why)),
+            EscalationDecision::Escalate(missing) => (missing, Some(CodeScope::Image), None),
+            // A guest with all code has called a null pointer.
+            EscalationDecision::LoadAllCode | EscalationDecision::LacksCode(_) if planned.code == CodeScope::All => {
+                (String::new(), None, None)
             }
-            EscalationDecision::Needs { missing, why } => (missing, why),
-            EscalationDecision::Escalate(missing) => {
-                let rerun = Rerun { job: planned.job, id, report: &report, missing: &missing, cancel: &io.cancel };
-                // The names of the features come from the guest.
-                let span = info_span!("rerun", missing_features = report.missing.len(), outcome = Empty);
-                match self.rerun(rerun, standby, &held).instrument(span.clone()).await {
-                    Ok(ended) => {
-                        spans::record_outcome(&span, &ended);
-                        return ended;
+            EscalationDecision::LacksCode(why) => (String::new(), Some(CodeScope::All), Some(why)),
+            EscalationDecision::LoadAllCode => (String::new(), Some(CodeScope::All), None),
+        };
+        if let (Some(code), None) = (code, &why) {
+            let (job, cancel) = (planned.job, &io.cancel);
+            if report.outcome == Outcome::Trapped(TrapKind::MissingCode) {
+                let language = admitted.job().language.runtime_language().as_str();
+                let note =
+                    format!("the program needs more code of {language}; it runs again from its start with all code");
+                self.parts.progress.note(&note);
+            }
+            let rerun = Rerun { job, id, report: &report, missing: &missing, code, is_first_run, cancel };
+            // The names of the features come from the guest.
+            let span = info_span!("rerun", missing_features = report.missing.len(), outcome = Empty);
+            match self.rerun(rerun, standby, &held).instrument(span.clone()).await {
+                Ok(mut ended) => {
+                    spans::record_outcome(&span, &ended);
+                    if let (Ok(RunEnd::Report(second)), CodeScope::All) = (&mut ended, code) {
+                        self.hint_after_second_run(second, admitted, front_end)?;
                     }
-                    Err(why) => {
-                        span.record("outcome", "not possible");
-                        (missing, why)
-                    }
+                    return ended;
+                }
+                Err(_) if io.cancel.is_cancelled() => {
+                    span.record("outcome", "cancelled");
+                    report.outcome = Outcome::Cancelled;
+                    held.release(front_end.release_timeout(&report)).await;
+                    return Ok(RunEnd::Report(Box::new(report)));
+                }
+                Err(reason) => {
+                    span.record("outcome", "not possible");
+                    why = Some(reason);
                 }
             }
-        };
+        }
         held.release(front_end.release_timeout(&report)).await;
-        report.needs_escalation = Some(escalation_hint(&missing, &why, front_end.rerun_hint(admitted)));
+        match (code, why) {
+            (Some(CodeScope::Image), Some(why)) => {
+                report.needs_escalation = Some(escalation_hint(&missing, &why, front_end.rerun_hint(admitted)));
+            }
+            (Some(CodeScope::All), Some(why)) if report.outcome == Outcome::Trapped(TrapKind::MissingCode) => {
+                report.missing.push(missing_code(admitted.job().language.runtime_language().as_str(), &why));
+            }
+            _ => {}
+        }
         Ok(RunEnd::Report(Box::new(report)))
     }
 
-    /// Returns true if a job may have to be run again in a container, and that may be possible.
+    /// Adds the features that the second run of a job lacked, which is not run a third time, to its report.
+    fn hint_after_second_run(
+        &self,
+        report: &mut RunReport,
+        admitted: &Admitted,
+        front_end: &dyn FrontEnd,
+    ) -> Result<(), RunnerError> {
+        let decision = decide_escalation(report, admitted.job(), self.parts.policy.get()?.escalation);
+        let (missing, why) = match decision {
+            EscalationDecision::Needs { missing, why } => (missing, why),
+            EscalationDecision::Escalate(missing) => (missing, RUN_TWICE.to_owned()),
+            EscalationDecision::Keep | EscalationDecision::LoadAllCode | EscalationDecision::LacksCode(_) => {
+                return Ok(());
+            }
+        };
+        report.needs_escalation = Some(escalation_hint(&missing, &why, front_end.rerun_hint(admitted)));
+        Ok(())
+    }
+
+    /// Returns true if a job may have to be run again, and that may be possible: in a container, or with code that is not
+    /// compiled yet.
     fn may_rerun(&self, planned: &PlannedJob<'_>) -> Result<bool, RunnerError> {
         let job = planned.job.admitted.job();
-        let is_possible = planned.isolation() == Isolation::Wasm
-            && self.parts.policy.get()?.escalation == Escalation::Allowed
+        if planned.isolation() != Isolation::Wasm {
+            return Ok(false);
+        }
+        let can_escalate = self.parts.policy.get()?.escalation == Escalation::Allowed
             && job.isolations.contains(Isolation::Container)
-            && job.language.spec().container.is_some();
-        Ok(is_possible && self.engines_for(&planned.job.admitted)?.iter().any(|engine| engine.may_be_available()))
+            && job.language.spec().container.is_some()
+            && self.engines_for(&planned.job.admitted)?.iter().any(|engine| engine.may_be_available());
+        Ok(can_escalate || !self.is_complete(&job.language)?)
     }
 
     /// Prepares the runtime and the packages of a job, and opens its guest. Also returns the notes about the packages.
@@ -270,13 +340,13 @@ impl Runner {
         planned: &'p PlannedJob<'_>,
         cancel: &CancelToken,
     ) -> Result<Option<(OpenGuest<'p>, Vec<String>)>, RunnerError> {
-        let PlannedJob { job, plan, backend } = planned;
+        let PlannedJob { job, plan, backend, code, compiled: _ } = planned;
         let Some(PackageLayers { layers, notes }) = unless_cancelled(cancel, self.install(planned)).await? else {
             return Ok(None);
         };
         notes.iter().for_each(|note| self.parts.progress.detail(note));
         let span = info_span!("open", backend = plan.choice.backend.as_str(), outcome = Empty);
-        let opened = async { Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers).await?) };
+        let opened = async { Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers, *code).await?) };
         let opened = spans::stage(span, opened);
         let guest = match plan.choice.isolation {
             // A guest in WebAssembly opens at once, and reports a cancellation itself.
@@ -291,7 +361,8 @@ impl Runner {
         if planned.isolation() == Isolation::Wasm {
             let language = &planned.job.admitted.job().language;
             let span = info_span!("ensure_runtime", language = language.as_str(), outcome = Empty);
-            spans::stage(span, self.ensure_runtime(language)).await?;
+            let required = Preparation::of(&planned.plan.image.name, planned.compiled);
+            spans::stage(span, self.ensure_runtime(language, required)).await?;
         }
         let span = info_span!("package_layers", layers = Empty, outcome = Empty);
         let packages = spans::stage(span.clone(), self.package_layers(planned)).await?;

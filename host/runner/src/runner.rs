@@ -1,5 +1,5 @@
 use std::cell::OnceCell as LocalCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -48,8 +48,17 @@ use crate::offload::{Threads, no_executor};
 pub struct Runner {
     pub(crate) parts: Builder,
     pub(crate) candidates: OnceCell<Vec<Candidate>>,
-    /// Images of the languages whose runtimes are ready.
-    pub(crate) images: Mutex<BTreeMap<Language, Arc<[ImageFacts]>>>,
+    /// Prepared contents of the runtimes of languages.
+    pub(crate) prepared: Mutex<BTreeMap<Language, PreparedRuntime>>,
+}
+
+/// Contents of a runtime that are known to be prepared.
+#[derive(Default)]
+pub(crate) struct PreparedRuntime {
+    /// Names of the images.
+    pub images: BTreeSet<String>,
+    /// Properties of all images of the runtime, prepared or not.
+    pub facts: Option<Arc<[ImageFacts]>>,
 }
 
 impl Runner {
@@ -215,8 +224,8 @@ impl Runner {
         self.parts.threads == Threads::Dedicated
     }
 
-    pub(crate) fn images(&self) -> MutexGuard<'_, BTreeMap<Language, Arc<[ImageFacts]>>> {
-        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn prepared(&self) -> MutexGuard<'_, BTreeMap<Language, PreparedRuntime>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use codebox_core::{Backend, BackendId, Isolation, Language, RunnerError, Unavailable};
+use codebox_core::{Backend, BackendId, CodeScope, Isolation, Language, Preparation, RunnerError, Unavailable};
 use codebox_service::catalog::Catalog;
 use codebox_service::image_choice::{ImageFacts, NoImage};
 use codebox_service::{
@@ -113,7 +113,7 @@ impl Runner {
             let backend = self.backend(&plan.choice.backend)?;
             let ensured = match backend.image_store().filter(|_| plan.choice.isolation == Isolation::Container) {
                 Some(store) => {
-                    let spec = spec_of(admitted, &plan, Vec::new());
+                    let spec = spec_of(admitted, &plan, Vec::new(), CodeScope::Image);
                     let span = info_span!("ensure_image", image = spec.image, outcome = Empty);
                     let ensured = async { Ok(store.ensure(&spec, &*self.parts.progress).await?) };
                     spans::stage(span, ensured).await
@@ -170,39 +170,53 @@ impl Runner {
         }
     }
 
-    /// Returns the images of a language. The list is kept once the runtime is ready, so that later runs read no
-    /// directory.
+    /// Returns the images of a language. The list is kept once a job of the language had its image prepared, so that
+    /// later runs read no directory.
     pub(crate) fn image_facts(&self, language: &Language) -> Result<Arc<[ImageFacts]>, RunnerError> {
         let language = language.runtime_language();
-        if let Some(facts) = self.images().get(language) {
-            return Ok(Arc::clone(facts));
+        if let Some(facts) = self.prepared().get(language).and_then(|prepared| prepared.facts.clone()) {
+            return Ok(facts);
         }
         let catalog = self.parts.catalog.get()?;
-        let is_ready = catalog.is_ready(language);
         let facts: Arc<[ImageFacts]> = catalog.images(Some(language))?.iter().map(|image| image.facts()).collect();
-        if is_ready {
-            self.images().insert(language.clone(), Arc::clone(&facts));
+        if let Some(prepared) = self.prepared().get_mut(language) {
+            prepared.facts = Some(Arc::clone(&facts));
         }
         Ok(facts)
     }
 
-    /// Installs the runtime of a language, unless it is ready.
-    pub(crate) async fn ensure_runtime(&self, language: &Language) -> Result<(), RunnerError> {
+    /// Installs the runtime of a language and prepares the required contents, unless they are ready.
+    pub(crate) async fn ensure_runtime(
+        &self,
+        language: &Language,
+        required: Preparation<'_>,
+    ) -> Result<(), RunnerError> {
         let language = language.runtime_language();
-        if self.images().contains_key(language) {
+        if let Preparation::Image(image) = required
+            && self.prepared().get(language).is_some_and(|prepared| prepared.images.contains(image))
+        {
             return Ok(());
         }
         let catalog: &Arc<dyn Catalog> = self.parts.catalog.get()?;
-        if !catalog.is_ready(language) {
+        if !catalog.is_ready(language, required) {
             let (catalog, progress) = (Arc::clone(catalog), Arc::clone(&self.parts.progress));
-            let language = language.clone();
-            let install = move || catalog.ensure_language(&language, &*progress);
+            let (language, image) = (language.clone(), image_of(required).map(str::to_owned));
+            let install = move || {
+                let required = image.as_deref().map_or(Preparation::Complete, Preparation::Image);
+                catalog.ensure_language(&language, required, &*progress)
+            };
             self.parts.threads.start(install)?.finish().await??;
         }
+        self.prepared().entry(language.clone()).or_default().images.extend(image_of(required).map(str::to_owned));
         if !self.is_single_job() {
             self.image_facts(language)?;
         }
         Ok(())
+    }
+
+    /// Returns true if the runtime of a language is completely prepared.
+    pub(crate) fn is_complete(&self, language: &Language) -> Result<bool, RunnerError> {
+        Ok(self.parts.catalog.get()?.is_ready(language.runtime_language(), Preparation::Complete))
     }
 
     /// Returns the backends without the engines that the request or the policy excludes.
@@ -212,6 +226,14 @@ impl Runner {
             backends.retain(|backend| is_candidate(backend.isolation(), &backend.id(), engine));
         }
         Ok(backends)
+    }
+}
+
+/// Returns the image that a preparation is for.
+fn image_of(required: Preparation<'_>) -> Option<&str> {
+    match required {
+        Preparation::Image(image) => Some(image),
+        Preparation::Complete => None,
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, CancelToken, Capabilities, EnvName, ExecIo, Instance, InstanceSpec,
-    Isolation, Job, Language, LayerState, LimitOverrides, Missing, Outcome, Progress, Provenance, ResultKind,
-    RunReport, RunnerError, SandboxLayer, Support, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, CancelToken, Capabilities, CodeScope, Effects, EnvName, ExecIo,
+    Instance, InstanceSpec, Isolation, Job, Language, LayerState, LimitOverrides, Missing, Outcome, Preparation,
+    Progress, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, Support, TrapKind, Unavailable,
 };
 use codebox_service::catalog::{
     BundledPackage, Catalog, CatalogError, Description, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal,
@@ -25,6 +25,8 @@ use super::*;
 #[derive(Clone)]
 struct Fake {
     isolation: Isolation,
+    /// Code of an instance.
+    code: CodeScope,
     lines: Arc<Mutex<Vec<String>>>,
     /// Cancels the job when its runtime is installed; the installation then continues until the sender is dropped.
     interruption: Option<(CancelToken, Arc<Mutex<Receiver<()>>>)>,
@@ -32,7 +34,7 @@ struct Fake {
 
 impl Default for Fake {
     fn default() -> Self {
-        Self { isolation: Isolation::Wasm, lines: Arc::default(), interruption: None }
+        Self { isolation: Isolation::Wasm, code: CodeScope::Image, lines: Arc::default(), interruption: None }
     }
 }
 
@@ -89,13 +91,16 @@ impl Backend for Fake {
     }
 
     fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
-        self.log(format!("open {}", spec.image.as_deref().unwrap_or("?")));
-        Box::pin(async { Ok(Box::new(self.clone()) as Box<dyn Instance>) })
+        let code = if spec.code == CodeScope::All { " with all code" } else { "" };
+        self.log(format!("open {}{code}", spec.image.as_deref().unwrap_or("?")));
+        let instance = Self { code: spec.code, ..self.clone() };
+        Box::pin(async { Ok(Box::new(instance) as Box<dyn Instance>) })
     }
 }
 
 impl Instance for Fake {
-    /// Ends with status 3. With the argument `fail` the outcome is unknown, and with `lack` WebAssembly lacks threads.
+    /// Ends with status 3. With the argument `fail` the outcome is unknown, with `lack` WebAssembly lacks threads,
+    /// and with `lack code` it lacks code that is not loaded at the start.
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
         let streamed = io.stdout.is_some();
         self.log(format!("exec {:?} {:?} {streamed}", job.args, job.env));
@@ -104,6 +109,10 @@ impl Instance for Fake {
         let mut report = RunReport::new(Outcome::Exited(3), from, job.limits);
         if asked == "lack" && self.isolation == Isolation::Wasm {
             report.missing.push(Missing { what: "threads".to_owned(), hint: String::new() });
+        }
+        if asked == "lack code" && self.code == CodeScope::Image {
+            report.outcome = Outcome::Trapped(TrapKind::MissingCode);
+            report.effects = if job.args.len() > 1 { Effects::Possible } else { Effects::None };
         }
         Box::pin(async move {
             match asked.as_str() {
@@ -124,7 +133,7 @@ impl Catalog for Fake {
         Ok(Vec::new())
     }
 
-    fn is_ready(&self, _: &Language) -> bool {
+    fn is_ready(&self, _: &Language, _: Preparation<'_>) -> bool {
         false
     }
 
@@ -153,7 +162,12 @@ impl Catalog for Fake {
         })
     }
 
-    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+    fn ensure_language(
+        &self,
+        language: &Language,
+        _: Preparation<'_>,
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
         self.ensure(language.as_str(), progress)
     }
 
@@ -423,6 +437,29 @@ fn reruns_job_with_missing_feature_in_container() {
     assert_eq!(report.provenance.backend.as_str(), "engine");
     assert_eq!(report.provenance.escalated_from.map(|from| from.reason).as_deref(), Some("threads"));
     assert_eq!(runner.jobs(9).expect("it can be read").len(), 1);
+}
+
+#[test]
+fn reruns_job_that_lacks_code_with_all_code() {
+    let bench = Bench::new();
+    let only_wasm = Preference::Only(Isolation::Wasm);
+    let runner = bench.builder().build();
+    let report = runner.run(Request { isolation: only_wasm, ..request(&["lack code"]) }).expect("it runs");
+    let (ensure, exec) = ("ensure python", "exec [\"lack code\"] {} false");
+    let calls = [ensure, "open python", exec, "close", ensure, "open python with all code", exec, "close"];
+    assert_eq!(bench.fake.lines(), calls);
+    assert_eq!(report.outcome, Outcome::Exited(3));
+    assert_eq!(report.provenance.reason, "run again with all code of its runtime");
+    assert!(report.missing.is_empty() && report.needs_escalation.is_none(), "{report:?}");
+}
+
+#[test]
+fn job_that_lacks_code_after_effects_is_not_rerun() {
+    let bench = Bench::new();
+    let report = bench.builder().build().run(request(&["lack code", "after effects"])).expect("it runs");
+    assert_eq!(report.outcome, Outcome::Trapped(TrapKind::MissingCode));
+    let hints: Vec<&str> = report.missing.iter().map(|missing| missing.hint.as_str()).collect();
+    assert!(matches!(&*hints, [hint] if hint.contains("codebox runtime prepare python")), "{hints:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use codebox_core::{ByteSize, Language, Languages, Progress, RuntimeName, check_extension};
+use codebox_core::{ByteSize, Language, Languages, Preparation, Progress, RuntimeName, check_extension};
 use codebox_packages::UnpackError;
 use codebox_service::catalog::{
     BundledPackage, Catalog, CatalogError, Description, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal,
@@ -61,6 +61,7 @@ impl RuntimeCatalog {
         &self,
         language: &Language,
         store: &Store,
+        required: Preparation<'_>,
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError> {
         let name = &store.spec().name;
@@ -71,7 +72,7 @@ impl RuntimeCatalog {
             }
             None => Ok(()),
         };
-        store.ensure(progress, fetch).map_err(|e| e.into_catalog(name))?;
+        store.ensure(required, progress, fetch).map_err(|e| e.into_catalog(name))?;
         Ok(Self::entry(language, store))
     }
 
@@ -118,7 +119,7 @@ impl RuntimeCatalog {
     fn entry(language: &Language, store: &Store) -> RuntimeEntry {
         let spec = store.spec();
         let dir = store.runtime_dir();
-        let state = match store.state() {
+        let state = match store.state(Preparation::Complete) {
             RuntimeState::Ready | RuntimeState::Unprepared => EntryState::Installed,
             RuntimeState::Missing => EntryState::Missing,
             RuntimeState::Damaged(why) => EntryState::Damaged(why),
@@ -184,7 +185,8 @@ impl Catalog for RuntimeCatalog {
     fn library(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeLibrary, CatalogError> {
         let (language, store) = self.store_of(language)?;
         if store.interpreter_version().is_none() {
-            self.ensure_language(language, progress)?;
+            let first = store.spec().image.first().map_or("", |recipe| recipe.name.as_str());
+            self.ensure_language(language, Preparation::Image(first), progress)?;
         }
         let version = store.interpreter_version().ok_or_else(|| CatalogError::Damaged {
             what: store.spec().name.clone(),
@@ -203,8 +205,8 @@ impl Catalog for RuntimeCatalog {
         Some(BundledPackage { name: name.to_owned(), version: version.to_owned() })
     }
 
-    fn is_ready(&self, language: &Language) -> bool {
-        self.store_of(language).is_ok_and(|(_, store)| store.state() == RuntimeState::Ready)
+    fn is_ready(&self, language: &Language, required: Preparation<'_>) -> bool {
+        self.store_of(language).is_ok_and(|(_, store)| store.state(required) == RuntimeState::Ready)
     }
 
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
@@ -228,12 +230,17 @@ impl Catalog for RuntimeCatalog {
 
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
         let (language, store) = self.store(runtime)?;
-        self.ensured(language, store, progress)
+        self.ensured(language, store, Preparation::Complete, progress)
     }
 
-    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+    fn ensure_language(
+        &self,
+        language: &Language,
+        required: Preparation<'_>,
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
         let (language, store) = self.store_of(language)?;
-        self.ensured(language, store, progress)
+        self.ensured(language, store, required, progress)
     }
 
     fn add(
@@ -255,7 +262,7 @@ impl Catalog for RuntimeCatalog {
         let spec = RuntimeSpec::for_component(language.spec().clone(), component);
         let store = self.added.store(spec);
         let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
-        if known && store.state() == RuntimeState::Ready {
+        if known && store.state(Preparation::Complete) == RuntimeState::Ready {
             return Ok(Self::entry(language, &store));
         }
         let put = |into: &Path| {
@@ -309,7 +316,7 @@ impl Catalog for RuntimeCatalog {
             Some(_) => format!("codebox runtime add FILE --lang {runtime}"),
             None => format!("codebox runtime install {runtime}"),
         };
-        Ok(vec![match (store.state(), store.verify()) {
+        Ok(vec![match (store.state(Preparation::Complete), store.verify()) {
             (RuntimeState::Missing, _) => Check::fail(runtime, "not installed", fix),
             (_, Err(e)) => Check::fail(runtime, e.to_string(), fix),
             (RuntimeState::Damaged(why), _) => Check::fail(runtime, why, fix),
@@ -379,16 +386,21 @@ fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
         })
         .collect();
     // Images that are not built yet are built on first use.
-    for recipe in &spec.image {
-        if !entries.iter().any(|entry| entry.name == recipe.name) {
+    let built_in =
+        spec.image.iter().map(|recipe| (recipe.name.clone(), spec.imports_of(&recipe.name), ImageOrigin::BuiltIn));
+    let recipes = store.user_recipes().map_err(|e| wasm_error(&spec.name, e))?;
+    let own = recipes.into_iter().map(|(name, imports)| (name, imports, ImageOrigin::User));
+    for (name, imports, origin) in built_in.chain(own) {
+        if !entries.iter().any(|entry| entry.name == name) {
+            let runtime = spec.name.clone();
             entries.push(ImageEntry {
-                name: recipe.name.clone(),
-                runtime: spec.name.clone(),
-                imports: spec.imports_of(&recipe.name),
+                name,
+                runtime,
+                imports,
                 state: EntryState::Missing,
                 path: None,
                 size: None,
-                origin: ImageOrigin::BuiltIn,
+                origin,
             });
         }
     }

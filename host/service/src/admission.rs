@@ -64,6 +64,7 @@ pub struct Admitted {
     requirements: Vec<PathBuf>,
     build: bool,
     script: Option<PathBuf>,
+    is_repeatable: bool,
     engine: Option<String>,
     native: Option<String>,
     pure: Vec<String>,
@@ -143,6 +144,13 @@ impl Admitted {
     #[must_use]
     pub fn script(&self) -> Option<&Path> {
         self.script.as_deref()
+    }
+
+    /// Returns true if another process can admit the same request and gets the same program. A program from a pipe can be
+    /// read only once.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        self.is_repeatable
     }
 
     /// Returns the container engine that the request or the policy names.
@@ -245,7 +253,8 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         Program::File(path) => Some(path.clone()),
         Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
     };
-    let (source, language, file) = load(program, language, &policy.languages, &map, host_environment)?;
+    let loaded = load(program, language, &policy.languages, &map, host_environment)?;
+    let LoadedProgram { source, language, file, is_repeatable } = loaded;
     if !packages.is_empty() {
         dirs::check_package_paths(&typed, &language)?;
     }
@@ -269,28 +278,57 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
     let (required, warm) = (limits.required().collect(), warm.or(policy.warm));
     let engine = engine.or_else(|| policy.engine.clone());
     let (native, pure) = (None, Vec::new());
-    Ok(Admitted { job, image, out, required, map, warm, requirements, build, script, engine, native, pure })
+    Ok(Admitted {
+        job,
+        image,
+        out,
+        required,
+        map,
+        warm,
+        requirements,
+        build,
+        script,
+        is_repeatable,
+        engine,
+        native,
+        pure,
+    })
 }
 
-/// Returns the program as a job's source, its language, and the file to place in the guest for it.
+/// A program as a job's source.
+struct LoadedProgram {
+    source: Source,
+    language: Language,
+    /// File to place in the guest.
+    file: Option<InputFile>,
+    is_repeatable: bool,
+}
+
+impl LoadedProgram {
+    fn text(source: Source, language: Language) -> Self {
+        Self { source, language, file: None, is_repeatable: true }
+    }
+}
+
+/// Returns the program as a job's source.
 fn load(
     program: Program,
     language: Option<Language>,
     languages: &Languages,
     map: &PathMap<HostPath, GuestPath>,
     host_environment: &dyn HostEnvironment,
-) -> Result<(Source, Language, Option<InputFile>), Denied> {
+) -> Result<LoadedProgram, Denied> {
     let language = language.map(|language| languages.described(language));
     let (source, text_of) = match program {
         Program::File(path) => {
             let script = script::read(&path, language, languages, host_environment)?;
-            let language = script.language.clone();
+            let (language, is_repeatable) = (script.language.clone(), script.is_regular);
             let (source, file) = place::place(script, map)?;
-            return Ok((source, language, file));
+            return Ok(LoadedProgram { source, language, file, is_repeatable });
         }
         Program::Command(words) => {
             let source = Source::Command(image::command(words)?);
-            return Ok((source, Language::Command, None));
+            return Ok(LoadedProgram::text(source, Language::Command));
         }
         Program::Source(source) => {
             let language = language.ok_or_else(|| language::unknown(source.file_name()))?;
@@ -299,9 +337,9 @@ fn load(
             }
             if let Source::Command(words) = source {
                 let source = Source::Command(image::command(words)?);
-                return Ok((source, Language::Command, None));
+                return Ok(LoadedProgram::text(source, Language::Command));
             }
-            return Ok((source, language, None));
+            return Ok(LoadedProgram::text(source, language));
         }
         Program::Inline(text) => (Source::Inline(text), "the program text"),
         Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),
@@ -313,7 +351,7 @@ fn load(
         (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
         (None, _) => language::of_text(text, languages, host_environment).ok_or_else(|| language::unknown(text_of))?,
     };
-    Ok((source, language, None))
+    Ok(LoadedProgram::text(source, language))
 }
 
 /// Maps granted directories to guest paths. `/work` and `/tmp` are private to the guest unless they are granted.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use codebox_core::{Language, Progress};
+use codebox_core::{Language, Preparation, Progress};
 
 use crate::doctor::Check;
 use crate::image_choice::ImageFacts;
@@ -99,7 +99,8 @@ impl ImageEntry {
     /// Returns the properties by which an image is chosen.
     #[must_use]
     pub fn facts(&self) -> ImageFacts {
-        ImageFacts { name: self.name.clone(), imports: self.imports.clone(), size: self.size.unwrap_or(0) }
+        let is_offered = self.origin == ImageOrigin::BuiltIn || self.state == EntryState::Installed;
+        ImageFacts { name: self.name.clone(), imports: self.imports.clone(), size: self.size, is_offered }
     }
 }
 
@@ -143,20 +144,25 @@ pub trait Catalog: Send + Sync {
     /// Returns an error if the state directory cannot be read.
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError>;
 
-    /// Installs a runtime unless it is already installed; an installed runtime costs no work.
+    /// Installs and prepares all of a runtime, unless that is done; a complete runtime costs no work.
     ///
     /// # Errors
     /// Returns an error if the runtime is unknown or cannot be installed.
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
 
-    /// Installs the runtime of a language unless it is already installed, as [`ensure`](Self::ensure) does.
+    /// Installs the runtime of a language, and prepares the required contents of it, unless that is done.
     ///
     /// # Errors
-    /// Returns an error if the language has no runtime, or the runtime cannot be installed.
-    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
+    /// Returns an error if the language has no runtime, or the runtime cannot be installed or prepared.
+    fn ensure_language(
+        &self,
+        language: &Language,
+        required: Preparation<'_>,
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError>;
 
-    /// Returns true if the runtime of a language is installed and prepared.
-    fn is_ready(&self, language: &Language) -> bool;
+    /// Returns true if the runtime of a language is installed, and the required contents of it are prepared.
+    fn is_ready(&self, language: &Language, required: Preparation<'_>) -> bool;
 
     /// Returns the library of a language's runtime, which is installed if necessary.
     ///

@@ -30,7 +30,9 @@ mod escalation;
 mod lacks;
 mod requirements;
 
-pub use escalation::{EscalationDecision, decide_escalation, escalation_hint, mark_escalated};
+pub use escalation::{
+    EscalationDecision, decide_escalation, escalation_hint, mark_escalated, mark_rerun_with_all_code, missing_code,
+};
 use lacks::has;
 pub use lacks::lacks;
 use requirements::RoutingConstraints;

@@ -24,8 +24,11 @@ pub struct ImageFacts {
     pub name: String,
     /// Modules that the image has already imported. Every image also has those of the default image.
     pub imports: Vec<String>,
-    /// Size in bytes.
-    pub size: u64,
+    /// Size in bytes; `None` if the image is not made yet.
+    pub size: Option<u64>,
+    /// True if programs that do not name the image can start from it. An image of the user's own has to be made first,
+    /// because its modules may not exist any more.
+    pub is_offered: bool,
 }
 
 /// An image and the reason for its choice.
@@ -131,10 +134,11 @@ pub(crate) fn choose_image(language: &Language, needs: &Needs, available: &[Imag
         let counts = |module: &&str| wanted.contains(module) && !common.contains(module);
         modules(image).filter(counts).map(str::to_owned).collect()
     };
-    let best = available.iter().map(|image| (covered(image), image)).filter(|(covered, _)| !covered.is_empty()).min_by(
+    let offered = available.iter().filter(|image| image.is_offered);
+    let best = offered.map(|image| (covered(image), image)).filter(|(covered, _)| !covered.is_empty()).min_by(
         |(one, a), (two, b)| {
-            let order = two.len().cmp(&one.len());
-            order.then_with(|| (a.size, &a.name).cmp(&(b.size, &b.name)))
+            let rank = |image: &ImageFacts| (image.size.unwrap_or(u64::MAX), image.name.clone());
+            two.len().cmp(&one.len()).then_with(|| rank(a).cmp(&rank(b)))
         },
     );
     match best {
@@ -201,7 +205,8 @@ mod tests {
     }
 
     fn image(name: &str, imports: &[&str], size: u64) -> ImageFacts {
-        ImageFacts { name: name.to_owned(), imports: imports.iter().map(|module| (*module).to_owned()).collect(), size }
+        let imports = imports.iter().map(|module| (*module).to_owned()).collect();
+        ImageFacts { name: name.to_owned(), imports, size: Some(size), is_offered: true }
     }
 
     fn images() -> Vec<ImageFacts> {
@@ -289,7 +294,7 @@ mod tests {
             let mut images: Vec<ImageFacts> = imports
                 .into_iter()
                 .enumerate()
-                .map(|(index, (imports, size))| ImageFacts { name: format!("i{index}"), imports, size })
+                .map(|(index, (imports, size))| ImageFacts { name: format!("i{index}"), imports, size: Some(size), is_offered: true })
                 .collect();
             let forwards = choose_image(&Language::Python, &needs, &images);
             images.reverse();

@@ -33,7 +33,7 @@ pub use admission::{
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{
     EscalationDecision, ProgramAnalysis, RouteStep, TierRequirements, analyze_program, choose, decide_escalation,
-    escalation_hint, mark_escalated, next,
+    escalation_hint, mark_escalated, mark_rerun_with_all_code, missing_code, next,
 };
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, highest_severity};

@@ -47,8 +47,8 @@ impl Kit {
     /// # Errors
     /// Fails with the program's output if a runtime is not available, for example without a network.
     pub fn prepare(&self) -> Result<()> {
-        self.prepare_language("python", "pass")?;
-        self.prepare_language("javascript", "0")?;
+        self.prepare_language("python")?;
+        self.prepare_language("javascript")?;
         self.add_lua()
     }
 
@@ -61,13 +61,13 @@ impl Kit {
         self.add_runtime("lua", &runtime.join("lua.wasm"), &runtime.join("runtime.toml"))
     }
 
-    /// Prepares the shared home for one language by running `program`, which does nothing.
+    /// Prepares all code and images of one language in the shared home.
     ///
     /// # Errors
     /// Fails as [`prepare`](Self::prepare) does.
-    pub fn prepare_language(&self, language: &str, program: &str) -> Result<()> {
-        // The user's environment configures the package sources, so this run alone keeps it.
-        let ran = self.setup_command()?.inherit_env().args(["run", "--lang", language, "-c", program]).run()?;
+    pub fn prepare_language(&self, language: &str) -> Result<()> {
+        // The user's environment configures the package sources, so this command alone keeps it.
+        let ran = self.setup_command()?.inherit_env().args(["runtime", "prepare", language]).run()?;
         if ran.code != Some(0) {
             bail!("no runtime for {language} in {}: {}", self.home.display(), combined_output(&ran));
         }

@@ -10,6 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use codebox_core::{CancelToken, EnforcementLevel, LimitKind};
@@ -181,6 +182,7 @@ impl<F: Future> Future for MeteredFuture<'_, F> {
 pub(crate) struct Ticker {
     engine: wasmtime::Engine,
     shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -202,7 +204,7 @@ pub(crate) struct TickerGuard(Arc<Shared>);
 
 impl Ticker {
     pub(crate) fn new(engine: wasmtime::Engine) -> Self {
-        Self { engine, shared: Arc::default() }
+        Self { engine, shared: Arc::default(), thread: Mutex::default() }
     }
 
     /// Counts a job as running until the returned value is dropped.
@@ -214,7 +216,8 @@ impl Ticker {
         if !state.started {
             let (engine, shared) = (self.engine.clone(), self.shared.clone());
             let tick = move || shared.tick(&engine);
-            std::thread::Builder::new().name("codebox-ticker".into()).stack_size(64 << 10).spawn(tick)?;
+            let thread = std::thread::Builder::new().name("codebox-ticker".into()).stack_size(64 << 10).spawn(tick)?;
+            *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
             state.started = true;
         }
         state.running += 1;
@@ -260,6 +263,8 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         self.shared.state().closed = true;
         self.shared.changed.notify_one();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        thread.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
 

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use codebox_core::{Access, ByteSize};
+use codebox_core::{Access, ByteSize, CodeScope};
 use codebox_streams::{Delivery, Output, Sinks, Stdin};
 use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
@@ -43,6 +43,7 @@ pub(crate) struct Setup<'a> {
     pub sinks: Sinks,
     pub channel: Channel,
     pub net: Option<Net>,
+    pub code: CodeScope,
 }
 
 /// A guest's instance and store.
@@ -65,6 +66,7 @@ impl GuestInstance {
         if setup.memory.is_some_and(|limit| limit < size) {
             return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(size) });
         }
+        let scope = setup.code;
         let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
             doing: "start the clock thread with",
             bytes: 64 << 10,
@@ -81,9 +83,12 @@ impl GuestInstance {
         if let Some(parts) = &mut store.data_mut().parts {
             parts.set_primary(instance);
         }
-        // The memory of the image refers to functions of all parts that were loaded when it was made.
-        poll_immediate(load_parts(&mut store, image.facts().parts))?
-            .map_err(WasmError::engine("load the code of the image"))?;
+        let parts = match scope {
+            // The memory of the image refers to functions of all parts that were loaded when it was made.
+            CodeScope::Image => image.facts().parts,
+            CodeScope::All => code.later.as_ref().map_or(0, |later| later.count()),
+        };
+        poll_immediate(load_parts(&mut store, parts))?.map_err(WasmError::engine("load the code of the image"))?;
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
         let mut this = Self { store, instance, _later: code.later.clone(), reuse_flag, _running: running };
@@ -185,7 +190,7 @@ impl GuestInstance {
 }
 
 fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net } = setup;
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net, code: _ } = setup;
     let mut builder = WasiCtxBuilder::new();
     builder.max_random_size(MAX_RANDOM);
     let preopen = |builder: &mut WasiCtxBuilder, host: &Path, guest: &str, perms| {

@@ -36,14 +36,14 @@ pub(super) fn run(
 ) -> u8 {
     let is_json = args.json;
     let streams = if is_json { Streams::collected() } else { Streams::live() };
-    if let Some(takeover) = &takeover {
-        takeover.watch(streams.io.cancel.clone());
+    if let Some(takeover) = &mut takeover {
+        takeover.watch_preparation(streams.io.cancel.clone());
     }
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
-    if let (Err(failure), Some(takeover)) = (&finished, takeover)
-        && takeover.refuse(failure)
-    {
-        return failure.exit_status();
+    let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
+    if takeover.is_some_and(|takeover| takeover.refuse(why)) {
+        // The first process reports the end.
+        return exit::FAILURE;
     }
     if is_json { print_json_report(finished, messages) } else { print_lines(finished, messages) }
 }
@@ -64,7 +64,8 @@ fn execute(
     }
     let request = match &takeover {
         None => request(args, None)?,
-        Some(takeover) => request(args, takeover.program())?.in_container(),
+        Some(takeover) if takeover.is_for_container() => request(args, takeover.program())?.in_container(),
+        Some(takeover) => request(args, takeover.program())?,
     };
     let mut front_end = CommandLine::new(host.standby_launcher, program_words, trace, streams.output_state(), takeover);
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;

@@ -21,6 +21,11 @@ pub(super) fn runtime(command: RuntimeCommand, messages: Messages, runner: &Runn
             messages.note(format!("installed {} {}", entry.name, entry.version));
             Ok(0)
         }
+        RuntimeCommand::Prepare { name } => {
+            let entry = catalog.ensure(&name, runner.progress())?;
+            messages.note(format!("prepared {} {}", entry.name, entry.version));
+            Ok(0)
+        }
         RuntimeCommand::Add { file, lang, ext, description } => {
             let description = match (description, lang) {
                 (Some(file), _) => Description::File(file),

@@ -105,13 +105,10 @@ impl Shape {
         let net = self.net.iter().map(|text| text.parse::<NetGrant>().map_err(|error| input_error(text, &error)));
         let net = net.collect::<Result<_, _>>()?;
         Ok(InstanceSpec {
-            language: Language::Command,
             grants: Grants { dirs, net, ..Grants::none() },
             limits,
             image: Some(self.image.clone()),
-            isolation: Isolation::Container,
-            warm: None,
-            layers: Vec::new(),
+            ..InstanceSpec::bare(Language::Command, Isolation::Container)
         })
     }
 }
@@ -165,13 +162,10 @@ mod tests {
         let name: ImageName = "docker.io/library/x:1".parse().expect("a name");
         let image = ImageFacts { name, id: "sha256:1".to_owned(), volumes: vec!["/v".to_owned()] };
         let spec = InstanceSpec {
-            language: Language::Python,
             grants: Grants { dirs, ..Grants::none() },
             limits: Limits { memory, ..Limits::default() },
-            image: None,
-            isolation: Isolation::Container,
             warm: Some(1),
-            layers: Vec::new(),
+            ..InstanceSpec::bare(Language::Python, Isolation::Container)
         };
         Shape::of(&image, &spec)
     }

@@ -13,7 +13,7 @@ use crate::resolve::{ResolveError, SdistPolicy};
 use crate::source::{BuildSystem, BuildSystemError, Sdist};
 use crate::wheel::Wheel;
 use codebox_core::{
-    Backend, ExecIo, Grants, HostPath, ImageName, InstanceSpec, Isolation, Job, Language, LimitKind, Limits, Outcome,
+    Backend, ExecIo, HostPath, ImageName, InstanceSpec, Isolation, Job, Language, LimitKind, Limits, Outcome,
     PYTHON_PACKAGES, Progress, ResultKind, RunReport, RunnerError,
 };
 use codebox_service::Admitted;
@@ -332,14 +332,11 @@ impl<'s> SdistBuilder<'s> {
         let programs = programs.map(|programs| layer(programs, PROGRAMS_DIR));
         let layers = [Some(layer(&source.tree, SOURCE_DIR)), modules, programs];
         let spec = InstanceSpec {
-            language: Language::Python,
-            // A build has none of the job's grants: no directory, no host and no variable.
-            grants: Grants::none(),
             limits: self.limits,
             image: self.image.map(|name| name.as_str().to_owned()),
-            isolation: Isolation::Container,
-            warm: None,
             layers: layers.into_iter().flatten().collect::<Result<_, _>>()?,
+            // A build has none of the job's grants: no directory, no host and no variable.
+            ..InstanceSpec::bare(Language::Python, Isolation::Container)
         };
         let mut instance = engine.open(&spec).await?;
         let report = instance.exec(&job, &mut ExecIo::none()).await;

@@ -114,13 +114,9 @@ impl CompileWork {
         let modules = modules.map(|(number, host)| grant(host, format!("/in/{number}"), Access::ReadOnly));
         let out = grant(&self.out, "/out".to_owned(), Access::ReadWrite);
         Ok(InstanceSpec {
-            language: Language::Python,
             grants: Grants { dirs: modules.chain([out]).collect::<Result<_, _>>()?, ..Grants::none() },
             limits: self.limits(),
-            image: None,
-            isolation: Isolation::Wasm,
-            warm: None,
-            layers: Vec::new(),
+            ..InstanceSpec::bare(Language::Python, Isolation::Wasm)
         })
     }
 

@@ -3,7 +3,7 @@
 
 use crate::package_store::{BuildImage, ImageChoice, PackageStore};
 use crate::target::{ImageInterpreter, Target};
-use codebox_core::{Backend, ExecIo, Grants, InstanceSpec, Isolation, Job, Language, Limits, ResultKind, RunnerError};
+use codebox_core::{Backend, ExecIo, InstanceSpec, Isolation, Job, Language, ResultKind, RunnerError};
 
 /// The program that prints the facts on which the choice of wheels depends.
 const PROBE_SCRIPT: &str = r#"
@@ -36,15 +36,8 @@ pub(super) async fn of(
     named: Option<&str>,
 ) -> Result<BuildImage, RunnerError> {
     let job = Job::python(PROBE_SCRIPT);
-    let spec = InstanceSpec {
-        language: Language::Python,
-        grants: Grants::none(),
-        limits: Limits::default(),
-        image: named.map(str::to_owned),
-        isolation: Isolation::Container,
-        warm: None,
-        layers: Vec::new(),
-    };
+    let spec =
+        InstanceSpec { image: named.map(str::to_owned), ..InstanceSpec::bare(Language::Python, Isolation::Container) };
     let store = engine.image_store().ok_or_else(|| {
         let line = format!("cannot choose packages for backend {}: it has no images", engine.id());
         RunnerError::new(ResultKind::EngineUnavailable, line)

@@ -18,7 +18,7 @@ pub(super) const SCRIPT_DIR: &str = "/run/codebox";
 ///
 /// A script in a granted directory keeps its mapped path. Any other script is placed in [`SCRIPT_DIR`].
 pub(super) fn place(script: Script, map: &PathMap<HostPath, GuestPath>) -> Result<(Source, Option<InputFile>), Denied> {
-    let Script { typed, canonical, text, language: _ } = script;
+    let Script { typed, canonical, text, is_regular: _, language: _ } = script;
     let host = canonical.as_deref().and_then(|path| HostPath::native(path).ok());
     if let Some(name) = host.and_then(|host| map.to_guest(&host).ok()) {
         let source = Source::File { argv0: typed, name, text };

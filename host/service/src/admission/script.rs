@@ -19,6 +19,8 @@ pub(super) struct Script {
     pub typed: String,
     /// Canonical path; `None` if there is none, as for a pipe.
     pub canonical: Option<PathBuf>,
+    /// True for a regular file, which can be read again, unlike a pipe.
+    pub is_regular: bool,
     /// Content of the file.
     pub text: Vec<u8>,
     /// Language of the script.
@@ -35,13 +37,13 @@ pub(super) fn read(
     let shown = path.display().to_string();
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
     let place = absolute(path, host_environment).map_err(|error| unreadable(&shown, &error))?;
-    let text = bytes(&place, &shown)?;
+    let (text, is_regular) = bytes(&place, &shown)?;
     let Some(language) = language.or_else(|| language::of(path, &text, languages, host_environment)) else {
         return Err(language::unknown(&shown));
     };
     check_size(text.len() as u64, &shown)?;
     check_encoding(&text, &language, &shown)?;
-    Ok(Script { typed, canonical: place.canonicalize().ok(), text, language })
+    Ok(Script { typed, canonical: place.canonicalize().ok(), is_regular, text, language })
 }
 
 /// Refuses a program that is larger than [`MAX_PROGRAM`].
@@ -58,7 +60,8 @@ pub(super) fn check_size(length: u64, subject: &str) -> Result<(), Denied> {
     ))
 }
 
-fn bytes(place: &Path, shown: &str) -> Result<Vec<u8>, Denied> {
+/// Returns the content of a file, and true if the file is a regular one.
+fn bytes(place: &Path, shown: &str) -> Result<(Vec<u8>, bool), Denied> {
     let fail = |error: io::Error| unreadable(shown, &error);
     let file = File::open(place).map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
@@ -69,7 +72,7 @@ fn bytes(place: &Path, shown: &str) -> Result<Vec<u8>, Denied> {
     let cap = MAX_PROGRAM.get() + 1;
     let mut text = Vec::with_capacity(ByteSize::bytes(metadata.len().min(cap)).as_len());
     file.take(cap).read_to_end(&mut text).map_err(fail)?;
-    Ok(text)
+    Ok((text, metadata.is_file()))
 }
 
 fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), Denied> {

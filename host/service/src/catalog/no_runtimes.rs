@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codebox_core::{Language, Progress};
+use codebox_core::{Language, Preparation, Progress};
 
 use super::{
     BundledPackage, Catalog, CatalogError, Description, ImageEntry, PackageSource, Removal, RuntimeEntry,
@@ -23,11 +23,16 @@ impl Catalog for NoRuntimes {
         Err(unknown_runtime(runtime))
     }
 
-    fn ensure_language(&self, language: &Language, _progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+    fn ensure_language(
+        &self,
+        language: &Language,
+        _required: Preparation<'_>,
+        _progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
         Err(unknown_runtime(language.as_str()))
     }
 
-    fn is_ready(&self, _language: &Language) -> bool {
+    fn is_ready(&self, _language: &Language, _required: Preparation<'_>) -> bool {
         false
     }
 

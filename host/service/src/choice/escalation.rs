@@ -5,8 +5,8 @@
 //! the limits of the policy.
 
 use codebox_core::{
-    BackendId, Effects, EscalatedFrom, Isolation, Job, Language, NeedsEscalation, Outcome, Provenance, RunReport,
-    Source,
+    BackendId, Effects, EscalatedFrom, Isolation, Job, Language, Missing, NeedsEscalation, Outcome, Provenance,
+    RunReport, Source, TrapKind,
 };
 
 use crate::admission::Escalation;
@@ -19,6 +19,10 @@ pub enum EscalationDecision {
     Keep,
     /// The job is to be run again in a container, because of these missing features.
     Escalate(String),
+    /// The job is to be run again in WebAssembly, with all code of its runtime.
+    LoadAllCode,
+    /// The job ended because of code that was not loaded, but it is not run again, for this reason.
+    LacksCode(String),
     /// A container would have the missing features, but the job is not run again.
     Needs {
         /// Missing features.
@@ -31,6 +35,12 @@ pub enum EscalationDecision {
 /// Decides about a run that has ended, from the report, the job and the policy alone.
 #[must_use]
 pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) -> EscalationDecision {
+    if let Outcome::Trapped(TrapKind::MissingCode | TrapKind::NullCall) = report.outcome {
+        return match reason_against_rerun(report) {
+            None => EscalationDecision::LoadAllCode,
+            Some(why) => EscalationDecision::LacksCode(why.to_owned()),
+        };
+    }
     let died = match report.outcome {
         Outcome::Exited(_) | Outcome::Trapped(_) => !report.is_success(),
         Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled => false,
@@ -55,16 +65,30 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
     if escalation == Escalation::Forbidden {
         return needs("the policy does not allow escalation");
     }
+    match reason_against_rerun(report) {
+        None => EscalationDecision::Escalate(missing),
+        Some(why) => needs(why),
+    }
+}
+
+/// Returns the reason that a job which has ended cannot be run again.
+fn reason_against_rerun(report: &RunReport) -> Option<&'static str> {
     if report.network.may_have_connected() {
-        return needs("it has connected to hosts on the network");
+        return Some("it has connected to hosts on the network");
     }
     if report.effects == Effects::Possible {
-        return needs("it has changed files outside its sandbox");
+        return Some("it has changed files outside its sandbox");
     }
-    if report.stdout.is_truncated() {
-        return needs("its output was truncated");
+    report.stdout.is_truncated().then_some("its output was truncated")
+}
+
+/// Creates the report's entry for code that was not loaded and not compiled, in a run that is not repeated.
+#[must_use]
+pub fn missing_code(runtime: &str, why: &str) -> Missing {
+    Missing {
+        what: format!("code of {runtime} that is not compiled"),
+        hint: format!("the program is not run again: {why}; to compile it: codebox runtime prepare {runtime}"),
     }
-    EscalationDecision::Escalate(missing)
 }
 
 /// Creates the report's entry for a run that is not repeated: the missing features, the reason, and the command that
@@ -82,6 +106,11 @@ pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, missing: &st
     provenance.reason = format!("failed in {from}: missing {missing}");
     let reason = missing.to_owned();
     provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
+}
+
+/// Records in a report that the job ran before, and called code that was not loaded.
+pub fn mark_rerun_with_all_code(provenance: &mut Provenance) {
+    provenance.reason = "run again with all code of its runtime".to_owned();
 }
 
 /// Returns true if a container has the missing feature. The library of a container image is not known; of the language's
@@ -148,6 +177,16 @@ mod tests {
                 "{outcome:?} {missing:?}"
             );
         }
+    }
+
+    #[test]
+    fn missing_code_is_loaded_whatever_the_policy() {
+        let lacking = report(Outcome::Trapped(TrapKind::MissingCode), &["threads"]);
+        let job = Job { isolations: IsolationSet::only(Isolation::Wasm), ..Job::python("") };
+        assert_eq!(decide_escalation(&lacking, &job, Escalation::Forbidden), EscalationDecision::LoadAllCode);
+        let changed = RunReport { effects: Effects::Possible, ..lacking };
+        let why = "it has changed files outside its sandbox".to_owned();
+        assert_eq!(decide_escalation(&changed, &job, Escalation::Forbidden), EscalationDecision::LacksCode(why));
     }
 
     #[test]

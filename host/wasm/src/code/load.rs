@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use codebox_core::CodeScope;
 use memmap2::{Mmap, MmapOptions};
 use wasmtime::component::Component;
 use wasmtime::{ExternType, InstancePre, Module};
 
-use crate::code::publish;
 use crate::code::split::GLOBAL_PREFIX;
+use crate::code::{on_own_threads, publish};
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::{self, Guest};
@@ -50,14 +51,19 @@ impl CodeFile {
 /// The parts of a runtime's code that follow those of a primary module.
 ///
 /// The files are mapped executable from the start, because a process that has confined itself can make no memory
-/// executable. A part that no guest needs costs only its range of addresses. Stores that use a part must be dropped
-/// before these parts.
+/// executable. A part that no guest needs costs only its range of addresses. A part that is not compiled yet has no file.
+/// Stores that use a part must be dropped before these parts.
 pub(crate) struct LaterParts {
     engine: Engine,
     /// The number of parts of the primary module.
     first: usize,
-    parts: Vec<LaterPart>,
+    parts: Vec<Option<LaterPart>>,
 }
+
+/// A guest needs a part of the code that is not compiled.
+#[derive(Debug, thiserror::Error)]
+#[error("part {0} of the code is not compiled")]
+pub(crate) struct NotCompiled(usize);
 
 struct LaterPart {
     path: PathBuf,
@@ -68,14 +74,14 @@ struct LaterPart {
 }
 
 impl LaterParts {
-    pub(crate) fn map(engine: &Engine, first: usize, files: Vec<CodeFile>) -> Result<Self, WasmError> {
+    pub(crate) fn map(engine: &Engine, first: usize, files: Vec<Option<CodeFile>>) -> Result<Self, WasmError> {
         let map = |CodeFile { path, file }: CodeFile| {
             // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces
             // files as a whole, by rename, and never in place. The mapped bytes therefore do not change.
             let mapping = unsafe { MmapOptions::new().map_exec(&file) }.map_err(WasmError::io("map", &path))?;
             Ok(LaterPart { path, module: Mutex::default(), mapping })
         };
-        let parts = files.into_iter().map(map).collect::<Result<_, WasmError>>()?;
+        let parts = files.into_iter().map(|file| file.map(map).transpose()).collect::<Result<_, WasmError>>()?;
         Ok(Self { engine: engine.clone(), first, parts })
     }
 
@@ -89,10 +95,19 @@ impl LaterParts {
         self.first + self.parts.len()
     }
 
+    /// Returns true if all parts are compiled.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.parts.iter().all(Option::is_some)
+    }
+
     /// Returns the secondary module of a part.
-    pub(crate) fn module(&self, part: usize) -> Result<Module, WasmError> {
+    ///
+    /// # Errors
+    /// [`NotCompiled`] if the part has no file, [`WasmError::Damaged`] if the file is not usable.
+    pub(crate) fn module(&self, part: usize) -> wasmtime::Result<Module> {
         let found = part.checked_sub(self.first).and_then(|index| self.parts.get(index));
-        let part = found.ok_or_else(|| WasmError::Prelude(format!("the code has no part {part}")))?;
+        let found = found.ok_or_else(|| WasmError::Prelude(format!("the code has no part {part}")))?;
+        let part = found.as_ref().ok_or(NotCompiled(part))?;
         let mut module = part.module.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = &*module {
             return Ok(module.clone());
@@ -111,15 +126,16 @@ impl CodeImage {
     /// Compiles a module's code for this engine, in the form that [`CodeImage::load`] reads.
     #[tracing::instrument(level = "debug", name = "compile_code", skip_all)]
     pub(crate) fn compile(engine: &Engine, code: &[u8]) -> Result<Vec<u8>, WasmError> {
-        engine.inner().precompile_module(code).map_err(WasmError::engine("compile the runtime"))
+        on_own_threads(|| engine.inner().precompile_module(code))?.map_err(WasmError::engine("compile the runtime"))
     }
 
-    /// Maps a compiled module. `later` has the number of its parts, and the files of the parts that follow.
+    /// Maps a compiled module. `later` has the number of its parts, and the files of the parts that follow, as far as they
+    /// are compiled.
     #[tracing::instrument(level = "debug", name = "load_code", skip_all)]
     pub(crate) fn load(
         engine: &Engine,
         code: CodeFile,
-        later: Option<(usize, Vec<CodeFile>)>,
+        later: Option<(usize, Vec<Option<CodeFile>>)>,
     ) -> Result<Self, WasmError> {
         let path = code.path.clone();
         let module = code.module(engine)?;
@@ -133,6 +149,11 @@ impl CodeImage {
         let map = |(first, files)| LaterParts::map(engine, first, files).map(Arc::new);
         let later = later.map(map).transpose()?;
         Ok(Self { engine: engine.clone(), pre, minimum, globals, later })
+    }
+
+    /// Returns true if guests can use this code: all of it, or only that of their image.
+    pub(crate) fn has(&self, scope: CodeScope) -> bool {
+        scope == CodeScope::Image || self.later.as_ref().is_none_or(|later| later.is_complete())
     }
 }
 

@@ -1,13 +1,15 @@
 //! Code images: a runtime's module without its data, compiled ahead of time and mapped from disk.
 
 mod audit;
+mod compile;
 mod load;
 mod parts;
 mod patch;
 mod publish;
 mod split;
 
-pub(crate) use load::{CodeFile, CodeImage, LaterParts, load_component};
+pub(crate) use compile::on_own_threads;
+pub(crate) use load::{CodeFile, CodeImage, LaterParts, NotCompiled, load_component};
 pub(crate) use parts::{FUNCTION_MODULE, LOAD_PARTS, MAX_PARTS, PART_MODULE, PRIMARY_MODULE, Plan, TABLE};
 pub use parts::{PartSpec, SplitSpec};
 pub(crate) use patch::{PATCHER_VERSION, Patch, apply};

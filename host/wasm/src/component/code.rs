@@ -6,7 +6,7 @@ use std::path::Path;
 
 use wasmtime::component::{Component, Linker};
 
-use crate::code::load_component;
+use crate::code::{load_component, on_own_threads};
 use crate::component::bind::RuntimePre;
 use crate::component::contract;
 use crate::component::state::{self, State};
@@ -29,7 +29,7 @@ impl ComponentCode {
     pub(crate) fn compile(engine: &Engine, path: &Path, wasm: &[u8]) -> Result<Vec<u8>, WasmError> {
         contract::check_kind(path, wasm)?;
         let module_error = |e: wasmtime::Error| WasmError::Module { path: path.to_owned(), reason: format!("{e:#}") };
-        let compiled = engine.inner().precompile_component(wasm).map_err(module_error)?;
+        let compiled = on_own_threads(|| engine.inner().precompile_component(wasm))?.map_err(module_error)?;
         contract::check(engine, path, &load_component(engine, path, &compiled)?)?;
         Ok(compiled)
     }

@@ -58,7 +58,7 @@ pub(crate) async fn load_parts(mut store: impl AsContextMut<Data = Guest>, count
         let part = parts.loaded;
         tracing::debug!(part, "load a part of the code");
         let primary = parts.primary.ok_or_else(|| wasmtime::Error::msg("the guest has no primary module"))?;
-        let module = parts.later.module(part).map_err(wasmtime::Error::from)?;
+        let module = parts.later.module(part)?;
         let imports = imports(&mut store, primary, &module)?;
         Instance::new_async(&mut store, &module, &imports).await?;
         if let Some(parts) = &mut store.data_mut().parts {

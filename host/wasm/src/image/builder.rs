@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use codebox_core::{Access, GuestPath, Limit};
+use codebox_core::{Access, CodeScope, GuestPath, Limit};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
@@ -69,7 +69,8 @@ impl ImageBuilder<'_> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let executor = executor.map_err(WasmError::io("start an executor for", path))?;
         let made = executor.block_on(self.run(code, imports, path));
-        executor.shutdown_background();
+        // Its threads for files end here.
+        drop(executor);
         made
     }
 
@@ -101,6 +102,7 @@ impl ImageBuilder<'_> {
             sinks: [None, None],
             channel: Channel::imaging(),
             net: None,
+            code: CodeScope::Image,
         };
         let mut instance = GuestInstance::start(code, &pool, setup)?;
         let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));

@@ -3,5 +3,5 @@
 mod builder;
 mod file;
 
-pub(crate) use builder::ImageBuilder;
+pub(crate) use builder::{BuiltImage, ImageBuilder};
 pub(crate) use file::{GlobalValue, ImageFacts, MemoryImage};

@@ -54,6 +54,7 @@ fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
         sinks: [None, None],
         channel: Channel::default(),
         net: None,
+        code: CodeScope::Image,
     }
 }
 
@@ -95,7 +96,7 @@ fn runs_valid_module() {
     assert_eq!(status(&module(MEMORY, "i32.const 7"), None), 7);
 }
 
-/// A guest of an image that needs a later part of the code runs generated code during instantiation, which fills the table.
+/// A guest that starts with a later part of its code runs generated code during instantiation, which fills the table.
 #[test]
 fn starts_with_later_part_while_the_epoch_advances() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -116,12 +117,11 @@ fn starts_with_later_part_while_the_epoch_advances() {
         CodeFile { file: File::open(&path).expect("the file exists"), path }
     };
     let [first, second] = [plan.primary(0), plan.secondary(1)].map(|part| part.expect("it can be encoded"));
-    let later = Some((1, vec![file("second", second)]));
+    let later = Some((1, vec![Some(file("second", second))]));
     let code = CodeImage::load(&engine, file("first", first), later).expect("it can be loaded");
     let path = dir.path().join("memory");
     std::fs::write(&path, &split.memory).expect("the file is written");
-    let facts = ImageFacts { parts: 2, ..ImageFacts::default() };
-    let image = MemoryImage::open(&path, File::open(&path).expect("it exists"), facts);
+    let image = MemoryImage::open(&path, File::open(&path).expect("it exists"), ImageFacts::default());
     let pool = RegionPool::new(Arc::new(image.expect("an image")), 0, Arc::default());
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -130,7 +130,10 @@ fn starts_with_later_part_while_the_epoch_advances() {
                 engine.inner().increment_epoch();
             }
         });
-        let start = |_| GuestInstance::start(&code, &pool, setup(dir.path(), None)).map(drop);
+        let start = |_| {
+            let setup = Setup { code: CodeScope::All, ..setup(dir.path(), None) };
+            GuestInstance::start(&code, &pool, setup).map(drop)
+        };
         let started = (0..50).map(start).collect::<Result<Vec<()>, _>>();
         is_done.store(true, Ordering::Relaxed);
         started.expect("every guest starts");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, EnforcementLevel, Finding, Instance,
-    InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Source, Support, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, CodeScope, Diagnosis, EnforcementLevel, Finding,
+    Instance, InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Preparation, Source, Support, Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -48,11 +48,12 @@ struct Runtime {
 }
 
 impl Runtime {
-    /// Returns the code up to a part, loaded at the first call.
-    fn code(&self, last: Option<&str>) -> Result<CodeImage, WasmError> {
+    /// Returns the code up to a part, loaded at the first call. It is loaded again if all code is needed, and some was not
+    /// compiled at that time.
+    fn code(&self, last: Option<&str>, scope: CodeScope) -> Result<CodeImage, WasmError> {
         let mut loaded = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         let last = last.map(str::to_owned);
-        if let Some(code) = loaded.get(&last) {
+        if let Some(code) = loaded.get(&last).filter(|code| code.has(scope)) {
             return Ok(code.clone());
         }
         let code = self.store.load_code(last.as_deref())?;
@@ -78,6 +79,14 @@ pub(crate) enum GuestSource {
 }
 
 impl LoadedRuntime {
+    /// Returns true if guests can use this code.
+    fn has(&self, scope: CodeScope) -> bool {
+        match &self.guest_source {
+            GuestSource::Image { code, .. } => code.has(scope),
+            GuestSource::Component(_) => true,
+        }
+    }
+
     fn pool(&self) -> Option<&RegionPool> {
         match &self.guest_source {
             GuestSource::Image { pool, .. } => Some(pool),
@@ -202,10 +211,12 @@ impl WasmBackend {
         self.images().values().filter_map(|loaded| loaded.pool()).all(RegionPool::idle_regions_equal_image)
     }
 
-    fn load(&self, runtime: &Runtime, image: &str) -> Result<Arc<LoadedRuntime>, WasmError> {
+    fn load(&self, runtime: &Runtime, image: &str, scope: CodeScope) -> Result<Arc<LoadedRuntime>, WasmError> {
+        // Code that was incomplete when it was loaded is loaded again once all of it is compiled.
+        let scope = if runtime.store.is_known_complete() { CodeScope::All } else { scope };
         let mut images = self.images();
         let key = (runtime.store.spec().name.clone(), image.to_owned());
-        if let Some(loaded) = images.get(&key) {
+        if let Some(loaded) = images.get(&key).filter(|loaded| loaded.has(scope)) {
             return Ok(loaded.clone());
         }
         if runtime.store.spec().component.is_some() {
@@ -215,7 +226,7 @@ impl WasmBackend {
             return Ok(loaded);
         }
         let (memory, seal) = runtime.store.load_image(image)?;
-        let code = runtime.code(memory.facts().code.as_deref())?;
+        let code = runtime.code(memory.facts().code.as_deref(), scope)?;
         let pool = RegionPool::new(Arc::new(memory), self.idle_regions, Arc::clone(&self.verification));
         let guest_source = GuestSource::Image { code, pool };
         let loaded = Arc::new(LoadedRuntime { name: image.to_owned(), digest: Some(seal.sha256), guest_source });
@@ -278,10 +289,10 @@ impl Backend for WasmBackend {
         let is_named =
             |recipe: &&ImageRecipe| recipe.base.is_some() && recipe.imports.iter().any(|name| contains(text, name));
         if let Some(image) = spec.image.iter().rev().find(is_named).or(spec.image.first())
-            && runtime.store.state() == RuntimeState::Ready
+            && runtime.store.state(Preparation::Image(&image.name)) == RuntimeState::Ready
         {
             // A failure is reported when the guest is opened.
-            let _ = runtime.code(image.code.as_deref());
+            let _ = runtime.code(image.code.as_deref(), CodeScope::Image);
         }
     }
 
@@ -317,7 +328,7 @@ impl Backend for WasmBackend {
             let failed = |e| backend_error(&described.name, e);
             let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
-            let loaded = self.load(runtime, image).map_err(failed)?;
+            let loaded = self.load(runtime, image, spec.code).map_err(failed)?;
             let scratch = self.scratch.instance().map_err(|e| failed(e.into()))?;
             let network = match spec.grants.net.as_slice() {
                 [] => None,

@@ -4,6 +4,7 @@ use codebox_core::{LimitKind, Outcome, TrapKind};
 use wasmtime::Trap;
 use wasmtime_wasi::I32Exit;
 
+use crate::code::NotCompiled;
 use crate::guest::{Channel, Flood, MemoryLimiter, Quota};
 use crate::interrupt::StopReason;
 
@@ -63,6 +64,9 @@ fn classify_error(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
     if error.is::<Flood>() {
         return Outcome::LimitHit(LimitKind::Output);
     }
+    if error.is::<NotCompiled>() {
+        return Outcome::Trapped(TrapKind::MissingCode);
+    }
     if guest.limiter.denials() > 0 {
         // An interpreter that runs out of memory where it cannot raise an exception aborts, which traps.
         return Outcome::LimitHit(LimitKind::Memory);
@@ -71,9 +75,7 @@ fn classify_error(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
         Some(Trap::StackOverflow) => TrapKind::StackOverflow,
         Some(Trap::UnreachableCodeReached) => TrapKind::Unreachable,
         Some(Trap::MemoryOutOfBounds | Trap::TableOutOfBounds) => TrapKind::OutOfBounds,
-        Some(Trap::IndirectCallToNull) if !guest.has_all_code => {
-            TrapKind::Other("call of a null function pointer, or of code that is not loaded".to_owned())
-        }
+        Some(Trap::IndirectCallToNull) if !guest.has_all_code => TrapKind::NullCall,
         Some(trap) => TrapKind::Other(trap.to_string()),
         None => TrapKind::Other(error.root_cause().to_string()),
     })

@@ -9,9 +9,9 @@ use cap_std::fs::Dir;
 use codebox_analysis::Analyzer;
 use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
-    Access, Adapter, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants,
-    GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind, Limits, NetRules, Outcome, Provenance,
-    RunReport, Usage,
+    Access, Adapter, BackendError, BoxFuture, CodeScope, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges,
+    Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind, Limits, NetRules, Outcome,
+    Provenance, RunReport, TrapKind, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
@@ -46,6 +46,7 @@ pub(crate) struct WasmInstance {
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     network: Option<(NetRules, Connector)>,
+    code: CodeScope,
     clock: CpuClock,
     analyzer: Option<Analyzer>,
 }
@@ -84,7 +85,7 @@ impl WasmInstance {
             host: layer.host,
             access: Access::ReadOnly,
         }));
-        Ok(Self { store, loaded, root, mounts, packages, scratch, network, clock, analyzer })
+        Ok(Self { store, loaded, root, mounts, packages, scratch, network, code: spec.code, clock, analyzer })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
@@ -128,6 +129,7 @@ impl WasmInstance {
                 .as_ref()
                 .zip(self.network.as_ref())
                 .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
+            code: self.code,
         };
         let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
         let interrupt = Interrupt { wall, cpu, clock: self.clock, cancel, egress, host_cpu_time };
@@ -150,12 +152,14 @@ impl WasmInstance {
             fuel: None,
         };
         report.enforcement = Enforcement { limits: limit_enforcement(self.clock), ..Enforcement::default() };
-        let changed = guest.quota.touched_disk() || !end.reusable;
+        // The lack of code ends a guest in a call of the host, and no change is in progress. The job may be run again.
+        let lacks_code = report.outcome == Outcome::Trapped(TrapKind::MissingCode);
+        let changed = guest.quota.touched_disk() || !(end.reusable || lacks_code);
         let shared = self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host));
         if changed && shared {
             report.effects = Effects::Possible;
         }
-        if guest.quota.touched_disk() || !end.reusable || job.out.is_some() {
+        if !lacks_code && (changed || job.out.is_some()) {
             let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
             report.files = self.collect(job, started_at, &before, budget);
             let FileChanges { created, modified, .. } = &report.files;

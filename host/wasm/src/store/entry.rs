@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use codebox_core::{Access, GuestPath};
+use codebox_core::{Access, GuestPath, Preparation};
 use codebox_files::{EmbeddedFile, hex, private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::code::{CodeFile, CodeImage, PATCHER_VERSION};
+use crate::code::{CodeFile, CodeImage, PATCHER_VERSION, SplitSpec};
 use crate::component::ComponentCode;
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
+use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, sha256_of, write_atomic};
 
 /// The directories of a store.
@@ -31,9 +33,9 @@ pub struct StoreDirs {
 /// The state of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeState {
-    /// Installed, compiled and imaged for this engine.
+    /// Installed, with the required code and images for this engine.
     Ready,
-    /// Installed, but its code and images have to be made for this version of codebox or this processor.
+    /// Installed, but the required code and images have to be made for this version of codebox or this processor.
     Unprepared,
     /// Not installed.
     Missing,
@@ -71,6 +73,8 @@ pub struct Store {
 
 /// File names of the artefacts. Code that has parts has a file for each module instead of [`CODE_FILE`].
 pub(crate) const CODE_FILE: &str = "code.cwasm";
+/// File name of an installed runtime's module.
+pub(crate) const MODULE_FILE: &str = "module.wasm";
 pub(crate) const INITIAL_IMAGE_FILE: &str = "initial.img";
 const MANIFEST_FILE: &str = "manifest.json";
 
@@ -135,33 +139,24 @@ impl Manifest {
         write_atomic(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
     }
 
-    /// Checks every artefact by its seal. A file that was copied or restored is read once, and its seal is renewed.
-    pub(crate) fn check(&mut self, dir: &Path) -> Result<(), WasmError> {
-        let mut renewed = false;
+    /// Checks every artefact by its seal. A file that was copied or restored is read, and its seal is renewed. Returns true
+    /// if a seal was.
+    pub(crate) fn check(&mut self, dir: &Path) -> Result<bool, WasmError> {
+        let mut is_renewed = false;
         for (name, seal) in &mut self.seals {
             if let Some(new) = seal.open(&dir.join(name))?.renewed {
                 *seal = new;
-                renewed = true;
+                is_renewed = true;
             }
         }
-        if renewed {
-            // As in `open`: the next start can store the seals.
-            let _ = self.write(dir);
-        }
-        Ok(())
+        Ok(is_renewed)
     }
 
     /// Opens an artefact and checks its seal.
-    pub(crate) fn open(&mut self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
+    pub(crate) fn open(&self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
         let path = dir.join(name);
         let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "seal is missing"))?;
-        let opened = seal.open(&path)?;
-        if let Some(renewed) = opened.renewed {
-            self.seals.insert(name.to_owned(), renewed);
-            // A seal that cannot be stored is renewed again next time. The file is valid nevertheless.
-            let _ = self.write(dir);
-        }
-        Ok(opened.file)
+        Ok(seal.open(&path)?.file)
     }
 }
 
@@ -169,6 +164,11 @@ impl Store {
     /// Creates a store of one runtime below these directories, without accessing them.
     pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, parts: RuntimeParts) -> Self {
         Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default(), prepared_dir: Arc::default() }
+    }
+
+    /// Returns this store with an engine of its own, whose threads end with it.
+    pub(super) fn with_own_engine(&self) -> Result<Self, WasmError> {
+        Ok(Self { engine: Engine::new()?, ..self.clone() })
     }
 
     /// Returns the runtime of this store.
@@ -259,14 +259,15 @@ impl Store {
         self.cache_manifest(None);
     }
 
-    fn cache_manifest(&self, manifest: Option<Manifest>) {
+    pub(super) fn cache_manifest(&self, manifest: Option<Manifest>) {
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = manifest;
     }
 
-    /// Returns the state of the runtime, by the seals of its artefacts. Once the runtime is ready, later calls check
-    /// nothing.
-    pub fn state(&self) -> RuntimeState {
-        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+    /// Returns the state of the runtime's required contents, by the seals of all its artefacts. Once they are ready, later
+    /// calls check nothing.
+    pub fn state(&self, required: Preparation<'_>) -> RuntimeState {
+        let has_required = |manifest: &Manifest| self.is_prepared(manifest, required);
+        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(has_required) {
             return RuntimeState::Ready;
         }
         let mut installed = match Manifest::read(&self.runtime_dir()) {
@@ -274,47 +275,97 @@ impl Store {
             Ok(None) => return RuntimeState::Missing,
             Err(e) => return RuntimeState::Damaged(e.to_string()),
         };
-        if let Err(e) = installed.check(&self.runtime_dir()) {
-            return RuntimeState::Damaged(e.to_string());
+        match installed.check(&self.runtime_dir()) {
+            Ok(is_renewed) => self.store_renewed(&self.runtime_dir(), &installed, is_renewed),
+            Err(e) => return RuntimeState::Damaged(e.to_string()),
         }
-        let Ok(Some(mut prepared)) = Manifest::read(&self.prepared_dir()) else { return RuntimeState::Unprepared };
-        if !self.is_complete(&mut prepared) {
+        let dir = self.prepared_dir();
+        // Damaged contents are made again.
+        let Ok(Some(mut prepared)) = Manifest::read(&dir) else { return RuntimeState::Unprepared };
+        let Ok(is_renewed) = prepared.check(&dir) else { return RuntimeState::Unprepared };
+        self.store_renewed(&dir, &prepared, is_renewed);
+        if !has_required(&prepared) {
             return RuntimeState::Unprepared;
         }
         self.cache_manifest(Some(prepared));
         RuntimeState::Ready
     }
 
-    /// Returns true if all prepared artefacts are present and unchanged. Otherwise they are made again.
-    fn is_complete(&self, prepared: &mut Manifest) -> bool {
-        self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name))
-            && prepared.check(&self.prepared_dir()).is_ok()
+    /// Stores renewed seals, unless another process changes the store: a later start can store them as well, and the files
+    /// are valid nevertheless.
+    fn store_renewed(&self, dir: &Path, checked: &Manifest, is_renewed: bool) {
+        if !is_renewed {
+            return;
+        }
+        let Some(_lock) = StoreLock::try_acquire(&self.dirs.data) else { return };
+        if let Ok(Some(mut stored)) = Manifest::read(dir) {
+            for (name, seal) in &mut stored.seals {
+                if let Some(renewed) = checked.seals.get(name).filter(|renewed| renewed.sha256 == seal.sha256) {
+                    seal.clone_from(renewed);
+                }
+            }
+            let _ = stored.write(dir);
+        }
+    }
+
+    /// Returns true if this process knows that all contents are prepared. Reads nothing.
+    pub(crate) fn is_known_complete(&self) -> bool {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.as_ref().is_some_and(|manifest| self.is_prepared(manifest, Preparation::Complete))
+    }
+
+    /// Returns true if a manifest has the required contents. An image is made after its code.
+    fn is_prepared(&self, manifest: &Manifest, required: Preparation<'_>) -> bool {
+        if self.spec.component.is_some() {
+            return manifest.seals.contains_key(CODE_FILE);
+        }
+        let has_image = |name: &str| manifest.images.contains_key(name);
+        match required {
+            Preparation::Image(name) => has_image(name),
+            Preparation::Complete => {
+                let first = self.spec.codes().first().copied().flatten();
+                let has_part =
+                    |part: usize, split: &SplitSpec| manifest.seals.contains_key(&part_file(&split.parts[part].name));
+                let has_parts = self
+                    .spec
+                    .split
+                    .as_ref()
+                    .is_none_or(|split| later_parts(split, first).all(|part| has_part(part, split)));
+                has_parts && self.spec.image.iter().all(|recipe| has_image(&recipe.name))
+            }
+        }
     }
 
     /// Loads the compiled code up to a part, or all code that has no parts.
     pub(crate) fn load_code(&self, last: Option<&str>) -> Result<CodeImage, WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        self.load_code_from(&dir, &mut manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?, last)
+        self.load_code_from(&dir, &manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?, last)
     }
 
     /// Loads compiled code from a directory of artefacts.
     pub(crate) fn load_code_from(
         &self,
         dir: &Path,
-        manifest: &mut Manifest,
+        manifest: &Manifest,
         last: Option<&str>,
     ) -> Result<CodeImage, WasmError> {
-        let mut open =
-            |name: String| Ok::<_, WasmError>(CodeFile { file: manifest.open(dir, &name)?, path: dir.join(name) });
-        let code = open(code_file(last))?;
-        let later = match (&self.spec.split, last) {
-            (Some(split), Some(last)) => {
-                let first = split.position(last).map_or(split.parts.len(), |last| last + 1);
-                let files = split.parts[first..].iter().map(|part| open(part_file(&part.name)));
-                Some((first, files.collect::<Result<_, _>>()?))
+        let name = code_file(last);
+        let code = CodeFile { file: manifest.open(dir, &name)?, path: dir.join(name) };
+        let later = match &self.spec.split {
+            Some(split) => {
+                let parts = later_parts(split, last);
+                let first = parts.start;
+                let open_part = |part: usize| match part_file(&split.parts[part].name) {
+                    file if manifest.seals.contains_key(&file) => {
+                        Ok(Some(CodeFile { file: manifest.open(dir, &file)?, path: dir.join(file) }))
+                    }
+                    // It is not compiled yet.
+                    _ => Ok(None),
+                };
+                Some((first, parts.map(open_part).collect::<Result<_, WasmError>>()?))
             }
-            _ => None,
+            None => None,
         };
         CodeImage::load(&self.engine, code, later)
     }
@@ -323,7 +374,7 @@ impl Store {
     pub(crate) fn load_component(&self) -> Result<ComponentCode, WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
+        let manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         ComponentCode::load(&self.engine, &dir.join(CODE_FILE), manifest.open(&dir, CODE_FILE)?)
     }
 
@@ -331,7 +382,7 @@ impl Store {
     pub(crate) fn load_image(&self, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
+        let manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         let name = image_file(image);
         let facts = manifest.images.get(image).cloned();
         let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "no such image"))?;
@@ -351,6 +402,13 @@ impl Store {
 /// Returns the file name of the code up to a part, or of all code that has no parts.
 pub(crate) fn code_file(last: Option<&str>) -> String {
     last.map_or_else(|| CODE_FILE.to_owned(), |last| format!("code-{last}.cwasm"))
+}
+
+/// Returns the positions of the parts that follow a part; none if the part is not known.
+pub(crate) fn later_parts(split: &SplitSpec, last: Option<&str>) -> Range<usize> {
+    let count = split.parts.len();
+    let last = last.and_then(|last| split.position(last));
+    last.map_or(count, |last| last + 1)..count
 }
 
 /// Returns the file name of one part of the code.

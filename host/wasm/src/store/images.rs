@@ -86,7 +86,10 @@ impl Store {
 
     /// Returns the user's own images by name, with the modules that each imports. They are made again for every new
     /// version.
-    pub(crate) fn user_recipes(&self) -> Result<BTreeMap<String, Vec<String>>, WasmError> {
+    ///
+    /// # Errors
+    /// [`WasmError::Damaged`] if the list cannot be read.
+    pub fn user_recipes(&self) -> Result<BTreeMap<String, Vec<String>>, WasmError> {
         let path = self.recipes();
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| WasmError::damaged(&path, e.to_string())),

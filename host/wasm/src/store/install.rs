@@ -1,28 +1,21 @@
-//! Installs a runtime from its unpacked package, and prepares its code and images.
+//! Installs a runtime from its unpacked package.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use codebox_core::Progress;
+use codebox_core::{Preparation, Progress};
 use codebox_files::private_dir;
 
-use crate::code::{CodeImage, Patch, Plan, apply, split};
-use crate::component::ComponentCode;
 use crate::error::WasmError;
-use crate::image::{ImageBuilder, ImageFacts};
-use crate::store::entry::{CODE_FILE, INITIAL_IMAGE_FILE, Manifest, code_file, data_dir, image_file, part_file};
+use crate::store::entry::{MODULE_FILE, Manifest, data_dir};
 use crate::store::lock::StoreLock;
-use crate::store::seal::{Seal, write_atomic};
+use crate::store::seal::Seal;
 use crate::store::{RuntimeState, Store};
 use crate::sys::make_private;
 
-/// File name of an installed runtime's module.
-const MODULE_FILE: &str = "module.wasm";
-
 impl Store {
-    /// Makes the runtime ready to use and fetches it if it is missing.
+    /// Makes the required contents of the runtime ready to use, and fetches the runtime if it is missing.
     ///
     /// `fetch` is called at most once, with the directory into which the package has to be unpacked. If another process
     /// does the same, the call waits for that process and uses its result.
@@ -31,24 +24,25 @@ impl Store {
     /// The error of `fetch`, or the error of the installation. No incomplete runtime remains.
     pub fn ensure<E: From<WasmError>>(
         &self,
+        required: Preparation<'_>,
         progress: &dyn Progress,
         fetch: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.state() == RuntimeState::Ready {
+        if self.state(required) == RuntimeState::Ready {
             return Ok(());
         }
         self.make_dirs()?;
         let _lock = StoreLock::acquire(&self.dirs.data, || progress.note("waiting for another process"))?;
-        match self.state() {
+        match self.state(required) {
             RuntimeState::Ready => return Ok(()),
             RuntimeState::Unprepared => {}
             RuntimeState::Damaged(why) => return Err(WasmError::damaged(&self.runtime_dir(), why).into()),
             RuntimeState::Missing => self.install(progress, fetch)?,
         }
-        Ok(self.prepare(progress)?)
+        Ok(self.prepare(required, progress)?)
     }
 
-    /// Installs the runtime again, regardless of its state.
+    /// Installs the runtime again, regardless of its state, and prepares all of it.
     ///
     /// # Errors
     /// As for [`ensure`](Self::ensure). An installed runtime stays unchanged if the new one cannot be fetched.
@@ -63,7 +57,7 @@ impl Store {
         self.install(progress, fetch)?;
         let prepared = self.prepared_dir();
         remove_dir(&prepared)?;
-        Ok(self.prepare(progress)?)
+        Ok(self.prepare(Preparation::Complete, progress)?)
     }
 
     /// Removes the runtime, its code and its images. Returns true if any of them existed.
@@ -112,7 +106,7 @@ impl Store {
         let target = self.runtime_dir();
         let parent = self.dirs.data.join("runtimes");
         private_dir(&parent).map_err(WasmError::io("create", &parent))?;
-        remove_incomplete_dirs(&parent);
+        remove_incomplete(&parent);
         let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&parent);
         let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
         let package = temp.path().join("package");
@@ -160,168 +154,20 @@ impl Store {
         }
         manifest.write(folder)
     }
-
-    /// Compiles the code and makes the images of `runtime.toml` and the user's own.
-    pub(crate) fn prepare(&self, progress: &dyn Progress) -> Result<(), WasmError> {
-        let target = self.prepared_dir();
-        let parent = self.dirs.cache.join("prepared");
-        private_dir(&parent).map_err(WasmError::io("create", &parent))?;
-        remove_incomplete_dirs(&parent);
-        let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&parent);
-        let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
-        let dir = temp.path();
-        let module = self.runtime_dir().join(MODULE_FILE);
-        let wasm = fs::read(&module).map_err(WasmError::io("read", &module))?;
-        let wasm = self.apply_patches(&module, wasm)?;
-        progress.note(&format!("compiling {}", self.spec.name));
-        let mut manifest = Manifest::default();
-        match self.spec.component {
-            Some(_) => self.compile_component(dir, &module, &wasm, &mut manifest)?,
-            None => self.make_images(dir, &module, wasm, &mut manifest, progress)?,
-        }
-        manifest.write(dir)?;
-        remove_dir(&target)?;
-        // Renaming the directory changes the identity of no file, so the seals stay valid.
-        fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))?;
-        for kept in [&target, &self.runtime_dir()] {
-            remove_other_versions(kept, &format!("{}-", self.spec.name));
-        }
-        Ok(())
-    }
-
-    /// Applies the patches that `runtime.toml` names. The installed module stays as fetched.
-    fn apply_patches(&self, module: &Path, mut wasm: Vec<u8>) -> Result<Vec<u8>, WasmError> {
-        for name in &self.spec.patches {
-            let patch_error =
-                |reason: String| WasmError::Patch { patch: name.clone(), path: module.to_owned(), reason };
-            let text = self.patch_text(name).ok_or_else(|| patch_error("unknown patch".into()))?;
-            let patch = Patch::parse(text).map_err(patch_error)?;
-            wasm = apply(&patch, &wasm).map_err(|error| patch_error(error.to_string()))?;
-        }
-        Ok(wasm)
-    }
-
-    fn compile_component(&self, dir: &Path, at: &Path, wasm: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {
-        write_sealed(dir, CODE_FILE, &ComponentCode::compile(&self.engine, at, wasm)?, manifest)
-    }
-
-    fn make_images(
-        &self,
-        dir: &Path,
-        module: &Path,
-        wasm: Vec<u8>,
-        manifest: &mut Manifest,
-        progress: &dyn Progress,
-    ) -> Result<(), WasmError> {
-        let parts = split(module, &wasm)?;
-        self.compile_code(dir, module, &parts.code, &wasm, manifest)?;
-        drop(wasm);
-        write_sealed(dir, INITIAL_IMAGE_FILE, &parts.memory, manifest)?;
-        drop(parts);
-        let mut codes = BTreeMap::new();
-        for code in self.spec.codes() {
-            codes.insert(code, self.load_code_from(dir, manifest, code)?);
-        }
-        let builder = ImageBuilder { store: self, initial: &dir.join(INITIAL_IMAGE_FILE) };
-        for recipe in &self.spec.image {
-            progress.note(&format!("starting {} for the image {}", self.spec.name, recipe.name));
-            let code = (recipe.code.as_deref(), &codes[&recipe.code.as_deref()]);
-            let name = image_file(&recipe.name);
-            let made = builder.build_image(code, &self.spec.imports_of(&recipe.name), &dir.join(&name))?;
-            manifest.seals.insert(name.clone(), Seal::compute(&dir.join(name))?);
-            manifest.facts = made.interpreter;
-            manifest.images.insert(recipe.name.clone(), made.facts);
-        }
-        for (name, imports) in self.user_recipes()? {
-            progress.note(&format!("starting {} for the image {name}", self.spec.name));
-            let file = image_file(&name);
-            // A module that is missing in this version must not prevent the other images.
-            let made = match builder.build_with_least_code(&codes, &imports, &dir.join(&file)) {
-                Ok(made) => made,
-                Err(error) => {
-                    progress.note(&format!("the image {name} is left out: {error}"));
-                    continue;
-                }
-            };
-            manifest.seals.insert(file.clone(), Seal::compute(&dir.join(file))?);
-            manifest.images.insert(name, made.facts);
-        }
-        Ok(())
-    }
-
-    /// Compiles the code: one module, or a primary module for each image and a secondary module for each later part.
-    /// `named` is the module with its names.
-    fn compile_code(
-        &self,
-        dir: &Path,
-        module: &Path,
-        code: &[u8],
-        named: &[u8],
-        manifest: &mut Manifest,
-    ) -> Result<(), WasmError> {
-        let mut compile =
-            |name: String, code: &[u8]| write_sealed(dir, &name, &CodeImage::compile(&self.engine, code)?, manifest);
-        let Some(split) = &self.spec.split else { return compile(code_file(None), code) };
-        let refused = |reason: String| WasmError::Module { path: module.to_owned(), reason };
-        let plan = Plan::new(code, named, split).map_err(refused)?;
-        let mut first = split.parts.len();
-        for last in self.spec.codes() {
-            let position = last.and_then(|last| split.position(last));
-            let position = position.ok_or_else(|| refused("an image has no code".to_owned()))?;
-            compile(code_file(last), &plan.primary(position).map_err(refused)?)?;
-            first = first.min(position + 1);
-        }
-        for (index, part) in split.parts.iter().enumerate().skip(first) {
-            compile(part_file(&part.name), &plan.secondary(index).map_err(refused)?)?;
-        }
-        Ok(())
-    }
-
-    /// Adds an image to a prepared runtime.
-    pub(crate) fn add_image(&self, name: &str, imports: &[String]) -> Result<ImageFacts, WasmError> {
-        let _lock = StoreLock::acquire(&self.dirs.data, || ())?;
-        self.invalidate();
-        let dir = self.prepared_dir();
-        let mut manifest =
-            Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime is not prepared"))?;
-        let mut codes = BTreeMap::new();
-        for code in self.spec.codes() {
-            codes.insert(code, self.load_code_from(&dir, &mut manifest, code)?);
-        }
-        drop(manifest.open(&dir, INITIAL_IMAGE_FILE)?);
-        let file = image_file(name);
-        let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&dir);
-        let temp = temp.map_err(WasmError::io("create a directory in", &dir))?;
-        let builder = ImageBuilder { store: self, initial: &dir.join(INITIAL_IMAGE_FILE) };
-        let made = builder.build_with_least_code(&codes, imports, &temp.path().join(&file))?;
-        rename(&temp.path().join(&file), &dir.join(&file))?;
-        manifest.seals.insert(file.clone(), Seal::compute(&dir.join(&file))?);
-        manifest.images.insert(name.to_owned(), made.facts.clone());
-        manifest.write(&dir)?;
-        self.store_recipe(name, Some(imports))?;
-        Ok(made.facts)
-    }
 }
 
 /// The empty directories below a guest's root for mounts and for virtual devices.
 pub(crate) const ROOT_MOUNT_POINTS: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
 
-/// Writes an artefact and adds its seal to the manifest.
-fn write_sealed(dir: &Path, name: &str, bytes: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {
-    let path = dir.join(name);
-    write_atomic(&path, bytes)?;
-    manifest.seals.insert(name.to_owned(), Seal::compute(&path)?);
-    Ok(())
-}
-
 /// Prefix of the names of incomplete directories.
-const INCOMPLETE_PREFIX: &str = ".new-";
+pub(super) const INCOMPLETE_PREFIX: &str = ".new-";
 
-/// Removes incomplete directories of killed processes. The lock shows that no other process is working on them.
-fn remove_incomplete_dirs(parent: &Path) {
+/// Removes incomplete files and directories of killed processes. The lock shows that no other process is working on them.
+pub(super) fn remove_incomplete(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(INCOMPLETE_PREFIX) {
-            let _ = fs::remove_dir_all(entry.path());
+            let path = entry.path();
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
         }
     }
 }
@@ -333,7 +179,7 @@ const OTHER_VERSIONS_KEPT: usize = 1;
 ///
 /// A guest that still runs from a removed directory keeps its open files. A guest that starts later makes the directory
 /// again.
-fn remove_other_versions(current: &Path, prefix: &str) {
+pub(super) fn remove_other_versions(current: &Path, prefix: &str) {
     let Some(entries) = current.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
     let mut others: Vec<_> = entries
         .flatten()
@@ -348,14 +194,14 @@ fn remove_other_versions(current: &Path, prefix: &str) {
     }
 }
 
-fn remove_dir(path: &Path) -> Result<(), WasmError> {
+pub(super) fn remove_dir(path: &Path) -> Result<(), WasmError> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(WasmError::io("remove", path)(e)),
         _ => Ok(()),
     }
 }
 
-fn rename(from: &Path, to: &Path) -> Result<(), WasmError> {
+pub(super) fn rename(from: &Path, to: &Path) -> Result<(), WasmError> {
     fs::rename(from, to).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => WasmError::damaged(from, "not found in the package"),
         _ => WasmError::Io { doing: "move", path: from.to_owned(), source },

@@ -11,6 +11,13 @@ use crate::error::WasmError;
 pub(crate) struct StoreLock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl StoreLock {
+    /// Acquires the lock, unless another process or thread holds it or the lock cannot be opened.
+    pub(crate) fn try_acquire(dir: &Path) -> Option<Self> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
+        file.try_lock().ok()?;
+        Some(Self(file))
+    }
+
     /// Acquires the lock. Calls `on_wait` first if another process holds it.
     pub(crate) fn acquire(dir: &Path, on_wait: impl FnOnce()) -> Result<Self, WasmError> {
         private_dir(dir).map_err(WasmError::io("create", dir))?;

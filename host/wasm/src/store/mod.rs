@@ -8,6 +8,7 @@ mod entry;
 mod images;
 mod install;
 mod lock;
+mod prepare;
 mod registry;
 mod runtime;
 mod seal;

@@ -148,6 +148,10 @@ pub enum TrapName {
     Unreachable,
     /// Access to memory or a table outside of its bounds.
     OutOfBounds,
+    /// Need for code of the runtime that is not compiled.
+    MissingCode,
+    /// Call of a null function pointer, or of code of the runtime that is not loaded.
+    NullCall,
     /// Any other cause.
     Other,
 }
@@ -162,6 +166,8 @@ impl From<&outcome::Outcome> for Outcome {
                     TrapKind::StackOverflow => TrapName::StackOverflow,
                     TrapKind::Unreachable => TrapName::Unreachable,
                     TrapKind::OutOfBounds => TrapName::OutOfBounds,
+                    TrapKind::MissingCode => TrapName::MissingCode,
+                    TrapKind::NullCall => TrapName::NullCall,
                     TrapKind::Other(_) => TrapName::Other,
                 };
                 Self::Trapped { trap, detail: kind.to_string() }

@@ -3,7 +3,7 @@
 use wasmtime::{Engine, Extern, Func, Instance, Linker, Module, Store};
 
 use super::*;
-use crate::code::{CodeFile, CodeImage, LaterParts};
+use crate::code::{CodeFile, CodeImage, LaterParts, NotCompiled};
 
 /// A module with a function of each part, in the order first, second, third. `first` can be called from outside.
 const MODULE: &str = r#"(module
@@ -191,7 +191,7 @@ fn threads_share_a_part() {
     };
     for _ in 0..20 {
         let secondary = |part: usize| file(&part.to_string(), plan.secondary(part).expect("it can be encoded"));
-        let files = (1..3).map(secondary).collect();
+        let files = (1..3).map(|part| Some(secondary(part))).collect();
         let later = LaterParts::map(&engine, 1, files).expect("the files can be mapped");
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -200,6 +200,15 @@ fn threads_share_a_part() {
         });
         assert!(later.module(3).is_err() && later.module(0).is_err());
     }
+}
+
+#[test]
+fn part_that_is_not_compiled_is_named_in_the_error() {
+    let engine = crate::engine::Engine::new().expect("an engine");
+    let later = LaterParts::map(&engine, 1, vec![None, None]).expect("there is nothing to map");
+    assert!(!later.is_complete() && later.count() == 3);
+    let error = later.module(2).map(|_| ()).expect_err("it has no file");
+    assert!(error.is::<NotCompiled>() && error.to_string() == "part 2 of the code is not compiled", "{error}");
 }
 
 #[test]

@@ -1,0 +1,28 @@
+//! Threads of the compiler.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::error::WasmError;
+
+/// Runs a compilation on threads that have ended when it returns. A process that confines itself afterwards must have no
+/// other threads, and those of a global pool never end.
+pub(crate) fn on_own_threads<T: Send>(compile: impl FnOnce() -> T + Send) -> Result<T, WasmError> {
+    let threads = Mutex::new(Vec::new());
+    let spawn = |thread: rayon::ThreadBuilder| {
+        let spawned = thread::Builder::new().name("codebox-compiler".to_owned()).spawn(|| thread.run())?;
+        threads.lock().unwrap_or_else(PoisonError::into_inner).push(spawned);
+        Ok(())
+    };
+    let pool = rayon::ThreadPoolBuilder::new().spawn_handler(spawn).build();
+    let pool = pool.map_err(|error| {
+        WasmError::engine("start the threads of the compiler")(wasmtime::Error::msg(error.to_string()))
+    })?;
+    let compiled = pool.install(compile);
+    drop(pool);
+    for thread in threads.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        // A panic of the compiler has already been passed on.
+        let _ = thread.join();
+    }
+    Ok(compiled)
+}
