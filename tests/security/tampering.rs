@@ -96,12 +96,21 @@ fn copy_part(kit: &Kit, home: &Path, part: &Path) -> Result<()> {
 fn check_tampering(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
     with_copied_home(kit, |home| {
         let path = find(home, guest, what)?;
+        // A damaged part of the code matters only to a program that needs it.
+        let program = match what.starts_with("part-") {
+            true => "import regex; print(6 * 7)",
+            false => guest.choose("import json; print(6 * 7)", "console.log(JSON.stringify(6 * 7))"),
+        };
         let backup = home.join("kept");
         run_tool("cp", &["-a", &path.display().to_string(), &backup.display().to_string()])?;
-        let verdict = change(&path).and_then(|()| check_refused_or_rebuilt(kit, guest, home));
+        // Files that are found damaged are no longer listed.
+        let (list, listed) = (find(home, guest, "prepared/manifest.json")?, home.join("kept-manifest"));
+        fs::copy(&list, &listed)?;
+        let verdict = change(&path).and_then(|()| check_refused_or_rebuilt(kit, guest, home, program));
         // The original replaces the current file, including a rebuilt one.
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
         fs::rename(&backup, &path)?;
+        fs::rename(&listed, &list)?;
         verdict?;
         let rerun = kit.codebox().home(home).arg("run").args(guest.printing(1)).run()?;
         ensure!(rerun.stdout == b"1\n", "does not run after the repair: {}", rerun.stderr_text());
@@ -112,8 +121,7 @@ fn check_tampering(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Res
 /// Accepts a refusal in one line, or files that are recreated.
 ///
 /// Recreating them takes minutes, so a process that starts to do so is stopped: the modified file has not run.
-fn check_refused_or_rebuilt(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
-    let program = guest.choose("import json; print(6 * 7)", "console.log(JSON.stringify(6 * 7))");
+fn check_refused_or_rebuilt(kit: &Kit, guest: Guest, home: &Path, program: &str) -> Result<()> {
     let mut command = kit.run_json().home(home).args(guest.inline(program)).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut messages = String::new();

@@ -152,6 +152,22 @@ impl Manifest {
         Ok(is_renewed)
     }
 
+    /// Returns the manifest without the artefacts that are missing or differ from their seals.
+    pub(super) fn with_valid_entries(mut self, dir: &Path) -> Self {
+        self.seals.retain(|name, seal| match seal.open(&dir.join(name)) {
+            Ok(opened) => {
+                if let Some(renewed) = opened.renewed {
+                    *seal = renewed;
+                }
+                true
+            }
+            Err(_) => false,
+        });
+        let seals = &self.seals;
+        self.images.retain(|image, _| seals.contains_key(&image_file(image)));
+        self
+    }
+
     /// Opens an artefact and checks its seal.
     pub(crate) fn open(&self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
         let path = dir.join(name);
@@ -314,12 +330,13 @@ impl Store {
         ready.as_ref().is_some_and(|manifest| self.is_prepared(manifest, Preparation::Complete))
     }
 
-    /// Returns true if a manifest has the required contents. An image is made after its code.
+    /// Returns true if a manifest has the required contents: an image, and the code that its guests start with.
     fn is_prepared(&self, manifest: &Manifest, required: Preparation<'_>) -> bool {
         if self.spec.component.is_some() {
             return manifest.seals.contains_key(CODE_FILE);
         }
-        let has_image = |name: &str| manifest.images.contains_key(name);
+        let has_code = |facts: &ImageFacts| manifest.seals.contains_key(&code_file(facts.code.as_deref()));
+        let has_image = |name: &str| manifest.images.get(name).is_some_and(has_code);
         match required {
             Preparation::Image(name) => has_image(name),
             Preparation::Complete => {

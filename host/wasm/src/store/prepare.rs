@@ -18,7 +18,7 @@ use crate::store::entry::{
 };
 use crate::store::install::{INCOMPLETE_PREFIX, remove_dir, remove_incomplete, remove_other_versions, rename};
 use crate::store::lock::StoreLock;
-use crate::store::seal::{Seal, write_atomic};
+use crate::store::seal::{Seal, check_private_dir, write_atomic};
 use crate::store::{ImageRecipe, Store};
 
 impl Store {
@@ -31,18 +31,20 @@ impl Store {
         let parent = self.dirs.cache.join("prepared");
         private_dir(&parent).map_err(WasmError::io("create", &parent))?;
         remove_incomplete(&parent);
-        // Damaged contents are made again.
-        let mut kept = Manifest::read(&dir).ok().flatten();
-        if kept.as_mut().is_some_and(|manifest| manifest.check(&dir).is_err()) {
-            kept = None;
-        }
-        if kept.is_none() {
+        if check_private_dir(&dir).is_err() {
+            // Other users may have changed its files.
             remove_dir(&dir)?;
-            private_dir(&dir).map_err(WasmError::io("create", &dir))?;
         }
+        private_dir(&dir).map_err(WasmError::io("create", &dir))?;
         remove_incomplete(&dir);
+        // A file that is not listed, or differs from its seal, is made again and replaced.
+        let stored = Manifest::read(&dir).ok().flatten().unwrap_or_default();
+        let kept = stored.clone().with_valid_entries(&dir);
+        if kept != stored {
+            kept.write(&dir)?;
+        }
         let store = self.with_own_engine()?;
-        let mut preparer = Preparer::new(&store, progress, dir.clone(), kept.unwrap_or_default());
+        let mut preparer = Preparer::new(&store, progress, dir.clone(), kept);
         let prepared = preparer.prepare(required);
         if prepared.is_err() && preparer.manifest.images.is_empty() {
             // Without an image the directory is of no use, and the disk may be full.
