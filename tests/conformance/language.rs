@@ -68,13 +68,15 @@ impl Language {
 
     /// Prepares the home of `kit` for this language.
     pub fn prepare(self, kit: &Kit) -> Result<()> {
+        self.describe(kit)?;
+        kit.prepare_runtime(self.runtime())
+    }
+
+    /// Name of the runtime that runs this language.
+    fn runtime(self) -> &'static str {
         match self {
-            Self::Python => kit.prepare_language(self.name()),
-            Self::JavaScript | Self::TypeScript => kit.prepare_language(self.name()),
-            Self::Lua => {
-                self.describe(kit)?;
-                kit.prepare_language(self.name())
-            }
+            Self::TypeScript => Self::JavaScript.name(),
+            Self::Python | Self::JavaScript | Self::Lua => self.name(),
         }
     }
 }

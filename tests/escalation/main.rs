@@ -53,8 +53,8 @@ fn main() {
 /// Determines whether both languages run in WebAssembly.
 fn runtimes(kit: Kit) -> Availability {
     LazyLock::new(Box::new(move || {
-        let python = kit.prepare_language("python");
-        python.and_then(|()| kit.prepare_language("javascript")).map_err(|error| format!("{error:#}"))
+        let python = kit.prepare_runtime("python");
+        python.and_then(|()| kit.prepare_runtime("javascript")).map_err(|error| format!("{error:#}"))
     }))
 }
 

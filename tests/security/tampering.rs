@@ -120,14 +120,14 @@ fn check_tampering(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Res
 
 /// Accepts a refusal in one line, or files that are recreated.
 ///
-/// Recreating them takes minutes, so a process that starts to do so is stopped: the modified file has not run.
+/// Recreating them takes minutes, so a process that starts to do so is stopped: the modified file was not used.
 fn check_refused_or_rebuilt(kit: &Kit, guest: Guest, home: &Path, program: &str) -> Result<()> {
     let mut command = kit.run_json().home(home).args(guest.inline(program)).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut messages = String::new();
     for line in BufReader::new(child.stderr.take().context("no pipe")?).lines() {
         let line = line?;
-        if line.contains("compiling") {
+        if line.contains("compiling") || line.contains("for the image") {
             child.kill()?;
             child.wait()?;
             return Ok(());

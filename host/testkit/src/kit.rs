@@ -47,8 +47,8 @@ impl Kit {
     /// # Errors
     /// Fails with the program's output if a runtime is not available, for example without a network.
     pub fn prepare(&self) -> Result<()> {
-        self.prepare_language("python")?;
-        self.prepare_language("javascript")?;
+        self.prepare_runtime("python")?;
+        self.prepare_runtime("javascript")?;
         self.add_lua()
     }
 
@@ -61,15 +61,15 @@ impl Kit {
         self.add_runtime("lua", &runtime.join("lua.wasm"), &runtime.join("runtime.toml"))
     }
 
-    /// Prepares all code and images of one language in the shared home.
+    /// Prepares all code and images of one runtime in the shared home.
     ///
     /// # Errors
     /// Fails as [`prepare`](Self::prepare) does.
-    pub fn prepare_language(&self, language: &str) -> Result<()> {
+    pub fn prepare_runtime(&self, runtime: &str) -> Result<()> {
         // The user's environment configures the package sources, so this command alone keeps it.
-        let ran = self.setup_command()?.inherit_env().args(["runtime", "prepare", language]).run()?;
+        let ran = self.setup_command()?.inherit_env().args(["runtime", "prepare", runtime]).run()?;
         if ran.code != Some(0) {
-            bail!("no runtime for {language} in {}: {}", self.home.display(), combined_output(&ran));
+            bail!("cannot prepare {runtime} in {}: {}", self.home.display(), combined_output(&ran));
         }
         Ok(())
     }
