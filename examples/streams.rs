@@ -41,8 +41,8 @@ fn main() -> Result<(), codebox::RunnerError> {
     let mut io = ExecIo {
         stdin: Some(Box::new(Cursor::new(b"line\n".to_vec()))),
         stdout: Some(Box::new(ThreeLines { lines: 0, cancel: cancel.clone() })),
-        stderr: None,
         cancel,
+        ..ExecIo::none()
     };
     let request = Request { stdin: Stdin::Streamed, ..Request::python(PROGRAM) };
     let report = runner.run_with(request, &mut io)?;

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use codebox::{
-    CancelToken, ExecIo, Isolation, IsolationSet, Job, Language, Outcome, OutputSink, ResultKind, RunReport, Runner,
-    Source, Stdin,
+    ExecIo, Isolation, IsolationSet, Job, Language, Outcome, OutputSink, ResultKind, RunReport, Runner, Source, Stdin,
 };
 
 use crate::programs::{ALL, STARTS_THREAD, THREAD};
@@ -67,7 +66,7 @@ fn capture_streams(input: impl Read + Send + 'static) -> (ExecIo, OutputBuffer, 
         stdin: Some(Box::new(input)),
         stdout: Some(Box::new(out.clone())),
         stderr: Some(Box::new(err.clone())),
-        cancel: CancelToken::new(),
+        ..ExecIo::none()
     };
     (io, out, err)
 }

@@ -1,32 +1,36 @@
 //! L2: jobs that are cancelled at any moment.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use codebox::{CancelToken, Job, Outcome, Workbench};
-use codebox_core::ExecIo;
+use codebox_core::{ExecIo, LimitKind};
 use codebox_testkit::{Guest, Kit, soak};
 
 use crate::support::{check_no_leaks, job, printing, run_successfully};
 
 /// Python programs that are cancelled in different activities.
-const PYTHON: [&str; 6] = [
+const PYTHON: [&str; 7] = [
     "while True: pass",
     "import time\ntime.sleep(1e9)",
     "while True: open('f', 'w').write('x' * 100000)",
     "while True: print('x' * 1000)",
     "x = []\nwhile True: x.append(bytearray(1 << 16)) if len(x) < 2000 else x.clear()",
     "import os\nwhile True: os.listdir('/work'); os.urandom(1000)",
+    // Loads later parts of the code.
+    "import scipy.linalg, lxml.etree\nwhile True: pass",
 ];
 
 /// JavaScript programs that are cancelled in different activities.
-const JAVASCRIPT: [&str; 6] = [
+const JAVASCRIPT: [&str; 7] = [
     "for (;;);",
     "setTimeout(() => {}, 1e9)",
     "for (;;) require('fs').writeFileSync('f', 'x'.repeat(100000))",
     "for (;;) console.log('x'.repeat(1000))",
     "let x = []; for (;;) x.length < 2000 ? x.push(new Uint8Array(1 << 16).fill(1)) : (x = [])",
     "for (;;) { require('fs').readdirSync('/work'); require('crypto').randomBytes(1000) }",
+    "for (;;) /(a*)*b/.exec('a'.repeat(30))",
 ];
 
 /// Returns the delay and the job of a number; the delays are the same in every run and spread over 0 to 200 ms.
@@ -53,6 +57,29 @@ pub fn by_dropping(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     run(0..12)?;
     check_no_leaks(kit, || run(0..soak().of(100, 5000)))?;
     run_successfully(runner, printing(guest, 1)).map(drop)
+}
+
+/// Runs a computing guest on an executor with one thread, and counts the turns that another task gets meanwhile.
+pub fn beside_other_tasks(runner: &Workbench, _: &Kit, guest: Guest) -> Result<()> {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let job = job(guest, guest.choose(PYTHON[0], JAVASCRIPT[0]), Duration::from_secs(1));
+    let turns = AtomicU32::new(0);
+    let count = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            turns.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let report = executor.block_on(async {
+        tokio::select! {
+            report = runner.run_async(&job) => report,
+            () = count => unreachable!("the task counts for ever"),
+        }
+    })?;
+    ensure!(report.outcome == Outcome::LimitHit(LimitKind::Wall), "{:?}", report.outcome);
+    let turns = turns.into_inner();
+    ensure!(turns > 10, "another task of the thread had only {turns} turns in a second");
+    Ok(())
 }
 
 pub fn by_token(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {

@@ -38,6 +38,7 @@ const LANGUAGE_TRIALS: &[(&str, LanguageTest)] = &[
     ("A1::abort_spares_others", aborting::spares_others),
     ("L1::consecutive_jobs", leaks::consecutive),
     ("L2::cancelled_by_dropping", cancel::by_dropping),
+    ("L2::computes_beside_other_tasks", cancel::beside_other_tasks),
     ("L2::cancelled_by_token", cancel::by_token),
     ("L7::deadlines_hold", deadlines::deadlines_hold),
     ("L8::output_flood", flood::is_bounded),

@@ -38,8 +38,9 @@ impl Streams {
         let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout()))
             .with_error_report(Arc::clone(&write_error), cancel.clone());
         let stderr = Stream::new(io::stderr(), Rendering::of(&io::stderr()));
-        let io =
-            ExecIo { stdin: Some(stdin()), stdout: Some(Box::new(stdout)), stderr: Some(Box::new(stderr)), cancel };
+        let (stdout, stderr): (Box<dyn OutputSink>, Box<dyn OutputSink>) = (Box::new(stdout), Box::new(stderr));
+        let (stdout, stderr) = (Some(stdout), Some(stderr));
+        let io = ExecIo { stdin: Some(stdin()), stdout, stderr, cancel, ..ExecIo::none() };
         Self { io, write_error }
     }
 

@@ -300,6 +300,7 @@ impl Instance for DetachedInstance {
                 stdout: io.stdout.take(),
                 stderr: io.stderr.take(),
                 cancel: io.cancel.clone(),
+                has_own_thread: false,
             };
             let work = async move {
                 let result = inner.exec(&job, &mut streams).await;
@@ -307,7 +308,7 @@ impl Instance for DetachedInstance {
             };
             let (inner, streams, result) = self.shared.run(work).await?;
             self.inner = Some(inner);
-            *io = streams;
+            *io = ExecIo { has_own_thread: io.has_own_thread, ..streams };
             result
         })
     }

@@ -100,7 +100,8 @@ impl Runner {
             static EXECUTOR: LocalCell<ThreadExecutor> = const { LocalCell::new() };
         }
         let request = request.try_into()?;
-        EXECUTOR.with(|cell| {
+        let had_own_thread = std::mem::replace(&mut io.has_own_thread, true);
+        let ended = EXECUTOR.with(|cell| {
             if cell.get().is_none() {
                 let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let _ = cell.set(ThreadExecutor(Some(executor.map_err(|error| no_executor(&error))?)));
@@ -109,7 +110,9 @@ impl Runner {
                 Some(executor) => executor.block_on(self.run_request(request, io)),
                 None => Err(no_executor(&io::ErrorKind::Other.into())),
             }
-        })
+        });
+        io.has_own_thread = had_own_thread;
+        ended
     }
 
     /// Runs a job to completion. Requires a tokio runtime with time enabled.
@@ -162,12 +165,14 @@ impl Runner {
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
     ) -> Result<RunEnd, RunnerError> {
+        let had_own_thread = std::mem::replace(&mut io.has_own_thread, true);
         // This executor has no thread of its own, so it can be created before the process confines itself.
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let executor = executor.map_err(|error| no_executor(&error))?;
         let ended = executor.block_on(self.execute(request, io, front_end));
         // A thread may still be blocked on standard input; it ends with the process.
         executor.shutdown_background();
+        io.has_own_thread = had_own_thread;
         ended
     }
 

@@ -15,6 +15,7 @@ pub struct ReplaceableRun {
     stdout: Option<SharedSink>,
     stderr: Option<DelayedSink>,
     cancel: CancelToken,
+    has_own_thread: bool,
 }
 
 /// Reason that a run cannot be replaced: it has read more input than is remembered.
@@ -28,7 +29,7 @@ impl ReplaceableRun {
     /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.
     #[must_use]
     pub fn of(io: &mut ExecIo) -> Self {
-        let ExecIo { stdin, stdout, stderr, cancel } = io;
+        let ExecIo { stdin, stdout, stderr, cancel, has_own_thread } = io;
         let read = stdin.take().map(|inner| {
             let (reader, recording) = InputRecording::new(inner);
             *stdin = Some(reader);
@@ -44,7 +45,7 @@ impl ReplaceableRun {
             *stderr = Some(Box::new(delayed_sink.clone()));
             delayed_sink
         });
-        Self { stdin: read, stdout: shared_sink, stderr: held, cancel: cancel.clone() }
+        Self { stdin: read, stdout: shared_sink, stderr: held, cancel: cancel.clone(), has_own_thread: *has_own_thread }
     }
 
     /// Returns the standard input that was read so far; `None` if it was too much to remember.
@@ -77,7 +78,8 @@ impl ReplaceableRun {
             Some(held) => Some(held.discard().ok_or(OUTPUT_STALLED)?),
             None => None,
         };
-        let mut io = ExecIo { stdin, stdout: None, stderr, cancel: self.cancel.clone() };
+        let Self { cancel, has_own_thread, .. } = self;
+        let mut io = ExecIo { stdin, stdout: None, stderr, cancel: cancel.clone(), has_own_thread: *has_own_thread };
         let mut divergence = DivergenceFlag::default();
         if let Some(shared_sink) = self.stdout.clone() {
             let filter = ReplayFilter::new(Box::new(shared_sink), printed);
@@ -135,7 +137,7 @@ mod tests {
             stdin: Some(Box::new(io::Cursor::new(b"one\ntwo\n".to_vec()))),
             stdout: Some(Box::new(out.clone())),
             stderr: Some(Box::new(err.clone())),
-            cancel: CancelToken::new(),
+            ..ExecIo::none()
         };
         let replaceable = ReplaceableRun::of(&mut io);
         let run = |io: &mut ExecIo, read: usize, out_text: &str, err_text: &str| {

@@ -93,17 +93,33 @@ fn crate_dependencies_match_architecture() {
 
 #[test]
 fn dependencies_meet_minimum_versions() {
-    // The lock file has every version; cargo would have to fetch the packages of other systems to list them.
-    let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).expect("a lock file");
     for (name, min_version) in MIN_VERSIONS {
-        let packages = lock.split("[[package]]").filter(|package| package.contains(&format!("\nname = \"{name}\"\n")));
-        let versions: Vec<&str> =
-            packages.filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = "))).collect();
+        let versions = locked_versions(name);
         assert!(!versions.is_empty(), "{name} is no longer a dependency: remove it from the list");
         for version in versions {
-            assert!(parsed(version.trim_matches('"')) >= Some(min_version), "{name} {version}");
+            assert!(parsed(&version) >= Some(min_version), "{name} {version}");
         }
     }
+}
+
+/// Guests are stopped by the layout of the engine's state, which the second package describes.
+#[test]
+fn layout_is_that_of_the_engine() {
+    let [engine, layout] = ["wasmtime", "wasmtime-environ"].map(locked_versions);
+    assert_eq!(engine.len(), 1, "several versions of the engine: {engine:?}");
+    assert_eq!(engine, layout);
+}
+
+/// Returns the versions of a package in the lock file. It has every version; cargo would have to fetch the packages of
+/// other systems to list them.
+fn locked_versions(name: &str) -> Vec<String> {
+    let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).expect("a lock file");
+    let packages = lock.split("[[package]]").filter(|package| package.contains(&format!("\nname = \"{name}\"\n")));
+    let version = |package: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix("version = "))?;
+        Some(line.trim_matches('"').to_owned())
+    };
+    packages.filter_map(version).collect()
 }
 
 /// Parses major, minor and patch of a version.

@@ -1,6 +1,6 @@
 //! The engine: compiler and runtime settings shared by every code image of a process.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use wasmtime::{Config, OptLevel};
 
@@ -8,6 +8,7 @@ use crate::code::CodePublisher;
 use crate::error::WasmError;
 use crate::interrupt::Ticker;
 use crate::region::RegionCreator;
+use crate::sys::DIVERTS;
 
 /// Maximum bytes of wasm stack before a guest traps with a stack overflow.
 ///
@@ -32,15 +33,16 @@ pub(crate) const MEMORY_GUARD_SIZE: usize = if cfg!(miri) { 64 << 10 } else { 32
 /// Version of all formats on which the validity of a stored code or memory image depends.
 ///
 /// Increase it when the split of a module, the image format or the prelude's contract changes.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 
 /// The shared compiler and runtime: one for each process.
 ///
-/// A clone is cheap and refers to the same engine. While a clone exists, a thread increments the engine's epoch
-/// whenever a job runs.
+/// A clone is cheap and refers to the same engine. Whenever a job runs, a thread checks its limits.
 #[derive(Clone)]
 pub struct Engine {
     inner: wasmtime::Engine,
+    /// Engine of components, whose code checks for interruption itself. Created when it is needed.
+    components: Arc<OnceLock<wasmtime::Engine>>,
     ticker: Arc<Ticker>,
 }
 
@@ -50,17 +52,30 @@ impl Engine {
     /// # Errors
     /// [`WasmError::Engine`] if the processor or system lacks a feature that the settings need.
     pub fn new() -> Result<Self, WasmError> {
-        let inner = wasmtime::Engine::new(&config()).map_err(WasmError::engine("set up the engine"))?;
-        let ticker = Arc::new(Ticker::new(inner.clone()));
-        Ok(Self { inner, ticker })
+        let inner = new_engine(!DIVERTS)?;
+        Ok(Self { inner, components: Arc::default(), ticker: Arc::default() })
     }
 
-    /// Returns the underlying engine.
+    /// Returns the underlying engine of modules.
     pub(crate) fn inner(&self) -> &wasmtime::Engine {
         &self.inner
     }
 
-    /// Returns the thread that increments the epoch for running guests.
+    /// Returns the underlying engine of components.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn for_components(&self) -> Result<&wasmtime::Engine, WasmError> {
+        if !DIVERTS {
+            return Ok(&self.inner);
+        }
+        if self.components.get().is_none() {
+            let _ = self.components.set(new_engine(true)?);
+        }
+        self.components.get().ok_or_else(|| WasmError::Prelude("the engine of components is missing".into()))
+    }
+
+    /// Returns the thread that stops running guests.
     pub(crate) fn ticker(&self) -> &Arc<Ticker> {
         &self.ticker
     }
@@ -77,7 +92,7 @@ impl Engine {
     }
 }
 
-fn config() -> Config {
+fn new_engine(checks_for_interruption: bool) -> Result<wasmtime::Engine, WasmError> {
     let mut config = Config::new();
     config
         .cranelift_opt_level(OptLevel::Speed)
@@ -85,7 +100,7 @@ fn config() -> Config {
         .wasm_threads(false)
         .wasm_memory64(false)
         .wasm_multi_memory(false)
-        .epoch_interruption(true)
+        .epoch_interruption(checks_for_interruption)
         .max_wasm_stack(MAX_WASM_STACK)
         .async_stack_size(ASYNC_STACK_SIZE)
         .async_stack_zeroing(false)
@@ -100,5 +115,5 @@ fn config() -> Config {
         .with_host_memory(Arc::new(RegionCreator::default()))
         .with_host_stack(Arc::new(crate::region::StackPool::default()))
         .with_custom_code_memory(Some(Arc::new(CodePublisher)));
-    config
+    wasmtime::Engine::new(&config).map_err(WasmError::engine("set up the engine"))
 }

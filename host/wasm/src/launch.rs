@@ -5,6 +5,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use codebox_core::{Access, ByteSize, CodeScope};
 use codebox_streams::{Delivery, Output, Sinks, Stdin};
@@ -12,13 +13,14 @@ use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
-use crate::code::{CodeImage, LaterParts};
+use crate::code::{CodeImage, LaterParts, TRAP};
 use crate::error::WasmError;
 use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Parts, Quota, load_parts};
 use crate::image::{GlobalValue, ImageFacts};
-use crate::interrupt::TickerGuard;
+use crate::interrupt::{Interrupt, StopReason, Ticker, TickerGuard};
 use crate::mounts::{Mount, MountTable};
 use crate::region::{RegionPool, ReuseFlag, with_lease};
+use crate::sys::{Divertible, DivertibleCode};
 
 /// Maximum random bytes per call.
 pub(crate) const MAX_RANDOM: u64 = 16 << 20;
@@ -50,6 +52,8 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct GuestInstance {
     store: Store<Guest>,
     instance: Instance,
+    divertible: Option<Arc<dyn DivertibleCode>>,
+    ticker: Arc<Ticker>,
     /// The parts of the code that the store may use. They are dropped after the store.
     _later: Option<Arc<LaterParts>>,
     reuse_flag: Arc<ReuseFlag>,
@@ -67,7 +71,9 @@ impl GuestInstance {
             return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(size) });
         }
         let scope = setup.code;
-        let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
+        let ticker = code.engine.ticker().clone();
+        let checks_epoch = code.divertible.is_none();
+        let running = ticker.run(checks_epoch.then(|| code.engine.inner())).map_err(|source| WasmError::Memory {
             doing: "start the clock thread with",
             bytes: 64 << 10,
             source,
@@ -75,8 +81,10 @@ impl GuestInstance {
         let reuse_flag = Arc::new(ReuseFlag::default());
         let mut store = Store::new(code.engine.inner(), guest(code, setup, size)?);
         store.limiter(|guest| &mut guest.limiter);
-        // Code that the engine generates fills the tables. It must not yield, because nothing waits for it.
-        store.set_epoch_deadline(TICKS_OF_INSTANTIATION);
+        if checks_epoch {
+            // Code that the engine generates fills the tables. It must not yield, because nothing waits for it.
+            store.set_epoch_deadline(TICKS_OF_INSTANTIATION);
+        }
         let lease = pool.lease(code.minimum, reuse_flag.clone())?;
         let instance = with_lease(lease, || poll_immediate(code.pre.instantiate_async(&mut store)))?
             .map_err(WasmError::engine("instantiate the runtime"))?;
@@ -89,18 +97,38 @@ impl GuestInstance {
             CodeScope::All => code.later.as_ref().map_or(0, |later| later.count()),
         };
         poll_immediate(load_parts(&mut store, parts))?.map_err(WasmError::engine("load the code of the image"))?;
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
-        let mut this = Self { store, instance, _later: code.later.clone(), reuse_flag, _running: running };
+        if checks_epoch {
+            store.set_epoch_deadline(1);
+            store.epoch_deadline_async_yield_and_update(1);
+        }
+        let divertible = code.divertible.clone();
+        let later = code.later.clone();
+        let mut this = Self { store, instance, divertible, ticker, _later: later, reuse_flag, _running: running };
         this.set_globals(code, image.facts())?;
         this.reseed_generators(image.facts())?;
         Ok(this)
+    }
+
+    /// Returns the handle by which the guest is stopped. `None` if the guest's code checks for interruption.
+    fn divertible(&mut self) -> Result<Option<Divertible>, WasmError> {
+        let Some(code) = self.divertible.clone() else { return Ok(None) };
+        let trap = self.instance.get_func(&mut self.store, TRAP);
+        let trap = trap.ok_or_else(|| WasmError::Prelude(format!("the module exports no function {TRAP}")))?;
+        // SAFETY: the only caller lets the handle be entered while it polls a future that borrows this store, and the
+        // version of `wasmtime_environ` is that of the engine (Cargo.toml).
+        let made = unsafe { Divertible::new(code, trap, &mut self.store) };
+        made.map_err(|source| WasmError::Engine { doing: "prepare to stop the guest", source: source.into() })
     }
 
     /// Calls an export without parameters and results.
     pub(crate) async fn call_unit(&mut self, name: &'static str) -> wasmtime::Result<()> {
         let call: TypedFunc<(), ()> = self.instance.get_typed_func(&mut self.store, name)?;
         call.call_async(&mut self.store, ()).await
+    }
+
+    /// Returns true if the guest lets other tasks of its thread run while it computes.
+    pub(crate) fn yields(&self) -> bool {
+        self.divertible.is_none()
     }
 
     /// Returns true if the guest has an export of this name.
@@ -121,6 +149,24 @@ impl GuestInstance {
     pub(crate) async fn turn(&mut self, at: u32, len: u32) -> wasmtime::Result<i32> {
         let turn: TypedFunc<(i32, i32), i32> = self.instance.get_typed_func(&mut self.store, "turn")?;
         turn.call_async(&mut self.store, (at as i32, len as i32)).await
+    }
+
+    /// Runs the program text at an address, and delivers its output, until the program ends or has to be stopped. Returns
+    /// the program's status or the reason, and the processor time.
+    pub(crate) async fn run_turn(
+        &mut self,
+        interrupt: &Interrupt,
+        (at, len): (u32, u32),
+    ) -> Result<(Result<wasmtime::Result<i32>, StopReason>, Duration), WasmError> {
+        let ticker = self.ticker.clone();
+        let divertible = self.divertible()?.map(|guest| (guest, &*ticker));
+        let turn = async {
+            let end = self.turn(at, len).await;
+            // A program has ended once its output is delivered.
+            self.guest().delivery.finish().await;
+            end
+        };
+        Ok(interrupt.watch(turn, divertible).await)
     }
 
     /// Marks the guest as idle and consistent, so that its region may be used again.

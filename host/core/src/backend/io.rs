@@ -18,6 +18,9 @@ pub struct ExecIo {
     pub stderr: Option<Box<dyn OutputSink>>,
     /// Token that stops the run.
     pub cancel: CancelToken,
+    /// True if the thread that polls the run has nothing else to do until the run ends. Otherwise, a backend whose guests
+    /// compute on the polling thread uses another thread.
+    pub has_own_thread: bool,
 }
 
 impl ExecIo {
@@ -30,12 +33,13 @@ impl ExecIo {
 
 impl fmt::Debug for ExecIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stdin, stdout, stderr, cancel } = self;
+        let Self { stdin, stdout, stderr, cancel, has_own_thread } = self;
         f.debug_struct("ExecIo")
             .field("stdin", &stdin.is_some())
             .field("stdout", &stdout.is_some())
             .field("stderr", &stderr.is_some())
             .field("cancel", cancel)
+            .field("has_own_thread", has_own_thread)
             .finish()
     }
 }

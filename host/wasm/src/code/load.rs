@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_core::CodeScope;
 use memmap2::{Mmap, MmapOptions};
@@ -11,10 +11,11 @@ use wasmtime::component::Component;
 use wasmtime::{ExternType, InstancePre, Module};
 
 use crate::code::split::GLOBAL_PREFIX;
-use crate::code::{on_own_threads, publish};
+use crate::code::{FunctionTable, RuntimeFunctions, on_own_threads, publish, with_trap};
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::{self, Guest};
+use crate::sys::{DIVERTS, DivertibleCode};
 
 /// A compiled module, linked to its imports and ready to be instantiated any number of times.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub(crate) struct CodeImage {
     pub globals: Vec<String>,
     /// The parts of the code that guests load when they need them. `None` if the module has no parts.
     pub later: Option<Arc<LaterParts>>,
+    /// The code from which guests can be diverted. `None` if the code checks for interruption itself.
+    pub divertible: Option<Arc<dyn DivertibleCode>>,
 }
 
 /// An open file of compiled code.
@@ -54,7 +57,7 @@ impl CodeFile {
 /// executable. A part that no guest needs costs only its range of addresses. A part that is not compiled yet has no file.
 /// Stores that use a part must be dropped before these parts.
 pub(crate) struct LaterParts {
-    engine: Engine,
+    engine: wasmtime::Engine,
     /// The number of parts of the primary module.
     first: usize,
     parts: Vec<Option<LaterPart>>,
@@ -71,6 +74,8 @@ struct LaterPart {
     /// lock is held while it is decoded, because the engine accepts a mapping only once.
     module: Mutex<Option<Module>>,
     mapping: Mmap,
+    /// The places of the module's functions, once a guest that may have the module was to be stopped.
+    functions: OnceLock<FunctionTable>,
 }
 
 impl LaterParts {
@@ -79,10 +84,10 @@ impl LaterParts {
             // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces
             // files as a whole, by rename, and never in place. The mapped bytes therefore do not change.
             let mapping = unsafe { MmapOptions::new().map_exec(&file) }.map_err(WasmError::io("map", &path))?;
-            Ok(LaterPart { path, module: Mutex::default(), mapping })
+            Ok(LaterPart { path, module: Mutex::default(), mapping, functions: OnceLock::new() })
         };
         let parts = files.into_iter().map(|file| file.map(map).transpose()).collect::<Result<_, WasmError>>()?;
-        Ok(Self { engine: engine.clone(), first, parts })
+        Ok(Self { engine: engine.inner().clone(), first, parts })
     }
 
     /// Returns the number of parts that a guest has from its start.
@@ -116,9 +121,27 @@ impl LaterParts {
         // SAFETY: compiled code is trusted input, as for `CodeFile::module`. The mapping is readable and executable, and
         // it outlives the module: `part.module` is dropped before it, and every other clone belongs to a store that is
         // dropped before these parts.
-        let mapped = publish::already_executable(|| unsafe { Module::deserialize_raw(self.engine.inner(), bytes) })
+        let mapped = publish::already_executable(|| unsafe { Module::deserialize_raw(&self.engine, bytes) })
             .map_err(|e| WasmError::damaged(&part.path, e.to_string()))?;
         Ok(module.insert(mapped).clone())
+    }
+
+    /// Prepares [`has_function_at`](Self::has_function_at) for the modules that exist.
+    pub(crate) fn prepare_tables(&self) {
+        for part in self.parts.iter().flatten().filter(|part| part.functions.get().is_none()) {
+            // A module that is being decoded is not waited for, because no guest runs it yet.
+            let module = part.module.try_lock().ok().and_then(|module| module.clone());
+            if let Some(module) = module {
+                part.functions.get_or_init(|| FunctionTable::new(&module));
+            }
+        }
+    }
+
+    /// Returns true if an address is in a function of a module that existed when the tables were prepared. Takes no lock
+    /// and allocates nothing.
+    pub(crate) fn has_function_at(&self, address: usize) -> bool {
+        let mut tables = self.parts.iter().flatten().filter_map(|part| part.functions.get());
+        tables.any(|table| table.contains(address))
     }
 }
 
@@ -126,7 +149,18 @@ impl CodeImage {
     /// Compiles a module's code for this engine, in the form that [`CodeImage::load`] reads.
     #[tracing::instrument(level = "debug", name = "compile_code", skip_all)]
     pub(crate) fn compile(engine: &Engine, code: &[u8]) -> Result<Vec<u8>, WasmError> {
-        on_own_threads(|| engine.inner().precompile_module(code))?.map_err(WasmError::engine("compile the runtime"))
+        let failed = WasmError::engine("compile the runtime");
+        let extended;
+        let code = if DIVERTS {
+            match with_trap(code) {
+                Ok(code) => extended = code,
+                Err(reason) => return Err(failed(wasmtime::Error::msg(reason))),
+            }
+            &extended
+        } else {
+            code
+        };
+        on_own_threads(|| engine.inner().precompile_module(code))?.map_err(failed)
     }
 
     /// Maps a compiled module. `later` has the number of its parts, and the files of the parts that follow, as far as they
@@ -148,7 +182,9 @@ impl CodeImage {
         let pre = guest::linker(engine)?.instantiate_pre(&module).map_err(WasmError::engine("link the runtime"))?;
         let map = |(first, files)| LaterParts::map(engine, first, files).map(Arc::new);
         let later = later.map(map).transpose()?;
-        Ok(Self { engine: engine.clone(), pre, minimum, globals, later })
+        let functions = || Arc::new(RuntimeFunctions::new(&module, later.clone())) as Arc<dyn DivertibleCode>;
+        let divertible = DIVERTS.then(functions);
+        Ok(Self { engine: engine.clone(), pre, minimum, globals, later, divertible })
     }
 
     /// Returns true if guests can use this code: all of it, or only that of their image.
@@ -161,9 +197,9 @@ impl CodeImage {
 ///
 /// The caller guarantees that the bytes are the unchanged output of the engine's compiler: they come from a file of the
 /// store, as for [`CodeImage::load`].
-pub(crate) fn load_component(engine: &Engine, path: &Path, bytes: &[u8]) -> Result<Component, WasmError> {
+pub(crate) fn load_component(engine: &wasmtime::Engine, path: &Path, bytes: &[u8]) -> Result<Component, WasmError> {
     // SAFETY: as for modules above. The only caller has the bytes from the artefact store, which has checked the file's
     // digest, owner and mode. The engine refuses a component that another version made or that was made for other
     // settings.
-    unsafe { Component::deserialize(engine.inner(), bytes) }.map_err(|e| WasmError::damaged(path, e.to_string()))
+    unsafe { Component::deserialize(engine, bytes) }.map_err(|e| WasmError::damaged(path, e.to_string()))
 }

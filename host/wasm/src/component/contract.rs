@@ -6,7 +6,6 @@ use wasmparser::{ComponentInstance, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
-use crate::engine::Engine;
 use crate::error::WasmError;
 
 /// The contract's package, and the version that this host supports.
@@ -87,10 +86,10 @@ pub(crate) fn imports_network(wasm: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`WasmError::Module`] with the missing export or the import that is not offered.
-pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Result<(), WasmError> {
+pub(crate) fn check(engine: &wasmtime::Engine, path: &Path, component: &Component) -> Result<(), WasmError> {
     let module_error = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     let ty = component.component_type();
-    for (name, item) in ty.imports(engine.inner()) {
+    for (name, item) in ty.imports(engine) {
         if let ComponentItem::ComponentInstance(_) = item.ty {
             check_import(name).map_err(module_error)?;
         } else {
@@ -99,8 +98,8 @@ pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Resu
     }
     for interface in REQUIRED_EXPORTS {
         let required = format!("{PACKAGE}{interface}@{VERSION}");
-        if ty.get_export(engine.inner(), &required).is_none() {
-            let mut exports = ty.exports(engine.inner()).map(|(name, _)| name.to_owned());
+        if ty.get_export(engine, &required).is_none() {
+            let mut exports = ty.exports(engine).map(|(name, _)| name.to_owned());
             let other = exports.find(|name| name.starts_with(&format!("{PACKAGE}{interface}@")));
             return Err(module_error(match other {
                 Some(other) => {
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn rejects_invalid_components() {
-        let engine = Engine::new().expect("an engine");
+        let engine = crate::engine::Engine::new().expect("an engine");
         let compile_error = |wasm: &[u8]| {
             let compiled = super::super::ComponentCode::compile(&engine, Path::new("x.wasm"), wasm);
             compiled.expect_err("it is refused").to_string()

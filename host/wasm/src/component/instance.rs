@@ -30,12 +30,12 @@ pub(crate) struct GuestInstance {
 impl GuestInstance {
     /// Creates the store for one job. No wasm code runs yet.
     pub(crate) fn new(code: &ComponentCode, setup: Setup<'_>, job: &Job) -> Result<Self, WasmError> {
-        let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
+        let running = code.ticker.run(Some(code.pre.engine())).map_err(|source| WasmError::Memory {
             doing: "start the clock thread with",
             bytes: 64 << 10,
             source,
         })?;
-        let mut store = Store::new(code.engine.inner(), state(setup, job)?);
+        let mut store = Store::new(code.pre.engine(), state(setup, job)?);
         store.limiter(|state| &mut state.limiter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use codebox_core::{CancelToken, Limit, LimitKind};
 
@@ -10,7 +9,7 @@ use super::*;
 use crate::code::{CodeFile, PartSpec, Plan, SplitSpec, split};
 use crate::engine::Engine;
 use crate::image::MemoryImage;
-use crate::interrupt::{CpuClock, HostCpuTime, Interrupt, StopReason};
+use crate::interrupt::{CpuClock, HostCpuTime};
 
 /// Builds a module whose `turn` has this body, with the other exports of the ABI.
 fn module(rest: &str, turn: &str) -> Vec<u8> {
@@ -64,16 +63,8 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
     let engine = Engine::new().expect("an engine");
     let (code, pool) = load(&engine, dir.path(), wasm)?;
     let mut instance = GuestInstance::start(&code, &pool, setup(dir.path(), memory))?;
-    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
-    let interrupt = Interrupt {
-        wall: Some(Duration::from_secs(2)),
-        cpu: None,
-        clock: CpuClock::Thread,
-        cancel: CancelToken::new(),
-        egress: None,
-        host_cpu_time: HostCpuTime::default(),
-    };
-    let (end, _) = executor.block_on(async { interrupt.watch(instance.turn(0, 0)).await });
+    let interrupt = limited(Some(Duration::from_secs(2)), None);
+    let (end, _) = executor().block_on(instance.run_turn(&interrupt, (0, 0)))?;
     Ok((end, instance.end().limiter.peak()))
 }
 
@@ -96,7 +87,8 @@ fn runs_valid_module() {
     assert_eq!(status(&module(MEMORY, "i32.const 7"), None), 7);
 }
 
-/// A guest that starts with a later part of its code runs generated code during instantiation, which fills the table.
+/// A guest that starts with a later part of its code runs generated code during instantiation, which fills the table. If
+/// code checks for interruption, it must not yield.
 #[test]
 fn starts_with_later_part_while_the_epoch_advances() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -229,4 +221,84 @@ fn rejects_too_many_io_vectors() {
     for (name, fd) in [("fd_write", 1), ("fd_read", 0)] {
         assert_eq!(call(name, fd, 1024), 0, "{name}");
     }
+}
+
+/// Returns the interrupt of a job with limits on wall and processor time.
+fn limited(wall: Option<Duration>, cpu: Option<Duration>) -> Interrupt {
+    Interrupt {
+        wall,
+        cpu,
+        clock: CpuClock::Thread,
+        cancel: CancelToken::new(),
+        abandoned: CancelToken::new(),
+        egress: None,
+        host_cpu_time: HostCpuTime::default(),
+    }
+}
+
+fn executor() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor")
+}
+
+#[test]
+fn l2_interrupts_loops_without_memory_access() {
+    for body in ["(loop $more (br $more)) i32.const 0", "(loop $more (call $f) (br $more)) i32.const 0"] {
+        assert_hits_deadline(&module(&format!("{MEMORY} (func $f)"), body));
+    }
+    let body = "(loop $more (drop (memory.grow (i32.const 0))) (br $more)) i32.const 0";
+    assert_hits_deadline(&module(MEMORY, body));
+    assert_hits_deadline(&module(&format!("{MEMORY} (func $f (result i32) (return_call $f))"), "(call $f)"));
+}
+
+#[test]
+fn l2_interrupts_loops_that_catch_exceptions() {
+    let rest = format!("{MEMORY} (tag $e) (func $f (throw $e))");
+    let body = "(loop $more (block $caught (try_table (catch_all $caught) (call $f))) (br $more)) i32.const 0";
+    assert_hits_deadline(&module(&rest, body));
+}
+
+#[test]
+fn l2_limits_processor_time_of_loop() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let engine = Engine::new().expect("an engine");
+    let (code, pool) =
+        load(&engine, dir.path(), &module(MEMORY, "(loop $more (br $more)) i32.const 0")).expect("the module is taken");
+    let mut instance = GuestInstance::start(&code, &pool, setup(dir.path(), None)).expect("it starts");
+    let cpu = Duration::from_millis(50);
+    let (end, used) = executor().block_on(instance.run_turn(&limited(None, Some(cpu)), (0, 0))).expect("it runs");
+    assert_eq!(end.err(), Some(StopReason::Limit(LimitKind::Cpu)));
+    assert!(used >= cpu, "{used:?}");
+}
+
+/// Stops guests at any point of calls between guest and host. A diversion at a wrong point ends this process.
+#[test]
+fn l2_stops_guests_at_any_point() {
+    let import = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func $time (param i32 i64 i32) (result i32)))"#;
+    let body = "(local $n i32)
+        (loop $more
+            (local.set $n (i32.add (local.get $n) (call $f (local.get $n))))
+            (drop (call $time (i32.const 1) (i64.const 0) (i32.const 64)))
+            (memory.copy (i32.const 128) (i32.const 1024) (i32.and (local.get $n) (i32.const 0xffff)))
+            (drop (memory.grow (i32.const 0)))
+            (br $more))
+        i32.const 0";
+    let rest = format!("{import} {MEMORY} (func $f (param i32) (result i32) (i32.add (local.get 0) (i32.const 7)))");
+    let dir = tempfile::tempdir().expect("a directory");
+    let engine = Engine::new().expect("an engine");
+    let (code, pool) = load(&engine, dir.path(), &module(&rest, body)).expect("the module is taken");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (code, pool, dir) = (&code, &pool, dir.path());
+            scope.spawn(move || {
+                let executor = executor();
+                for trial in 0..50 {
+                    let mut instance = GuestInstance::start(code, pool, setup(dir, None)).expect("it starts");
+                    let wall = Duration::from_micros(trial * 173 + thread * 41);
+                    let ended = executor.block_on(instance.run_turn(&limited(Some(wall), None), (0, 0)));
+                    let (end, _) = ended.expect("it runs");
+                    assert_eq!(end.err(), Some(StopReason::Limit(LimitKind::Wall)));
+                }
+            });
+        }
+    });
 }

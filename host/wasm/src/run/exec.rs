@@ -9,9 +9,9 @@ use cap_std::fs::Dir;
 use codebox_analysis::Analyzer;
 use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
-    Access, Adapter, BackendError, BoxFuture, CodeScope, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges,
-    Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind, Limits, NetRules, Outcome,
-    Provenance, RunReport, TrapKind, Usage,
+    Access, Adapter, BackendError, BoxFuture, CancelToken, CodeScope, Denial, DenialKind, Effects, Enforcement, ExecIo,
+    FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind, Limits, NetRules,
+    Outcome, Provenance, RunReport, TrapKind, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
@@ -132,9 +132,12 @@ impl WasmInstance {
             code: self.code,
         };
         let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
-        let interrupt = Interrupt { wall, cpu, clock: self.clock, cancel, egress, host_cpu_time };
+        let interrupt =
+            Interrupt { wall, cpu, clock: self.clock, cancel, abandoned: CancelToken::new(), egress, host_cpu_time };
         let execution = match &self.loaded.guest_source {
-            GuestSource::Image { code, pool } => execution::run_image(code, pool, setup, &interrupt).await?,
+            GuestSource::Image { code, pool } => {
+                execution::run_image(code, pool, setup, interrupt, io.has_own_thread).await?
+            }
             GuestSource::Component(code) => execution::run_component(code, setup, &interrupt, job).await?,
         };
         let Execution { end, result: guest, started, started_at, wall_time, cpu_time } = execution;

@@ -15,6 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::launch::{GuestInstance, Setup};
 use crate::region::RegionPool;
 use crate::run::classify::{CallOutcome, Evidence, classify};
+use crate::run::threads::on_own_thread;
 
 /// The result of a turn.
 pub(crate) struct Execution {
@@ -30,27 +31,40 @@ pub(crate) struct Execution {
 }
 
 /// Runs a job in a guest that is restored from an image.
+///
+/// With `has_own_thread`, the calling thread has no other tasks while the job runs.
 pub(crate) async fn run_image(
     code: &CodeImage,
     pool: &Arc<RegionPool>,
     setup: Setup<'_>,
-    interrupt: &Interrupt,
+    interrupt: Interrupt,
+    has_own_thread: bool,
 ) -> Result<Execution, WasmError> {
     let mut instance = GuestInstance::start(code, pool, setup)?;
-    let (entry, entry_len) =
-        pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
+    let needs_thread = !has_own_thread && !instance.yields();
+    let abandoned = interrupt.abandoned.clone();
+    let entry = pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
     let (started, started_at) = (Instant::now(), file_time());
-    // A program has ended once its output is delivered.
-    let turn = async {
-        let end = instance.turn(entry, entry_len).await;
-        instance.guest().delivery.finish().await;
-        end
+    let work = async move {
+        let (end, cpu_time) = instance.run_turn(&interrupt, entry).await?;
+        let wall_time = started.elapsed();
+        if end.is_err() {
+            let drain = tokio::time::timeout(DRAIN_TIMEOUT, instance.guest().delivery.finish());
+            tokio::select! {
+                biased;
+                () = interrupt.abandoned.cancelled() => {}
+                _ = drain => {}
+            }
+        }
+        Ok::<_, WasmError>((instance, end, cpu_time, wall_time))
     };
-    let (end, cpu_time) = interrupt.watch(turn).await;
-    let wall_time = started.elapsed();
-    if end.is_err() {
-        let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.guest().delivery.finish()).await;
-    }
+    let worked = if needs_thread {
+        let failed = WasmError::engine("start a thread for the guest");
+        on_own_thread(work, abandoned).await.map_err(|error| failed(error.into()))?
+    } else {
+        work.await
+    };
+    let (mut instance, end, cpu_time, wall_time) = worked?;
     // A part of the code that cannot be loaded is a failure of the host, and not of the program.
     let end = match end {
         Ok(Err(error)) => Ok(Err(match error.downcast::<WasmError>() {
@@ -78,13 +92,13 @@ pub(crate) async fn run_component(
 ) -> Result<Execution, WasmError> {
     let mut instance = component::GuestInstance::new(code, setup, job)?;
     let (started, started_at) = (Instant::now(), file_time());
-    // As above. The instantiation runs the user's code, so the limits apply to it too.
+    // A program has ended once its output is delivered. The instantiation runs the user's code, so the limits apply to it too.
     let turn = async {
         let end = instance.run(job).await;
         instance.finish().await;
         end
     };
-    let (end, cpu_time) = interrupt.watch(turn).await;
+    let (end, cpu_time) = interrupt.watch(turn, None).await;
     let wall_time = started.elapsed();
     if end.is_err() {
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, instance.finish()).await;

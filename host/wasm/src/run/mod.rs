@@ -7,6 +7,7 @@ mod exec;
 mod execution;
 mod message;
 mod missing;
+mod threads;
 
 pub use backend::WasmBackend;
 pub use connector::{Connector, Connectors};

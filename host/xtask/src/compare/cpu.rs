@@ -49,7 +49,7 @@ pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     let bench = match fetch(inputs, &suite) {
         Ok(bench) => bench,
         Err(error) => {
-            return Ok(Row { what: WHAT, max_ratio: Some(2.2), measurement: Err(format!("no programs: {error:#}")) });
+            return Ok(Row { what: WHAT, max_ratio: Some(1.7), measurement: Err(format!("no programs: {error:#}")) });
         }
     };
     let driver = fixtures.join("driver.py");
@@ -75,7 +75,7 @@ pub fn compare(inputs: &BenchInputs) -> Result<Row> {
         pairs.push(pair);
     }
     let runs = format!("least of {}, {} programs", inputs.runs.long, pairs.len());
-    Ok(Row { what: WHAT, max_ratio: Some(2.2), measurement: Ok(Measurement::of_pairs(&pairs, runs)) })
+    Ok(Row { what: WHAT, max_ratio: Some(1.7), measurement: Ok(Measurement::of_pairs(&pairs, runs)) })
 }
 
 /// Runs one program, checks its result and returns the time of its workload alone.

@@ -14,7 +14,7 @@ use crate::project::{command_line, output_of};
 
 const WHAT: &str =
     "CPU-bound JavaScript vs a native build of the same QuickJS-NG, geometric mean of 6 classic programs";
-const MAX_RATIO: Option<f64> = Some(1.6);
+const MAX_RATIO: Option<f64> = Some(1.5);
 const FOLDER: &str = "benches/javascript";
 const PROGRAMS: [&str; 6] = ["richards", "deltablue", "nbody", "trees", "fannkuch", "texts"];
 
