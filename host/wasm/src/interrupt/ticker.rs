@@ -107,7 +107,12 @@ impl Shared {
             let is_stopping = guests.iter().filter(|guest| guest.stop_if_due()).count() > 0;
             drop(guests);
             let pause = if is_stopping { RETRY } else { TICK };
-            state = self.changed.wait_timeout(self.state(), pause).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.state();
+            if state.closed {
+                // The notification may have come before the wait.
+                return;
+            }
+            state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
             if let Some(engine) = engine
                 && last_tick.elapsed() >= TICK
             {

@@ -15,6 +15,9 @@ pub(crate) const DIVERTS: bool = false;
 /// No value of this type exists.
 pub(crate) struct Divertible(Infallible);
 
+/// Guard of a poll. No value is ever created.
+pub(crate) struct Entered;
+
 impl Divertible {
     /// Returns no handle.
     ///
@@ -27,8 +30,8 @@ impl Divertible {
         Ok(None)
     }
 
-    pub(crate) fn enter(&self) -> Infallible {
-        self.0
+    pub(crate) fn enter(&self) -> Entered {
+        match self.0 {}
     }
 
     pub(crate) fn thread(&self) -> Option<i32> {
