@@ -133,7 +133,8 @@ impl ColdBackend {
         };
         self.executor.block_on(async {
             let mut instance = self.backend.open(&spec).await.expect("an instance opens");
-            let report = instance.exec(job, &mut ExecIo::none()).await.expect("the job runs");
+            let report =
+                instance.exec(job, &mut ExecIo { has_own_thread: true, ..ExecIo::none() }).await.expect("the job runs");
             instance.close().await.expect("the instance closes");
             report
         })
