@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Scenario> {
         scenario("F12::reads_hard_linked_file_once", names).with(&["f12_names"]),
         scenario("L7::deadline_applies_with_stalled_reader", deadline_applies_with_stalled_reader)
             .with(&["l7_stalled"]),
+        scenario("L7::deadline_applies_without_usable_signals", deadline_applies_without_usable_signals),
         scenario("R3::bounds_message_memory", bounds_message_memory).with(&["r3_messages"]),
         scenario("S5::rejects_endless_project_file", project_file).only(Guest::Python),
         scenario("F13::removes_deep_tree_with_few_descriptors", removes_deep_tree).with(&["f13_deep"]),
@@ -121,6 +122,24 @@ fn deadline_applies_with_stalled_reader(kit: &Kit, guest: Guest) -> Result<Verdi
         waited += Duration::from_millis(50);
     }
     drop(reader);
+    Ok(Verdict::Passed)
+}
+
+/// The deadline holds in a process that inherits real-time signals as ignored or blocked.
+fn deadline_applies_without_usable_signals(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    let signals = "import os, signal, sys\nrealtime = range(signal.SIGRTMIN, signal.SIGRTMAX + 1)\n";
+    let change = [
+        "for number in realtime: signal.signal(number, signal.SIG_IGN)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, realtime)",
+    ];
+    for change in change {
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", &format!("{signals}{change}\nos.execv(sys.argv[1], sys.argv[1:])")]).arg(kit.binary());
+        command.args(["run", "--timeout", "1s"]).args(guest.inline(guest.choose("while True: pass", "for (;;);")));
+        let output = command.env("CODEBOX_HOME", kit.home()).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(124), "{change}: {}: {errors}", output.status);
+    }
     Ok(Verdict::Passed)
 }
 

@@ -221,16 +221,19 @@ pub(crate) fn cpu_time_of_thread(thread: i32) -> Option<Duration> {
 /// Returns the signal, and installs its handler when it is called first.
 fn signal() -> io::Result<c_int> {
     static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
-    let install = || (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev().find(|signal| install_if_unused(*signal));
-    SIGNAL.get_or_init(install).ok_or_else(|| io::Error::other("all real-time signals of this process have handlers"))
+    // A program may inherit that all are ignored. One that it does not handle at all is preferred.
+    let with = |action| (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev().find(|signal| install_if(*signal, action));
+    SIGNAL
+        .get_or_init(|| with(libc::SIG_DFL).or_else(|| with(libc::SIG_IGN)))
+        .ok_or_else(|| io::Error::other("all real-time signals of this process have handlers; leave one to codebox"))
 }
 
-/// Installs the handler for a signal without one.
-fn install_if_unused(signal: c_int) -> bool {
+/// Installs the handler for a signal whose action is `action`.
+fn install_if(signal: c_int, action: usize) -> bool {
     // SAFETY: a zeroed action is a valid value: the default action with an empty mask.
     let (mut new, mut old): (sigaction, sigaction) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: the call only writes the present action to `old`.
-    if unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) } != 0 || old.sa_sigaction != libc::SIG_DFL {
+    if unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) } != 0 || old.sa_sigaction != action {
         return false;
     }
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = handle;
