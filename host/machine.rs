@@ -26,7 +26,7 @@ use codebox_service::config::{Settings, read_user};
 #[cfg(feature = "cli")]
 use codebox_service::config::{narrow, read_project};
 #[cfg(feature = "wasm")]
-use codebox_wasm::WasmBackend;
+use codebox_wasm::{Engine, WasmBackend};
 
 use crate::app_dirs::{AppDirs, AppDirsError};
 
@@ -50,6 +50,9 @@ pub(crate) struct Machine {
     find_app_dirs: Box<dyn Fn() -> Result<AppDirs, AppDirsError> + Send + Sync>,
     places: OnceLock<AppDirs>,
     settings: OnceLock<Settings>,
+    /// The engine of the runtimes, if it exists before the catalog.
+    #[cfg(feature = "wasm")]
+    pub(crate) engine: OnceLock<Engine>,
     #[cfg(feature = "wasm")]
     pub(crate) catalog: OnceLock<Arc<RuntimeCatalog>>,
     analyzer: OnceLock<Analyzer>,
@@ -74,6 +77,8 @@ impl Machine {
             places: OnceLock::new(),
             settings: OnceLock::new(),
             #[cfg(feature = "wasm")]
+            engine: OnceLock::new(),
+            #[cfg(feature = "wasm")]
             catalog: OnceLock::new(),
             analyzer: OnceLock::new(),
             #[cfg(feature = "wasm")]
@@ -89,7 +94,7 @@ impl Machine {
         get_or_create(&self.places, || Ok((self.find_app_dirs)()?))
     }
 
-    fn settings(&self) -> Result<&Settings, RunnerError> {
+    pub(crate) fn settings(&self) -> Result<&Settings, RunnerError> {
         get_or_create(&self.settings, || self.read_settings())
     }
 

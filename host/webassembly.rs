@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codebox_core::{ResultKind, RunnerError};
 use codebox_runner::get_or_create;
 use codebox_runtimes::RuntimeCatalog;
-use codebox_wasm::{StoreDirs, WasmBackend};
+use codebox_wasm::{Engine, StoreDirs, WasmBackend};
 
 use crate::machine::{Machine, Use, env_lookup};
 use crate::network;
@@ -25,7 +25,8 @@ impl Machine {
     fn open_catalog(&self) -> Result<Arc<RuntimeCatalog>, RunnerError> {
         let places = self.places()?;
         let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
-        let catalog = RuntimeCatalog::open(dirs, env_lookup());
+        let engine = self.engine.get().map_or_else(Engine::new, |engine| Ok(engine.clone()));
+        let catalog = engine.and_then(|engine| RuntimeCatalog::open(dirs, env_lookup(), engine));
         Ok(Arc::new(catalog.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?))
     }
 

@@ -13,8 +13,8 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    pub(crate) fn below(dirs: StoreDirs) -> Result<Self, WasmError> {
-        Ok(Self { engine: Engine::new()?, registry: Registry::new(&dirs), dirs })
+    pub(crate) fn below(dirs: StoreDirs, engine: Engine) -> Self {
+        Self { engine, registry: Registry::new(&dirs), dirs }
     }
 
     /// Returns the store of an added runtime.

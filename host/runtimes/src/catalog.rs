@@ -1,7 +1,7 @@
 //! Runtimes and images: downloaded by the packages crate, prepared by the wasm crate.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use codebox_core::{ByteSize, Language, Languages, Preparation, Progress, RuntimeName, check_extension};
 use codebox_packages::UnpackError;
@@ -10,7 +10,7 @@ use codebox_service::catalog::{
     RuntimeEntry, RuntimeLibrary,
 };
 use codebox_service::{Check, EnvLookup};
-use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError};
+use codebox_wasm::{ComponentFile, Engine, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError};
 
 use crate::added::{Added, Stores};
 use crate::description::{self, read_file};
@@ -27,12 +27,12 @@ pub struct RuntimeCatalog {
 }
 
 impl RuntimeCatalog {
-    /// Loads all built-in and added runtimes from these directories. `env` configures the package index.
+    /// Loads all built-in and added runtimes from these directories, for an engine. `env` configures the package index.
     ///
     /// # Errors
-    /// Returns an error if the engine cannot be created, or the list of added runtimes cannot be read.
-    pub fn open(dirs: StoreDirs, env: EnvLookup) -> Result<Self, WasmError> {
-        let added = Added::below(dirs)?;
+    /// Returns an error if the list of added runtimes cannot be read.
+    pub fn open(dirs: StoreDirs, env: EnvLookup, engine: Engine) -> Result<Self, WasmError> {
+        let added = Added::below(dirs, engine);
         let (stores, damaged) = added.stores()?;
         Ok(Self { stores, damaged, added, env })
     }
@@ -80,6 +80,12 @@ impl RuntimeCatalog {
     #[must_use]
     pub fn stores(&self) -> &[(Language, Store)] {
         &self.stores
+    }
+
+    /// Returns the directory with the descriptions of added runtimes.
+    #[must_use]
+    pub fn added_dir(&self) -> PathBuf {
+        self.added.registry.dir().to_owned()
     }
 
     /// Returns the store of the runtime of this name.

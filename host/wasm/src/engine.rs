@@ -8,6 +8,7 @@ use crate::code::CodePublisher;
 use crate::error::WasmError;
 use crate::interrupt::Ticker;
 use crate::region::RegionCreator;
+use crate::store::KeptCode;
 use crate::sys::DIVERTS;
 
 /// Maximum bytes of wasm stack before a guest traps with a stack overflow.
@@ -33,7 +34,7 @@ pub(crate) const MEMORY_GUARD_SIZE: usize = if cfg!(miri) { 64 << 10 } else { 32
 /// Version of all formats on which the validity of a stored code or memory image depends.
 ///
 /// Increase it when the split of a module, the image format or the prelude's contract changes.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// The shared compiler and runtime: one for each process.
 ///
@@ -44,6 +45,8 @@ pub struct Engine {
     /// Engine of components, whose code checks for interruption itself. Created when it is needed.
     components: Arc<OnceLock<wasmtime::Engine>>,
     ticker: Arc<Ticker>,
+    /// Code that stores of this engine need not load.
+    kept: Arc<KeptCode>,
 }
 
 impl Engine {
@@ -53,7 +56,7 @@ impl Engine {
     /// [`WasmError::Engine`] if the processor or system lacks a feature that the settings need.
     pub fn new() -> Result<Self, WasmError> {
         let inner = new_engine(!DIVERTS)?;
-        Ok(Self { inner, components: Arc::default(), ticker: Arc::default() })
+        Ok(Self { inner, components: Arc::default(), ticker: Arc::default(), kept: Arc::default() })
     }
 
     /// Returns the underlying engine of modules.
@@ -78,6 +81,11 @@ impl Engine {
     /// Returns the thread that stops running guests.
     pub(crate) fn ticker(&self) -> &Arc<Ticker> {
         &self.ticker
+    }
+
+    /// Returns the code that stores of this engine need not load.
+    pub(crate) fn kept(&self) -> &KeptCode {
+        &self.kept
     }
 
     /// Returns a key that is equal for two engines exactly if each can load code that the other compiled.

@@ -5,7 +5,7 @@ use rand::Rng as _;
 
 use crate::component::bind::codebox::guest::limits;
 use crate::component::bind::exports::codebox::guest::start;
-use crate::run::{CWD, argv0};
+use crate::guest::{CWD, argv0};
 
 /// Bytes of entropy passed to a guest, as the contract specifies.
 const ENTROPY: usize = 32;

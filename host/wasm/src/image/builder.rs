@@ -5,15 +5,15 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use codebox_core::{Access, CodeScope, GuestPath, Limit};
+use codebox_core::{Access, CodeScope, GuestPath, Job, Limit, Source};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Parts, Quota, SeedHint};
+use crate::guest::{Channel, Parts, Quota, SeedHint, message};
 use crate::image::{ImageFacts, MemoryImage};
 use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
-use crate::region::RegionPool;
+use crate::region::{Capacity, RegionPool};
 use crate::store::Store;
 use codebox_streams::{Output, Stdin};
 
@@ -82,7 +82,7 @@ impl ImageBuilder<'_> {
     ) -> Result<BuiltImage, WasmError> {
         let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
         let initial = MemoryImage::open(self.initial, file, ImageFacts::default())?;
-        let pool = RegionPool::new(Arc::new(initial), 0, Arc::default());
+        let pool = RegionPool::new(Arc::new(initial), Capacity::Regions(0), Arc::default());
         // Imports may access /work and /tmp, and matplotlib writes to /tmp. Both directories are temporary.
         let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
         let mut mounts = self.store.library_mounts()?;
@@ -91,20 +91,8 @@ impl ImageBuilder<'_> {
             std::fs::create_dir(&host).map_err(WasmError::io("create", &host))?;
             mounts.push(Mount { guest, host, access: Access::ReadWrite });
         }
-        let setup = Setup {
-            root: &self.store.root_dir(),
-            mounts: &mounts,
-            memory: None,
-            quota: Quota::new(None, None, None),
-            stdin: Stdin::bytes(Vec::new()),
-            stdout: Output::new(Limit::Unlimited),
-            stderr: Output::new(Limit::Unlimited),
-            sinks: [None, None],
-            channel: Channel::imaging(),
-            net: None,
-            code: CodeScope::Image,
-        };
-        let mut instance = GuestInstance::start(code, &pool, setup)?;
+        let root = self.store.root_dir();
+        let mut instance = GuestInstance::start(code, &pool, setup(&root, &mounts, Channel::imaging()))?;
         let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));
         if instance.has_export("_initialize") {
             instance.call_unit("_initialize").await.map_err(failed)?;
@@ -130,17 +118,44 @@ impl ImageBuilder<'_> {
         }
         let parts = instance.guest().parts.as_ref().map_or(0, Parts::loaded);
         let interpreter = instance.end().channel.facts.unwrap_or_default();
-        Ok(BuiltImage {
-            facts: ImageFacts {
-                globals,
-                entry: Some(entry),
-                seeds,
-                imports: imports.to_vec(),
-                code: last.map(str::to_owned),
-                parts,
-            },
-            interpreter,
-        })
+        let facts = ImageFacts {
+            globals,
+            entry: Some(entry),
+            seeds,
+            imports: imports.to_vec(),
+            code: last.map(str::to_owned),
+            parts,
+            hot: Vec::new(),
+        };
+        let hot = self.hot_pages(code, &mounts, path, facts.clone()).await?;
+        Ok(BuiltImage { facts: ImageFacts { hot, ..facts }, interpreter })
+    }
+
+    /// Returns the pages that the runtime's sample writes. Empty on systems that cannot find them.
+    async fn hot_pages(
+        &self,
+        code: &CodeImage,
+        mounts: &[Mount],
+        path: &Path,
+        facts: ImageFacts,
+    ) -> Result<Vec<(u32, u32)>, WasmError> {
+        let Some(language) = self.store.spec().languages.first() else { return Ok(Vec::new()) };
+        let language = language.name.parse().map_err(|e| WasmError::Prelude(format!("{}: {e}", language.name)))?;
+        let job = Job::new(Source::Inline(self.store.spec().sample.clone()), language);
+        let Some(text) = message(&job, &[]) else { return Ok(Vec::new()) };
+        let Some(entry) = facts.entry else { return Ok(Vec::new()) };
+        let file = File::open(path).map_err(WasmError::io("open", path))?;
+        let pool =
+            RegionPool::new(Arc::new(MemoryImage::open(path, file, facts)?), Capacity::Regions(1), Arc::default());
+        let root = self.store.root_dir();
+        let mut instance = GuestInstance::start(code, &pool, setup(&root, mounts, Channel::new(text)))?;
+        let status = instance.turn(entry.0, entry.1).await;
+        if !matches!(status, Ok(0)) {
+            return Err(WasmError::Prelude("the runtime's sample fails".to_owned()));
+        }
+        instance.mark_clean();
+        drop(instance.end());
+        Ok(pool.hot_pages())
     }
 
     /// Returns the texts that load and prepare a prelude. Empty for a module that contains its prelude.
@@ -153,6 +168,23 @@ impl ImageBuilder<'_> {
             boot.replacen("_load(SOURCES)", &format!("_load({sources})"), 1),
             format!("import _codebox.image\n_codebox.image.prepare({names})\n"),
         ]
+    }
+}
+
+/// Returns the resources of a guest without limits and streams.
+fn setup<'a>(root: &'a Path, mounts: &'a [Mount], channel: Channel) -> Setup<'a> {
+    Setup {
+        root,
+        mounts,
+        memory: None,
+        quota: Quota::new(None, None, None),
+        stdin: Stdin::bytes(Vec::new()),
+        stdout: Output::new(Limit::Unlimited),
+        stderr: Output::new(Limit::Unlimited),
+        sinks: [None, None],
+        channel,
+        net: None,
+        code: CodeScope::Image,
     }
 }
 

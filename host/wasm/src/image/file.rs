@@ -39,6 +39,9 @@ pub(crate) struct ImageFacts {
     pub code: Option<String>,
     /// The number of parts of the code that the image needs.
     pub parts: usize,
+    /// Addresses and lengths in memory of the pages that every job writes. Empty if they are unknown.
+    #[serde(default)]
+    pub hot: Vec<(u32, u32)>,
 }
 
 /// An open memory image.

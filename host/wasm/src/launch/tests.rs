@@ -10,6 +10,7 @@ use crate::code::{CodeFile, PartSpec, Plan, SplitSpec, split};
 use crate::engine::Engine;
 use crate::image::MemoryImage;
 use crate::interrupt::{CpuClock, HostCpuTime};
+use crate::region::Capacity;
 
 /// Builds a module whose `turn` has this body, with the other exports of the ABI.
 fn module(rest: &str, turn: &str) -> Vec<u8> {
@@ -38,7 +39,7 @@ fn load(engine: &Engine, dir: &Path, wasm: &[u8]) -> Result<(CodeImage, Arc<Regi
     let code = CodeImage::load(engine, CodeFile { path, file: compiled }, None)?;
     let (initial, path) = file("initial", &parts.memory);
     let image = MemoryImage::open(&path, initial, ImageFacts::default())?;
-    Ok((code, RegionPool::new(Arc::new(image), 0, Arc::default())))
+    Ok((code, RegionPool::new(Arc::new(image), Capacity::Regions(0), Arc::default())))
 }
 
 fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
@@ -114,7 +115,7 @@ fn starts_with_later_part_while_the_epoch_advances() {
     let path = dir.path().join("memory");
     std::fs::write(&path, &split.memory).expect("the file is written");
     let image = MemoryImage::open(&path, File::open(&path).expect("it exists"), ImageFacts::default());
-    let pool = RegionPool::new(Arc::new(image.expect("an image")), 0, Arc::default());
+    let pool = RegionPool::new(Arc::new(image.expect("an image")), Capacity::Regions(0), Arc::default());
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -171,10 +171,10 @@ unsafe impl LinearMemory for LeasedMemory {
 
 impl Drop for LeasedMemory {
     fn drop(&mut self) {
-        if let Some(Lease { region, pool, reuse_flag, minimum: _ }) = self.0.take()
-            && reuse_flag.is_clean()
-        {
-            pool.release(region);
+        match self.0.take() {
+            Some(Lease { region, pool, reuse_flag, minimum: _ }) if reuse_flag.is_clean() => pool.release(region),
+            Some(Lease { region, pool, .. }) => pool.discard(region),
+            None => {}
         }
     }
 }

@@ -8,7 +8,7 @@ mod stack;
 mod verify;
 
 pub(crate) use creator::{Lease, RegionCreator, with_lease};
-pub(crate) use pool::{RegionPool, ReuseFlag};
+pub(crate) use pool::{Capacity, RegionPool, ReuseFlag};
 pub(crate) use stack::StackPool;
 pub use verify::ResetChecks;
 pub(crate) use verify::ResetVerification;
@@ -37,6 +37,14 @@ impl Region {
         let failed = |doing| move |source| WasmError::Memory { doing, bytes, source };
         let mut space = Reservation::new(bytes).map_err(failed("reserve"))?;
         space.map_private(image.file(), image.len()).map_err(failed("map"))?;
+        #[cfg(target_os = "linux")]
+        for &(start, len) in &image.facts().hot {
+            let range = image.len().min(start as usize)..image.len().min(start as usize + len as usize);
+            // Without it, each of these pages is read when the guest first writes to it.
+            if space.populate(range).is_err() {
+                break;
+            }
+        }
         let accessible = image.len();
         Ok(Self {
             space,
@@ -73,6 +81,14 @@ impl Region {
     pub(crate) fn record_lease(&mut self) {
         #[cfg(target_os = "linux")]
         self.history.record_lease();
+    }
+
+    /// Returns the pages that jobs have written, nearby ones together; none on systems that cannot find them.
+    pub(crate) fn hot_pages(&self) -> Vec<(u32, u32)> {
+        #[cfg(target_os = "linux")]
+        return self.history.hot_pages();
+        #[cfg(not(target_os = "linux"))]
+        Vec::new()
     }
 
     /// Fails, because written pages cannot be found on this system. A region is mapped again for every job instead.

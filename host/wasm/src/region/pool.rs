@@ -26,20 +26,29 @@ impl ReuseFlag {
     }
 }
 
+/// Regions that a pool keeps after their jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capacity {
+    /// At most this number of regions, for later jobs.
+    Regions(usize),
+    /// All regions, until the process ends: it runs one job, and unmapping its memory would delay its end.
+    UntilExit,
+}
+
 /// Regions of one memory image, ready for the next job.
 pub(crate) struct RegionPool {
     image: Arc<MemoryImage>,
     idle: Mutex<Vec<Region>>,
-    capacity: usize,
+    capacity: Capacity,
     verification: Arc<ResetVerification>,
     mapped: AtomicU64,
     reused: AtomicU64,
 }
 
 impl RegionPool {
-    /// Creates a pool that keeps at most `capacity` idle regions.
-    pub(crate) fn new(image: Arc<MemoryImage>, capacity: usize, verification: Arc<ResetVerification>) -> Arc<Self> {
-        let idle = Mutex::new(Vec::with_capacity(capacity));
+    /// Creates a pool that keeps regions up to its capacity.
+    pub(crate) fn new(image: Arc<MemoryImage>, capacity: Capacity, verification: Arc<ResetVerification>) -> Arc<Self> {
+        let idle = Mutex::default();
         Arc::new(Self { image, idle, capacity, verification, mapped: AtomicU64::new(0), reused: AtomicU64::new(0) })
     }
 
@@ -69,10 +78,32 @@ impl RegionPool {
     /// fails.
     pub(crate) fn release(&self, mut region: Region) {
         debug_assert!(Arc::ptr_eq(region.image(), &self.image), "a region was released to the pool of another image");
-        let has_capacity = self.idle().len() < self.capacity;
+        let has_capacity = matches!(self.capacity, Capacity::Regions(count) if self.idle().len() < count);
         if has_capacity && region.reset().is_ok() && self.verification.accepts(&mut region) {
             self.idle().push(region);
+        } else {
+            self.discard(region);
         }
+    }
+
+    /// Maps a region for a later job.
+    pub(crate) fn map_ahead(&self) -> Result<(), WasmError> {
+        let region = Region::map(self.image.clone())?;
+        self.idle().push(region);
+        Ok(())
+    }
+
+    /// Disposes of a region that no job may use again.
+    pub(crate) fn discard(&self, region: Region) {
+        if self.capacity == Capacity::UntilExit {
+            std::mem::forget(region);
+        }
+    }
+
+    /// Returns the pages that the last job of an idle region wrote, as addresses and lengths in ascending order. Empty if
+    /// there is no such region, or on systems that cannot find the pages.
+    pub(crate) fn hot_pages(&self) -> Vec<(u32, u32)> {
+        self.idle().last().map_or_else(Vec::new, Region::hot_pages)
     }
 
     /// Returns the numbers of regions mapped and reused so far.

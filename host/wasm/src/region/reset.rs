@@ -40,7 +40,28 @@ pub(super) struct History {
     faults: Option<u64>,
 }
 
+/// Maximum bytes between two ranges of written pages that are listed as one: copying a page costs less than a system call.
+const MAX_GAP: usize = PAGE_SIZE;
+
+/// Maximum bytes of all listed ranges.
+const MAX_HOT_BYTES: usize = 8 << 20;
+
 impl History {
+    /// Returns the pages that were private when the region was last reset, nearby ones together, as addresses and lengths.
+    pub(super) fn hot_pages(&self) -> Vec<(u32, u32)> {
+        let mut hot: Vec<Range<usize>> = Vec::new();
+        for range in self.private.iter().flatten() {
+            match hot.last_mut() {
+                Some(last) if range.start <= last.end + MAX_GAP => last.end = range.end,
+                _ => hot.push(range.clone()),
+            }
+        }
+        if hot.iter().map(ExactSizeIterator::len).sum::<usize>() > MAX_HOT_BYTES {
+            return Vec::new();
+        }
+        hot.into_iter().map(|range| (range.start as u32, range.len() as u32)).collect()
+    }
+
     pub(super) fn record_lease(&mut self) {
         self.faults = page_faults();
     }

@@ -15,7 +15,7 @@ use crate::code::CodeImage;
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::interrupt::CpuClock;
-use crate::region::{RegionPool, ResetChecks, ResetVerification};
+use crate::region::{Capacity, RegionPool, ResetChecks, ResetVerification};
 use crate::run::connector::{Connector, Connectors};
 use crate::run::exec::WasmInstance;
 use crate::store::{ImageRecipe, RuntimeState, Store};
@@ -32,7 +32,7 @@ pub struct WasmBackend {
     scratch: Arc<Scratch>,
     /// Loaded images, by names of runtime and image.
     images: Mutex<BTreeMap<(String, String), Arc<LoadedRuntime>>>,
-    idle_regions: usize,
+    capacity: Capacity,
     verification: Arc<ResetVerification>,
     clock: CpuClock,
     connectors: Connectors,
@@ -112,7 +112,7 @@ impl WasmBackend {
             runtimes,
             scratch,
             images: Mutex::default(),
-            idle_regions,
+            capacity: Capacity::Regions(idle_regions),
             verification: Arc::default(),
             clock: CpuClock::Thread,
             connectors: Arc::new(|_, _| Ok(Connector::default())),
@@ -131,7 +131,7 @@ impl WasmBackend {
     /// All processor time of the process then counts as the job's, including that of threads that work on its files.
     #[must_use]
     pub fn with_dedicated_process(self) -> Self {
-        Self { clock: CpuClock::for_process(), ..self }
+        Self { clock: CpuClock::for_process(), capacity: Capacity::UntilExit, ..self }
     }
 
     /// Enables or disables the comparison of every memory region with its image after a reset, byte by byte. For tests.
@@ -151,6 +151,19 @@ impl WasmBackend {
     #[must_use]
     pub fn with_analyzer(self, analyzer: Analyzer) -> Self {
         Self { analyzer: Some(analyzer), ..self }
+    }
+
+    /// Maps the memory of a language's first image for a job that is not known yet, if the runtime is ready. A failure is
+    /// reported by the job.
+    pub fn map_ahead(&self, language: &Language) {
+        let Some(runtime) = self.runtime(language) else { return };
+        let Some(image) = runtime.store.spec().image.first() else { return };
+        if runtime.store.state(Preparation::Image(&image.name)) == RuntimeState::Ready
+            && let Ok(loaded) = self.load(runtime, &image.name, CodeScope::Image)
+            && let Some(pool) = loaded.pool()
+        {
+            let _ = pool.map_ahead();
+        }
     }
 
     /// Returns the directory that contains all files that this backend writes while jobs run.
@@ -227,7 +240,7 @@ impl WasmBackend {
         }
         let (memory, seal) = runtime.store.load_image(image)?;
         let code = runtime.code(memory.facts().code.as_deref(), scope)?;
-        let pool = RegionPool::new(Arc::new(memory), self.idle_regions, Arc::clone(&self.verification));
+        let pool = RegionPool::new(Arc::new(memory), self.capacity, Arc::clone(&self.verification));
         let guest_source = GuestSource::Image { code, pool };
         let loaded = Arc::new(LoadedRuntime { name: image.to_owned(), digest: Some(seal.sha256), guest_source });
         images.insert(key, loaded.clone());

@@ -18,14 +18,13 @@ use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, c
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, GuestResult, Net, Quota, Stripper};
+use crate::guest::{Channel, GuestResult, Net, Quota, Stripper, message};
 use crate::interrupt::{CpuClock, HostCpuTime, Interrupt};
 use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, GuestSource, ID, LoadedRuntime, backend_error, limit_enforcement};
 use crate::run::connector::Connector;
 use crate::run::execution::{self, Execution};
-use crate::run::message::message;
 use crate::run::missing::describe;
 use crate::store::{ROOT_MOUNT_POINTS, Store};
 

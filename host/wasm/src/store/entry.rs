@@ -18,6 +18,7 @@ use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
+use crate::store::kept::CodeFiles;
 use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, sha256_of, write_atomic};
 
@@ -236,6 +237,11 @@ impl Store {
         self.parts.prelude.split_first().map(|(boot, modules)| (boot.1, modules))
     }
 
+    /// Returns the paths of the lists of installed and prepared files.
+    pub fn manifests(&self) -> [PathBuf; 2] {
+        [self.runtime_dir(), self.prepared_dir()].map(|dir| dir.join(MANIFEST_FILE))
+    }
+
     /// Returns the directories that a running guest of this runtime reads.
     pub fn guest_dirs(&self) -> Vec<PathBuf> {
         vec![self.runtime_dir()]
@@ -249,7 +255,14 @@ impl Store {
     /// Returns the digest of the prelude, the patches, the parts of the code and the recipes. A change of any of them
     /// requires new code and images.
     fn inputs_digest(&self) -> String {
-        let inputs = (self.parts.digest, PATCHER_VERSION, &self.spec.patches, &self.spec.image, &self.spec.split);
+        let inputs = (
+            self.parts.digest,
+            PATCHER_VERSION,
+            &self.spec.patches,
+            &self.spec.image,
+            &self.spec.split,
+            &self.spec.sample,
+        );
         let mut digest = sha256_of(&serde_json::to_vec(&inputs).unwrap_or_default());
         digest.truncate(16);
         digest
@@ -270,8 +283,8 @@ impl Store {
         }
     }
 
-    /// Discards the manifest in memory, because the artefacts are about to change.
-    pub(crate) fn invalidate(&self) {
+    /// Discards the manifest in memory, because the artefacts are about to change or have to be checked again.
+    pub fn invalidate(&self) {
         self.cache_manifest(None);
     }
 
@@ -360,13 +373,50 @@ impl Store {
         self.load_code_from(&dir, &manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?, last)
     }
 
-    /// Loads compiled code from a directory of artefacts.
+    /// Loads all compiled code of images, and keeps it for other stores of this engine, in this process and in processes
+    /// that are forked later. Starts no thread.
+    ///
+    /// # Errors
+    /// [`WasmError`] if an artefact is damaged. Code that was never compiled is not an error.
+    pub fn keep_code(&self) -> Result<(), WasmError> {
+        let Some(manifest) = self.prepared()? else { return Ok(()) };
+        let dir = self.prepared_dir();
+        let codes = self.spec.codes();
+        for last in codes.into_iter().filter(|last| manifest.seals.contains_key(&code_file(*last))) {
+            let code = self.load_code_from(&dir, &manifest, last)?;
+            self.engine.kept().put(self.code_files(&dir, &manifest, last), code);
+        }
+        Ok(())
+    }
+
+    /// Returns the files of the code up to a part that are compiled: its own and those of the parts that follow.
+    fn code_files(&self, dir: &Path, manifest: &Manifest, last: Option<&str>) -> CodeFiles {
+        let parts = self
+            .spec
+            .split
+            .iter()
+            .flat_map(|split| later_parts(split, last).map(|part| part_file(&split.parts[part].name)));
+        let seals = std::iter::once(code_file(last))
+            .chain(parts)
+            .filter_map(|name| manifest.seals.get(&name).map(|seal| (name, seal.clone())));
+        CodeFiles { dir: dir.to_owned(), seals: seals.collect() }
+    }
+
+    /// Loads compiled code from a directory of artefacts, unless the engine keeps it.
     pub(crate) fn load_code_from(
         &self,
         dir: &Path,
         manifest: &Manifest,
         last: Option<&str>,
     ) -> Result<CodeImage, WasmError> {
+        if !self.engine.kept().is_empty() {
+            let files = self.code_files(dir, manifest, last);
+            if let Some(code) = self.engine.kept().get(&files) {
+                // Code is mapped from its files, which must not have changed in place.
+                files.seals.iter().try_for_each(|(name, seal)| seal.open(&dir.join(name)).map(drop))?;
+                return Ok(code);
+            }
+        }
         let name = code_file(last);
         let code = CodeFile { file: manifest.open(dir, &name)?, path: dir.join(name) };
         let later = match &self.spec.split {

@@ -7,6 +7,7 @@
 mod entry;
 mod images;
 mod install;
+mod kept;
 mod lock;
 mod prepare;
 mod registry;
@@ -16,6 +17,7 @@ mod seal;
 pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
 pub(crate) use install::ROOT_MOUNT_POINTS;
+pub(crate) use kept::KeptCode;
 pub use registry::Registry;
 pub use runtime::{BuiltInModule, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
 pub use seal::sha256_of_file;

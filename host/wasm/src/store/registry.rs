@@ -27,6 +27,11 @@ impl Registry {
         Self { dir: dirs.data.join("added") }
     }
 
+    /// Returns the directory of the descriptions.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Returns the added runtimes by name: the description of each, or the error of reading it.
     ///
     /// # Errors

@@ -45,6 +45,9 @@ pub struct RuntimeSpec {
     pub patches: Vec<String>,
     /// The parts of the module's code that are loaded separately. `None` to load all code at once.
     pub split: Option<SplitSpec>,
+    /// A short program. The memory that it writes is mapped when a job starts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sample: String,
     /// The memory images to make. Each may extend an earlier one. Empty for a component.
     #[serde(default)]
     pub image: Vec<ImageRecipe>,
@@ -172,6 +175,7 @@ impl RuntimeSpec {
             data: Vec::new(),
             patches: Vec::new(),
             split: None,
+            sample: String::new(),
             image: Vec::new(),
         }
     }

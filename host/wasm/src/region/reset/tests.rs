@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::*;
 use crate::engine::MEMORY_RESERVATION;
 use crate::image::{ImageFacts, MemoryImage};
-use crate::region::{RegionPool, ResetVerification};
+use crate::region::{Capacity, RegionPool, ResetVerification};
 
 const PAGES: usize = 64;
 
@@ -101,7 +101,7 @@ fn verification_detects_missed_page() {
         let verification = Arc::new(ResetVerification::default());
         verification.set(verified);
         let mut region = region();
-        let pool = RegionPool::new(region.image().clone(), 1, Arc::clone(&verification));
+        let pool = RegionPool::new(region.image().clone(), Capacity::Regions(1), Arc::clone(&verification));
         run_job(&mut region, &[1, 2]);
         // Simulates a page that became private without a page fault, which the verification has to find.
         region.history.private = Some(Vec::new());
@@ -124,7 +124,7 @@ fn verification_accepts_correct_reset() {
     let verification = Arc::new(ResetVerification::default());
     verification.set(true);
     let first = region();
-    let pool = RegionPool::new(first.image().clone(), 1, Arc::clone(&verification));
+    let pool = RegionPool::new(first.image().clone(), Capacity::Regions(1), Arc::clone(&verification));
     pool.release(first);
     for round in 0..20 {
         let mut lease = pool.lease(0, Arc::default()).expect("address space");
