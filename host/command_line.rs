@@ -23,18 +23,43 @@ pub fn cli_main() -> ExitCode {
         };
     }
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
-    let compose = |options: RunnerOptions| command_line_runner(&machine, options);
-    let standby_launcher = || standby_launcher(&machine);
-    let status = codebox_cli::main(args, Host { runner: &compose, standby_launcher: &standby_launcher });
-    machine.remove_scratch();
+    let status = run(&machine, &args, Origin::Start);
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     std::mem::forget(machine);
+    ExitCode::from(status)
+}
+
+/// Origin of the process that runs a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The process was started for the command line.
+    Start,
+    /// The process is a worker of the host process.
+    #[cfg(target_os = "linux")]
+    HostProcess,
+}
+
+/// Runs a command line, and returns the exit status.
+pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> u8 {
+    let compose = |options: RunnerOptions| command_line_runner(machine, options, origin);
+    let standby_launcher = || standby_launcher(machine);
+    let host = Host {
+        args,
+        runner: &compose,
+        standby_launcher: &standby_launcher,
+        #[cfg(target_os = "linux")]
+        control: &crate::host_process::Control(machine),
+        #[cfg(not(target_os = "linux"))]
+        control: &codebox_cli::NoHostProcess,
+    };
+    let status = codebox_cli::main(host);
+    machine.remove_scratch();
     status
 }
 
-fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions) -> Runner {
+fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions, origin: Origin) -> Runner {
     let RunnerOptions { confinement, progress } = options;
-    let confinement = OwnProcess { machine: Arc::clone(machine), choice: confinement };
+    let confinement = OwnProcess { machine: Arc::clone(machine), choice: confinement, origin };
     let (journal, checked) = (Arc::clone(machine), Arc::clone(machine));
     let builder = machine.builder().single_job().progress(progress).confinement(Arc::new(confinement));
     let builder = builder.journal(move || Ok(journal.places()?.jobs()));

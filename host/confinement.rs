@@ -9,16 +9,23 @@ use codebox_runner::Confinement;
 use codebox_service::{Admitted, Check};
 use codebox_wasm::Store;
 
+use crate::command_line::Origin;
 use crate::machine::Machine;
 
 /// Confinement of this process, which the user may have turned off.
 pub(crate) struct OwnProcess {
     pub machine: Arc<Machine>,
     pub choice: Choice,
+    pub origin: Origin,
 }
 
 impl Confinement for OwnProcess {
     fn confine(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Vec<SandboxLayer>, RunnerError> {
+        #[cfg(target_os = "linux")]
+        if self.origin == Origin::Start {
+            // A confined process cannot start processes.
+            crate::host_process::start_if_due(&self.machine);
+        }
         match self.choice {
             Choice::Off => Ok(codebox_confine::all_off()),
             Choice::On => {

@@ -38,6 +38,10 @@ mod command_line;
 mod confinement;
 #[cfg(feature = "containers")]
 mod containers;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod host_process;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod launch;
 mod machine;
 #[cfg(feature = "wasm")]
 mod network;
@@ -65,6 +69,9 @@ pub use codebox_service::{
 };
 #[cfg(feature = "cli")]
 pub use command_line::{cli_main, cli_reference};
+#[cfg(all(feature = "cli", target_os = "linux"))]
+#[doc(hidden)]
+pub use launch::launch;
 #[cfg(feature = "wasm")]
 #[doc(hidden)]
 pub use workbench::{Workbench, workbench};

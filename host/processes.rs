@@ -27,6 +27,8 @@ const MAX_INPUT: u64 = 1 << 20;
 pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<(), RunnerError>> {
     match args.get(1)?.to_str()? {
         BROKER_COMMAND => Some(network::serve()),
+        #[cfg(target_os = "linux")]
+        crate::host_process::HOST_COMMAND => Some(crate::host_process::serve()),
         COMPILE_COMMAND => Some(input().and_then(|input| compile(&input))),
         POOL_DAEMON_COMMAND => {
             let engine = args.get(2).and_then(|engine| engine.to_str()).unwrap_or_default();

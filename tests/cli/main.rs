@@ -5,6 +5,8 @@
 mod explain;
 mod failures;
 mod first_use;
+#[cfg(target_os = "linux")]
+mod host;
 mod image;
 mod json;
 mod meta;

@@ -1,7 +1,7 @@
 //! Runs of the program and formatting of their results.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use codebox_testkit::{Codebox, Kit, ProcessResult, redact};
 use tempfile::TempDir;
@@ -31,10 +31,16 @@ pub fn folder() -> TempDir {
     unprepared_kit().folder().expect("a directory for the test")
 }
 
-/// Locks the list of images while the guard lives.
-pub fn lock_images() -> MutexGuard<'static, ()> {
-    static IMAGES: Mutex<()> = Mutex::new(());
-    IMAGES.lock().unwrap_or_else(PoisonError::into_inner)
+static IMAGES: RwLock<()> = RwLock::new(());
+
+/// Locks the list of images, to change it, while the guard lives.
+pub fn lock_images() -> RwLockWriteGuard<'static, ()> {
+    IMAGES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the list of images as it is while the guard lives.
+pub fn keep_images() -> RwLockReadGuard<'static, ()> {
+    IMAGES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a command line in a directory.

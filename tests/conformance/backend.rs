@@ -1,8 +1,10 @@
 //! Backends that a case can run on.
 
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, OnceLock};
 
-use codebox_testkit::{BASE_IMAGE, Kit, check_engine, is_full, is_required, is_selected};
+use anyhow::{Result, ensure};
+use codebox_testkit::{BASE_IMAGE, Codebox, HostProcess, Kit, check_engine, is_full, is_required, is_selected};
 
 use crate::language::Language;
 use crate::tier::Tier;
@@ -11,6 +13,8 @@ use crate::tier::Tier;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     Wasm,
+    /// The first tier, in workers of a host process.
+    Host,
     Podman,
     Docker,
 }
@@ -18,13 +22,37 @@ pub enum Backend {
 /// Lazily determined ability of a backend to run a language, or the reason why it cannot.
 pub type Availability = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
 
-impl Backend {
-    pub const ALL: [Self; 3] = [Self::Wasm, Self::Podman, Self::Docker];
+/// The host process of all trials, once the first trial of the backend has started it.
+static HOST: OnceLock<Result<HostProcess, String>> = OnceLock::new();
 
-    /// Returns the name in `CODEBOX_REQUIRE` and in reports.
+/// Number of commands for the host process.
+static OFFERED: AtomicU64 = AtomicU64::new(0);
+
+fn host_process(kit: &Kit) -> &'static Result<HostProcess, String> {
+    let start = || {
+        // A host process is replaced when a runtime is prepared.
+        Language::ALL.into_iter().try_for_each(|language| language.prepare(kit))?;
+        let home = kit.temporary().join("host-home");
+        if home.exists() {
+            std::fs::remove_dir_all(&home)?;
+        }
+        kit.start_host(&home)
+    };
+    HOST.get_or_init(|| start().map_err(|error| format!("{error:#}")))
+}
+
+fn host_process_if_started() -> Option<&'static HostProcess> {
+    HOST.get().and_then(|host| host.as_ref().ok())
+}
+
+impl Backend {
+    pub const ALL: [Self; 4] = [Self::Wasm, Self::Host, Self::Podman, Self::Docker];
+
+    /// Returns the name in reports and in the names of trials.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wasm => "wasm",
+            Self::Host => "host",
             Self::Podman => "podman",
             Self::Docker => "docker",
         }
@@ -33,15 +61,26 @@ impl Backend {
     /// Returns the options of `codebox run` that select exactly this backend.
     pub fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Wasm => &["--isolation", "wasm"],
+            Self::Wasm | Self::Host => &["--isolation", "wasm"],
             Self::Podman => &["--isolation", "container", "--engine", "podman", "--image", BASE_IMAGE],
             Self::Docker => &["--isolation", "container", "--engine", "docker", "--image", BASE_IMAGE],
         }
     }
 
+    /// Returns a command that runs on this backend.
+    pub fn codebox(self, kit: &Kit) -> Codebox {
+        match (self, host_process_if_started()) {
+            (Self::Host, Some(host)) => {
+                OFFERED.fetch_add(1, Ordering::Relaxed);
+                host.codebox()
+            }
+            _ => kit.codebox(),
+        }
+    }
+
     pub fn tier(self) -> Tier {
         match self {
-            Self::Wasm => Tier::Wasm,
+            Self::Wasm | Self::Host => Tier::Wasm,
             Self::Podman | Self::Docker => Tier::Container,
         }
     }
@@ -55,23 +94,34 @@ impl Backend {
     /// and of Lua, which share their code path with JavaScript and Python, and the second engine one in four of all.
     pub fn selects(self, language: Language, number: usize) -> bool {
         match (self, language) {
-            (Self::Wasm, _) | (Self::Podman, Language::Python | Language::JavaScript) => true,
+            (Self::Wasm | Self::Host, _) | (Self::Podman, Language::Python | Language::JavaScript) => true,
             (Self::Podman | Self::Docker, _) => is_selected(number, 4),
         }
     }
 
     /// Returns true if the absence of the backend is a failure. A required backend must run every language.
     pub fn is_required(self) -> bool {
-        is_required(self.name())
+        is_required(if self == Self::Host { Self::Wasm.name() } else { self.name() })
     }
 
     pub fn lazy_availability(self, language: Language, kit: Kit) -> Availability {
         LazyLock::new(Box::new(move || match self {
             Self::Wasm => language.prepare(&kit).map_err(|error| format!("{error:#}")),
+            Self::Host => host_process(&kit).as_ref().map(drop).map_err(Clone::clone),
             Self::Podman | Self::Docker => {
                 let engine = check_engine(&kit, self.name());
                 engine.and_then(|()| language.describe(&kit)).map_err(|error| format!("{error:#}"))
             }
         }))
     }
+}
+
+/// Stops the host process, and returns an error if it did not serve nearly all runs that it was offered. It does not serve
+/// those that come while another one takes its place because a runtime was added.
+pub fn stop_host() -> Result<()> {
+    let Some(host) = host_process_if_started() else { return Ok(()) };
+    let (served, offered) = (host.runs()?, OFFERED.load(Ordering::Relaxed));
+    host.codebox().args(["host", "stop"]).run()?;
+    ensure!(served * 10 >= offered * 9, "the host process served {served} of {offered} runs");
+    Ok(())
 }

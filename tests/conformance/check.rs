@@ -28,7 +28,7 @@ pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Resu
     let expect = case.expectation_for(program, tier);
     let folder = kit.folder()?;
     let root = folder.path();
-    let run = kit.codebox().args(["run", "--json"]).args(backend.options().iter().copied()).folder(root);
+    let run = backend.codebox(kit).args(["run", "--json"]).args(backend.options().iter().copied()).folder(root);
     let run = apply_grants(run, case, program, root)?;
     let mut text = Cow::Borrowed(program.text_for(tier));
     if case.needs_server {

@@ -17,6 +17,7 @@ mod tier;
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use codebox_testkit::Kit;
 use libtest_mimic::{Arguments, Completion, Trial};
 
@@ -24,7 +25,7 @@ use backend::{Availability, Backend};
 use case::Case;
 use language::Language;
 
-fn main() {
+fn main() -> Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = list::trials();
@@ -36,7 +37,9 @@ fn main() {
             trials.extend(cases.map(|(_, case)| trial(&kit, backend, language, case, &ready)));
         }
     }
-    libtest_mimic::run(&args, trials).exit();
+    let conclusion = libtest_mimic::run(&args, trials);
+    backend::stop_host()?;
+    conclusion.exit()
 }
 
 fn trial(kit: &Kit, backend: Backend, language: Language, case: Case, ready: &Arc<Availability>) -> Trial {

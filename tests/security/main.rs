@@ -106,6 +106,8 @@ fn check_clean_state(kit: &Kit) -> Result<()> {
         ensure!(result.report()?.stdout() == "1\n", "the next job did not run: {}", result.stdout_text());
         ensure!(result.wall < Duration::from_secs(5), "the next job took {:?}", result.wall);
     }
+    // An idle worker has a directory.
+    kit.codebox().args(["host", "stop"]).run()?;
     let remains = kit.scratch_entries();
     ensure!(remains.is_empty(), "directories of ended jobs are left: {remains:?}");
     Ok(())

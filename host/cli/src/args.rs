@@ -103,6 +103,13 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Show, start or stop the host process, which makes runs start faster
+    ///
+    /// The host process has compiled code loaded and forks a process for each run. It starts at the second run within a
+    /// minute, and ends after ten minutes without a run. `[host]` in `config.toml` changes that; the environment variable
+    /// `CODEBOX_HOST=off` does without it.
+    #[command(subcommand, arg_required_else_help = true)]
+    Host(HostCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -111,6 +118,20 @@ pub(crate) enum Command {
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]
     HelpMarkdown,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostCommand {
+    /// Show the state of the host process; the exit status is 0 if it runs, and 1 otherwise
+    Status {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start the host process, if it does not run
+    Start,
+    /// Stop the host process when the runs in progress have ended
+    Stop,
 }
 
 #[derive(Debug, Subcommand)]

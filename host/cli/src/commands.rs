@@ -15,6 +15,7 @@ use crate::{Confinement, Host, RunnerOptions, answer};
 mod doctor;
 mod explain;
 mod gc;
+mod host;
 mod image;
 mod jobs;
 mod packages;
@@ -49,6 +50,7 @@ pub(crate) fn dispatch(
         Command::Jobs { last, json: true } => jobs::jobs_as_json(last, &runner),
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
+        Command::Host(command) => host::host(command, messages, host.control),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
         Command::Completions { shell } => completions(shell),

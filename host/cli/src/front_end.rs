@@ -1,6 +1,5 @@
 //! The command line's steps within a run: signals, the standby process, and the takeover from another process.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use codebox_runner::{FrontEnd, Standby};
 use codebox_service::Admitted;
 use codebox_streams::DivergenceFlag;
 
+use crate::Host;
 use crate::interrupt::Signals;
 use crate::rerun_command::{ImageOption, rerun_command};
 #[cfg(unix)]
@@ -22,7 +22,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The command line as a front end of one run.
 pub(crate) struct CommandLine<'c> {
-    standby_launcher: &'c (dyn Fn() -> Option<Command> + Sync),
+    host: Host<'c>,
     /// Number of the last words of the command line that are the program and its arguments.
     program_words: usize,
     trace: RunTrace,
@@ -35,13 +35,13 @@ pub(crate) struct CommandLine<'c> {
 
 impl<'c> CommandLine<'c> {
     pub(crate) fn new(
-        standby_launcher: &'c (dyn Fn() -> Option<Command> + Sync),
+        host: Host<'c>,
         program_words: usize,
         trace: RunTrace,
         output: OutputState,
         takeover: Option<&'c mut Takeover>,
     ) -> Self {
-        Self { standby_launcher, program_words, trace, output, signals: None, takeover, differs: None, out: None }
+        Self { host, program_words, trace, output, signals: None, takeover, differs: None, out: None }
     }
 
     /// Returns the directory that files are copied to.
@@ -69,8 +69,8 @@ impl FrontEnd for CommandLine<'_> {
     /// report names the features that were missing.
     fn standby(&mut self) -> Standby {
         let events = &self.trace.rerun_events;
-        let start = |standby_launcher| standby::Standby::start(standby_launcher, Arc::clone(events)).ok();
-        let started = (self.standby_launcher)().and_then(start);
+        let start = |launcher| standby::Standby::start(launcher, self.host.args, Arc::clone(events)).ok();
+        let started = (self.host.standby_launcher)().and_then(start);
         started.map_or(Standby::Unavailable, |process| Standby::Process(Box::new(process)))
     }
 
@@ -95,7 +95,7 @@ impl FrontEnd for CommandLine<'_> {
 
     fn rerun_hint(&self, admitted: &Admitted) -> String {
         let image = if admitted.container_image().is_some() { ImageOption::Keep } else { ImageOption::Drop };
-        rerun_command(self.program_words, image)
+        rerun_command(self.host.args, self.program_words, image)
     }
 
     fn release_timeout(&self, _report: &RunReport) -> Option<Duration> {

@@ -21,6 +21,7 @@ mod commands;
 mod exit;
 mod front_end;
 mod handover;
+mod host;
 mod interrupt;
 mod messages;
 mod progress;
@@ -33,6 +34,7 @@ mod terminal_filter;
 mod trace;
 mod usage;
 
+pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
 pub use standby::STANDBY_VARIABLE;
 
@@ -51,11 +53,15 @@ use trace::{TracedProcess, Tracing};
 /// Parts of the command line that the composition root supplies.
 #[derive(Clone, Copy)]
 pub struct Host<'h> {
+    /// The command line, with the program's own name. In a worker of the host process, it is not that of the process.
+    pub args: &'h [OsString],
     /// Puts the runner together, without creating any of its parts.
-    pub runner: &'h dyn Fn(RunnerOptions) -> Runner,
+    pub runner: &'h (dyn Fn(RunnerOptions) -> Runner + Sync),
     /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
     /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
     pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),
+    /// The host process that runs command lines faster.
+    pub control: &'h (dyn HostControl + Sync),
 }
 
 /// Options of the runner that the arguments determine.
@@ -75,24 +81,23 @@ pub enum Confinement {
     Off,
 }
 
-/// Runs the command in `args`, which start with the program's own name, and returns the process's exit status.
+/// Runs the command line, and returns the process's exit status.
 ///
 /// Call it on the main thread, before any other thread is started, because a run confines the process.
-pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCode {
+pub fn main(host: Host<'_>) -> u8 {
     // Standby processes wait here, before any other work, because most of them are never needed.
     let mut takeover = match StandbyConnection::find() {
         None => None,
         Some(line) => match Takeover::wait(line) {
             Some(takeover) => Some(takeover),
             // The first process did not need this one.
-            None => return ExitCode::SUCCESS,
+            None => return 0,
         },
     };
     raise_open_file_limit();
-    let args: Vec<OsString> = args.into_iter().collect();
     let process = if takeover.is_some() { TracedProcess::Standby } else { TracedProcess::First };
     let mut events = Vec::new();
-    let status = match Cli::try_parse_from(mark_separator(args.clone())) {
+    let status = match Cli::try_parse_from(mark_separator(host.args.to_vec())) {
         Ok(cli) => {
             let messages = Messages::new(cli.verbosity.into());
             match Tracing::start(cli.trace, process) {
@@ -107,12 +112,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
                 }
             }
         }
-        Err(error) => usage::answer(&error, &args),
+        Err(error) => usage::answer(&error, host.args),
     };
     if let Some(takeover) = takeover {
         takeover.end(status, &events);
     }
-    ExitCode::from(status)
+    status
 }
 
 /// Prints an error of codebox, and returns the exit status for it.

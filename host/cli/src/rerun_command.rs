@@ -1,4 +1,6 @@
-//! Command line of this process, changed to run in a container.
+//! Command line of a run, changed to run in a container.
+
+use std::ffi::OsString;
 
 /// Treatment of the `--image` option in the changed command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,8 +13,8 @@ pub(crate) enum ImageOption {
 
 /// Returns the same command with `--isolation container`, quoted for a shell. Its last `program_words` words are the program
 /// and its arguments.
-pub(crate) fn rerun_command(program_words: usize, image: ImageOption) -> String {
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+pub(crate) fn rerun_command(args: &[OsString], program_words: usize, image: ImageOption) -> String {
+    let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     in_container(&words, program_words, image)
 }
 

@@ -7,6 +7,7 @@
 //! output and input so far, and runs the same command, which is admitted again. The confined process can cause it only
 //! to run that command in a container, or in WebAssembly in a process that confines itself as well.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 #[cfg(unix)]
@@ -45,7 +46,11 @@ impl Standby {
     /// Starts the standby process with the arguments and the environment of this process. `standby_launcher` waits and then
     /// executes codebox. The trace events of the process are stored in `events` when it has run the job.
     #[cfg(unix)]
-    pub(crate) fn start(mut standby_launcher: Command, events: Arc<Mutex<Vec<u8>>>) -> io::Result<Self> {
+    pub(crate) fn start(
+        mut standby_launcher: Command,
+        args: &[OsString],
+        events: Arc<Mutex<Vec<u8>>>,
+    ) -> io::Result<Self> {
         let (child_in, requests) = io::pipe()?;
         let (replies, child_out) = io::pipe()?;
         for theirs in [rustix::fd::AsFd::as_fd(&child_in), rustix::fd::AsFd::as_fd(&child_out)] {
@@ -53,13 +58,17 @@ impl Standby {
         }
         standby_launcher.arg("wait").arg(child_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
         let descriptors = format!("{} {}", child_in.as_raw_fd(), child_out.as_raw_fd());
-        let child = standby_launcher.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
+        let child = standby_launcher.args(args).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { requests, replies, events, _child: child })
     }
 
     /// Fails: on other systems a process cannot inherit single descriptors.
     #[cfg(not(unix))]
-    pub(crate) fn start(_standby_launcher: Command, _events: Arc<Mutex<Vec<u8>>>) -> io::Result<Self> {
+    pub(crate) fn start(
+        _standby_launcher: Command,
+        _args: &[OsString],
+        _events: Arc<Mutex<Vec<u8>>>,
+    ) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -16,12 +16,14 @@ use thiserror::Error;
 use crate::admission::{Escalation, LinkPolicy, Policy};
 use crate::image_choice::is_memory_image_name;
 
+mod host;
 mod images;
 mod limits;
 mod network;
 mod packages;
 mod read;
 
+pub use host::HostProcess;
 pub use images::{Images, UnknownLanguage};
 pub use packages::{BuildSetting, Packages, normalized_name};
 pub use read::{SettingsError, read_project, read_user};
@@ -49,6 +51,8 @@ pub struct Settings {
     pub allowed_hosts: Option<Vec<NetGrant>>,
     /// Allowed packages and their sources.
     pub packages: Packages,
+    /// Host process of the command line.
+    pub host: HostProcess,
 }
 
 /// Reason that a configuration file cannot be used.
@@ -91,6 +95,7 @@ struct File {
     network: network::Table,
     warm: Option<u32>,
     packages: packages::Table,
+    host: host::Table,
 }
 
 impl Settings {
@@ -104,7 +109,8 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image, escalation, engine, images, network, warm, packages } = written;
+        let File { limits, ceilings, isolation, image, escalation, engine, images, network, warm, packages, host } =
+            written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -119,6 +125,7 @@ impl Settings {
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
             allowed_hosts: network.read(file)?,
             packages: packages.read(file)?,
+            host: host.read(file)?,
         })
     }
 
@@ -180,6 +187,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         warm,
         allowed_hosts,
         packages: user.packages.narrowed(&project.packages, file)?,
+        host: user.host.narrowed(&project.host, file)?,
     })
 }
 

@@ -27,6 +27,11 @@ pub struct Codebox {
     deadline: Duration,
 }
 
+/// Returns the use of a host process: that of `CODEBOX_TEST_HOST`, or none. The tests of the host process enable it themselves.
+fn host_process() -> OsString {
+    std::env::var_os("CODEBOX_TEST_HOST").unwrap_or_else(|| "off".into())
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeepEnv {
     No,
@@ -40,7 +45,7 @@ impl Codebox {
         Self {
             binary: binary.to_owned(),
             args: Vec::new(),
-            env: vec![("CODEBOX_HOME".into(), home.into())],
+            env: vec![("CODEBOX_HOME".into(), home.into()), ("CODEBOX_HOST".into(), host_process())],
             keep_env: KeepEnv::No,
             folder: None,
             input: Input::Empty,

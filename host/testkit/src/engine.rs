@@ -1,7 +1,6 @@
 //! Container engines that the tests use; `tests/engines/up` starts them.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -54,14 +53,8 @@ impl Kit {
     /// # Errors
     /// Fails if the home cannot be written.
     pub fn home_with_engine(&self, home: &Path, engine: &str, settings: &str) -> Result<()> {
-        let cache = home.join("cache");
-        fs::create_dir_all(&cache)?;
+        self.share_runtimes(home)?;
         fs::create_dir_all(home.join("config"))?;
-        for (at, shared) in [(home.join("data"), "data"), (cache.join("prepared"), "cache/prepared")] {
-            if !at.exists() {
-                symlink(self.home().join(shared), at)?;
-            }
-        }
         let images: String =
             ["python", "javascript", "command"].map(|key| format!("{key} = \"{BASE_IMAGE}\"\n")).concat();
         let text = format!("{settings}engine = \"{engine}\"\n[images]\n{images}");

@@ -17,6 +17,8 @@ mod engine;
 mod fault_proxy;
 mod fixture;
 mod guest;
+#[cfg(unix)]
+mod host_process;
 mod kit;
 mod listener;
 mod redact;
@@ -33,6 +35,8 @@ pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, check_engine, engine_output};
 pub use fault_proxy::{BytePosition, EngineCall, Fault, FaultProxy};
 pub use fixture::{Header, compat_dir, corpus_dir, fixtures, programs_in, pyperformance_dir};
 pub use guest::Guest;
+#[cfg(unix)]
+pub use host_process::HostProcess;
 pub use kit::{Kit, shared_home};
 pub use listener::Listener;
 pub use redact::redact;

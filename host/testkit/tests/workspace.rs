@@ -28,6 +28,7 @@ const EDGES: [(&str, &[&str]); 20] = [
             "runtimes",
             "service",
             "wasm",
+            "zygote",
         ],
     ),
     ("confine", &["core"]),

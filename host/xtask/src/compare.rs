@@ -88,6 +88,7 @@ pub fn run(options: &Options) -> Result<()> {
 
     let comparisons = [
         start::compare,
+        start::served,
         imports::compare,
         cpu::compare,
         network::compare,
@@ -123,8 +124,15 @@ pub fn run(options: &Options) -> Result<()> {
 impl BenchInputs {
     /// Returns a `codebox run` command with the runtime that development shares.
     fn codebox(&self) -> Command {
+        let mut command = self.command();
+        command.env("CODEBOX_HOST", "off").arg("run");
+        command
+    }
+
+    /// Returns a command of codebox that uses a host process if there is one.
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.codebox);
-        command.env("CODEBOX_HOME", &self.project.home).arg("run");
+        command.env("CODEBOX_HOME", &self.project.home).env("CODEBOX_HOST", "on");
         command
     }
 

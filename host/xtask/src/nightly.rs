@@ -11,6 +11,9 @@ const REQUIRE: &str = "wasm,podman,docker";
 /// Default of `CODEBOX_REAL`.
 const REAL: &str = "pypi";
 
+/// Test targets that also run with a host process.
+const SERVED_TARGETS: [&str; 3] = ["security", "reliability", "compat"];
+
 /// Sets of features that an embedder may choose, each to be built without the default ones.
 const FEATURE_SETS: [&str; 5] = ["", "wasm", "containers", "wasm,analysis", "wasm,analysis,containers,packages"];
 
@@ -50,7 +53,15 @@ pub fn run(options: &Options) -> Result<()> {
             test.env(name, default);
         }
     }
-    ensure!(test.status().context("start cargo")?.success(), "tests failed");
+    let passed = test.status().context("start cargo")?.success();
+    if options.only.is_none() {
+        // The same list of hostile and other programs, in workers of a host process.
+        let mut served = project.cargo();
+        served.args(["test", "--release", "--workspace", "--no-fail-fast"]).env("CODEBOX_TEST_HOST", "on");
+        served.args(SERVED_TARGETS.iter().flat_map(|name| ["--test", name]));
+        ensure!(served.status().context("start cargo")?.success(), "tests with a host process failed");
+    }
+    ensure!(passed, "tests failed");
     Ok(())
 }
 

@@ -67,7 +67,7 @@ fn execute(
         Some(takeover) if takeover.is_for_container() => request(args, takeover.program())?.in_container(),
         Some(takeover) => request(args, takeover.program())?,
     };
-    let mut front_end = CommandLine::new(host.standby_launcher, program_words, trace, streams.output_state(), takeover);
+    let mut front_end = CommandLine::new(host, program_words, trace, streams.output_state(), takeover);
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
     if front_end.differs() {
         messages.note("the rerun printed different output; the output of the first attempt is shown above");

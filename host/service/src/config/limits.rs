@@ -50,14 +50,14 @@ impl Table {
     }
 }
 
-struct Place<'a> {
-    file: &'a Path,
-    table: &'a str,
-    key: &'a str,
+pub(super) struct Place<'a> {
+    pub file: &'a Path,
+    pub table: &'a str,
+    pub key: &'a str,
 }
 
 impl Place<'_> {
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         value: Option<Value>,
         parse: fn(&str) -> Result<Limit<T>, LimitParseError>,

@@ -1,0 +1,55 @@
+//! Start of the `codebox` command. Linked into a program without the rest of this crate.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use codebox_core::exit;
+use codebox_zygote::{Place, Served};
+
+use crate::app_dirs::AppDirs;
+
+/// Environment variable that disables the host process if its value is `off`.
+const VARIABLE: &str = "CODEBOX_HOST";
+
+/// Returns true unless the environment disables the host process.
+pub(crate) fn is_enabled() -> bool {
+    env::var_os(VARIABLE).is_none_or(|value| value != OsStr::new("off"))
+}
+
+/// Name of the complete program, which is installed in the same directory.
+const COMPLETE_PROGRAM: &str = "codebox-full";
+
+/// Runs the command line of this process in a worker of the host process, or executes the complete program.
+pub fn launch() -> ExitCode {
+    let args: Vec<OsString> = env::args_os().collect();
+    let program = match complete_program() {
+        Ok(program) => program,
+        Err(error) => return fail(&format!("cannot find the directory of this program: {error}")),
+    };
+    if args.get(1).is_some_and(|command| command == "run")
+        && is_enabled()
+        && let Ok(dirs) = AppDirs::from_env()
+    {
+        match codebox_zygote::run(&Place::below(&dirs.cache), &program, &args) {
+            Served::No => {}
+            Served::Exited(status) => return ExitCode::from(status),
+            Served::Lost => return fail("the host process ended during the run, and the run with it; run it again"),
+        }
+    }
+    let (name, rest) = args.split_first().map_or((OsStr::new("codebox"), &[][..]), |(name, rest)| (name, rest));
+    let error = Command::new(&program).arg0(name).args(rest).exec();
+    fail(&format!("cannot start {}: {error}; install codebox again", program.display()))
+}
+
+fn complete_program() -> io::Result<PathBuf> {
+    Ok(env::current_exe()?.with_file_name(COMPLETE_PROGRAM))
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("codebox: {message}");
+    ExitCode::from(exit::FAILURE)
+}
