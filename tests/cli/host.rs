@@ -440,3 +440,42 @@ fn the_configuration_controls_the_host_process() {
     assert_eq!(run(codebox().args(["run", "-c", "print(1)"])).stdout_text(), "1\n");
     wait_until("the host process does not stop", || status().code == Some(1));
 }
+
+#[test]
+fn a_host_process_without_runs_ends() {
+    let _guard = keep_images();
+    let folder = folder();
+    kit().share_runtimes(folder.path()).expect("a home");
+    fs::create_dir_all(folder.path().join("config")).expect("a directory");
+    fs::write(folder.path().join("config/config.toml"), "[host]\nidle = \"1s\"\n").expect("a file");
+    let host = kit().start_host(folder.path()).expect("a host process");
+    let pid = u32::try_from(host.pid().expect("a host process")).expect("a process");
+    wait_until("the host process does not end", || matches!(state(pid), None | Some('Z')));
+    assert!(!folder.path().join("cache/host/socket").exists());
+}
+
+#[test]
+fn a_launcher_without_the_complete_program_says_so() {
+    let folder = folder();
+    let launcher = folder.path().join("codebox");
+    fs::copy(kit().binary(), &launcher).expect("a copy");
+    let result = Codebox::new(&launcher, folder.path()).args(["run", "-c", ""]).run().expect("it starts");
+    assert_one_line(&result, 125, "codebox-full");
+    assert!(result.stderr_text().contains("install codebox again"), "{}", result.stderr_text());
+}
+
+#[test]
+fn images_list_the_pages_that_programs_write() {
+    let prepared = fs::read_dir(kit().home().join("cache/prepared")).expect("prepared runtimes");
+    let latest = prepared
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("python-"))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path().join("manifest.json"))))
+        .max()
+        .expect("a prepared Python");
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(latest.1).expect("a manifest")).expect("a JSON document");
+    let hot = manifest["manifest"]["images"]["python"]["hot"].as_array().expect("a list");
+    let bytes: u64 = hot.iter().filter_map(|range| range[1].as_u64()).sum();
+    assert!((1 << 18..8 << 20).contains(&bytes), "{bytes} bytes in {} ranges", hot.len());
+}

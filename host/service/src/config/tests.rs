@@ -120,3 +120,18 @@ proptest! {
         let _ = parsed(&text);
     }
 }
+
+#[test]
+fn only_the_user_configures_the_host_process() {
+    let user = settings("[host]\nenabled = false\nautostart = true\nidle = 5\n");
+    let expected = HostProcess { enabled: false, autostart: true, idle: Limit::At(Duration::from_secs(5)) };
+    assert_eq!(user.host, expected);
+    assert_eq!(narrowed(&user, &settings("")).expect("no conflict").host, expected);
+    for text in ["[host]\nenabled = false", "[host]\nautostart = true", "[host]\nidle = \"unlimited\""] {
+        let refused = narrowed(&Settings::default(), &settings(text)).expect_err("a project's setting");
+        assert_eq!(refused.key, "host", "{text}");
+    }
+    for (text, key) in [("[host]\nidle = \"soon\"", "host.idle"), ("[host]\nidel = 5", "")] {
+        assert_eq!(parsed(text).expect_err("a bad value").key, key);
+    }
+}
