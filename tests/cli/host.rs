@@ -455,6 +455,20 @@ fn a_host_process_without_runs_ends() {
 }
 
 #[test]
+fn a_stopped_host_process_leaves_no_directories() {
+    let _guard = keep_images();
+    let folder = folder();
+    let scratch = folder.path().join("cache/scratch");
+    let is_empty = || fs::read_dir(&scratch).is_ok_and(|mut entries| entries.next().is_none());
+    for _ in 0..10 {
+        let host = kit().start_host(folder.path()).expect("a host process");
+        wait_until("no worker is ready", || !is_empty());
+        drop(host);
+        assert!(is_empty(), "the directory of the worker is left");
+    }
+}
+
+#[test]
 fn a_launcher_without_the_complete_program_says_so() {
     let folder = folder();
     let launcher = folder.path().join("codebox");

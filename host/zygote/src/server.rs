@@ -582,8 +582,7 @@ impl Server<'_> {
             }
             self.listening = None;
             self.ended = why;
-            // Idle workers exit when their channel is closed.
-            self.idle.clear();
+            self.idle.drain(..).for_each(Worker::discard);
         }
     }
 }

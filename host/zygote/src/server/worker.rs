@@ -6,6 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -17,6 +18,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use crate::client::PASSED;
 use crate::sys::{self, Forked};
 use crate::wire::{Job, MAX_JOB, RUN_DESCRIPTORS, Reply};
+
+/// Maximum time for the end of a worker that has no run.
+const DISCARD_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A worker, seen from the host process.
 pub(super) struct Worker {
@@ -105,6 +109,17 @@ impl Worker {
     pub(super) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
         let _ = rustix::process::kill_process_group(self.pid, Signal::CONT);
+    }
+
+    /// Ends a process that has no run. It removes its directories first, for which it has a limited time: it is killed when
+    /// the host process ends.
+    pub(super) fn discard(self) {
+        let Self { process, channel, .. } = self;
+        drop(channel);
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        let _ = rustix::io::retry_on_intr(|| poll(&mut ended, Some(&DISCARD_LIMIT)));
+        let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+        let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
     }
 
     /// Returns the exit status that the process reported; `None` if it ended without a report.
