@@ -64,6 +64,9 @@ pub(crate) fn start_if_due(machine: &Machine) {
 fn start() -> io::Result<std::process::Child> {
     let mut command = own_program(HOST_COMMAND)?;
     command.env_clear().envs(VARIABLES.iter().filter_map(|name| Some((name, env::var_os(name)?))));
+    if let Some(home) = env::var_os("CODEBOX_HOME").filter(|home| !home.is_empty()) {
+        command.env("CODEBOX_HOME", std::path::absolute(home)?);
+    }
     // The directory of a run may be removed while the host process exists.
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }

@@ -32,6 +32,7 @@ pub fn launch() -> ExitCode {
     };
     if args.get(1).is_some_and(|command| command == "run")
         && is_enabled()
+        && !args.iter().any(|arg| may_name_descriptor(arg))
         && let Ok(dirs) = AppDirs::from_env()
     {
         match codebox_zygote::run(&Place::below(&dirs.cache), &program, &args) {
@@ -43,6 +44,12 @@ pub fn launch() -> ExitCode {
     let (name, rest) = args.split_first().map_or((OsStr::new("codebox"), &[][..]), |(name, rest)| (name, rest));
     let error = Command::new(&program).arg0(name).args(rest).exec();
     fail(&format!("cannot start {}: {error}; install codebox again", program.display()))
+}
+
+/// Returns true for an argument like `/dev/fd/3`, which shells make of `<(command)`. A worker has only the standard streams of
+/// this process.
+fn may_name_descriptor(arg: &OsStr) -> bool {
+    arg.as_encoded_bytes().windows(3).any(|part| part == b"fd/")
 }
 
 fn complete_program() -> io::Result<PathBuf> {

@@ -468,6 +468,51 @@ fn a_stopped_host_process_leaves_no_directories() {
     }
 }
 
+/// Runs a shell script in which `$0` is codebox, with a host process or without one.
+fn shell(host: Option<&HostProcess>, dir: &Path, script: &str) -> String {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(script).arg(kit().binary()).current_dir(dir).stdin(Stdio::null());
+    match host {
+        Some(host) => shell.env("CODEBOX_HOME", host.home()).env_remove("CODEBOX_HOST"),
+        None => shell.env("CODEBOX_HOME", kit().home()).env("CODEBOX_HOST", "off"),
+    };
+    let output = shell.output().expect("a shell");
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn the_files_of_a_run_are_free_when_it_ends() {
+    let (folder, host, _guard) = start();
+    let script = "for _ in $(seq 40); do
+        \"$0\" run -c 'print(\"#!/bin/sh\\necho done\")' >script && chmod +x script && ./script || exit
+    done";
+    assert_eq!(shell(Some(&host), folder.path(), script), "done\n".repeat(40));
+    assert!(host.runs().expect("a host process") >= 40);
+}
+
+#[test]
+fn programs_are_read_from_any_descriptor() {
+    let (folder, host, _guard) = start();
+    fs::write(folder.path().join("program.py"), "print(6 * 7)").expect("a file");
+    let script = "\"$0\" run /dev/fd/7 7<program.py";
+    for host in [Some(&host), None] {
+        assert_eq!(shell(host, folder.path(), script), "42\n");
+    }
+}
+
+#[test]
+fn a_relative_home_has_a_host_process() {
+    let _guard = keep_images();
+    let folder = folder();
+    kit().share_runtimes(&folder.path().join("home")).expect("a home");
+    let script = "export CODEBOX_HOME=home; \"$0\" host start && \"$0\" host status && \"$0\" host stop";
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(script).arg(kit().binary()).current_dir(folder.path()).env_remove("CODEBOX_HOST");
+    let output = shell.output().expect("a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(folder.path().join("home/cache/host").is_dir());
+}
+
 #[test]
 fn a_launcher_without_the_complete_program_says_so() {
     let folder = folder();

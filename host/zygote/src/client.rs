@@ -64,14 +64,14 @@ pub(crate) struct Connection {
 /// Connects to the host process; `None` if there is none, or if it belongs to another user.
 pub(crate) fn connect(place: &Place) -> io::Result<Option<Connection>> {
     let Some(socket) = place.open()?.as_ref().map(OpenPlace::connect).transpose()?.flatten() else { return Ok(None) };
-    let peer = rustix::net::sockopt::socket_peercred(&socket)?;
-    if peer.uid != rustix::process::geteuid() {
+    let peer = sys::peer(&socket)?;
+    if peer.uid != rustix::process::geteuid().as_raw() {
         return Ok(None);
     }
     // Only a process that may inspect the host process can read its secret. This excludes processes that a sandbox
     // confines, which would otherwise reach through the host what they cannot reach themselves.
     let mut token = [0; TOKEN_SIZE];
-    let path = format!("/proc/{}/fd/{TOKEN_DESCRIPTOR}", peer.pid.as_raw_nonzero());
+    let path = format!("/proc/{}/fd/{TOKEN_DESCRIPTOR}", peer.pid);
     let mut file = File::open(path)?;
     file.read_exact(&mut token)?;
     Ok(Some(Connection { socket, token }))
@@ -90,12 +90,17 @@ fn offer(place: &Place, program: &Path, args: &[OsString]) -> io::Result<Option<
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     rustix::net::sendmsg(&socket, &[IoSlice::new(&hello.encode())], &mut ancillary, SendFlags::NOSIGNAL)?;
-    let mut ready = [PollFd::new(&socket, PollFlags::IN)];
-    if retry(|| poll(&mut ready, Some(&ACCEPT_TIMEOUT)))? == 0 {
+    if !has_answered(&socket, &ACCEPT_TIMEOUT)? {
         // From here on the host process cannot accept, because its answer cannot be sent. It may have accepted just before.
         rustix::net::shutdown(&socket, Shutdown::Read)?;
     }
     Ok(matches!(receive(&socket)?, Some(Reply::Accepted)).then_some(socket))
+}
+
+/// Waits for a reply or the end of the connection. Returns false if there is neither after this time.
+pub(crate) fn has_answered(socket: &OwnedFd, timeout: &Timespec) -> io::Result<bool> {
+    let mut ready = [PollFd::new(socket, PollFlags::IN)];
+    Ok(retry(|| poll(&mut ready, Some(timeout)))? > 0)
 }
 
 /// Receives a reply; `None` if the connection has ended, or the reply is malformed.

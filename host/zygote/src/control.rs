@@ -2,12 +2,16 @@
 
 use std::io;
 
+use rustix::event::Timespec;
 use rustix::net::SendFlags;
 
-use crate::client::{Connection, connect, receive};
+use crate::client::{Connection, connect, has_answered, receive};
 use crate::place::Place;
 use crate::program::ProgramId;
 use crate::wire::{Hello, Reply, RequestKind, Status};
+
+/// Maximum time until the host process answers a request.
+const ANSWER_TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// Error of a request to the host process.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +52,9 @@ fn ask(place: &Place, kind: RequestKind) -> Result<Option<Reply>, ControlError> 
     let Some(Connection { socket, token }) = connect(place)? else { return Ok(None) };
     let hello = Hello { kind, program: ProgramId::of_this_process()?, token };
     rustix::net::send(&socket, &hello.encode(), SendFlags::NOSIGNAL).map_err(io::Error::from)?;
+    if !has_answered(&socket, &ANSWER_TIMEOUT)? {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer; end it if it is stopped").into());
+    }
     // A host process that ends without an answer is about to be gone.
     Ok(receive(&socket)?)
 }

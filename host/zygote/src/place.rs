@@ -112,12 +112,15 @@ impl OpenPlace {
         Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", self.0.as_raw_fd()))?)
     }
 
-    /// Connects to the host process; `None` if there is none.
+    /// Connects to the host process; `None` if there is none, or if it does not accept the clients that wait already.
     pub(crate) fn connect(&self) -> io::Result<Option<OwnedFd>> {
-        let socket = socket(SocketFlags::CLOEXEC)?;
+        let socket = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         match rustix::net::connect(&socket, &self.address()?) {
-            Ok(()) => Ok(Some(socket)),
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
+            Ok(()) => {
+                rustix::io::ioctl_fionbio(&socket, false)?;
+                Ok(Some(socket))
+            }
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED | rustix::io::Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

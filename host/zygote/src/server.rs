@@ -39,6 +39,9 @@ const FORK_DELAY: Duration = Duration::from_millis(20);
 /// Number of consecutive clients with other circumstances after which the process ends: it was started in unusual ones.
 const MAX_OTHERS: u32 = 8;
 
+/// Maximum number of signals of one client that are passed on before other clients are served.
+const MAX_SIGNALS: usize = 16;
+
 /// Number of attempts to lock the place, and the time between them.
 const LOCK_ATTEMPTS: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
@@ -111,6 +114,7 @@ fn failed<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> ServeErr
 pub unsafe fn serve<L, P>(place: &Place, options: &Options, work: &Work<'_, L, P>) -> Result<Ended, ServeError> {
     // SAFETY: the caller guarantees it.
     unsafe { sys::close_other_descriptors() }.map_err(failed("close inherited descriptors"))?;
+    sys::stop_ignoring_signals();
     let token = Token::create().map_err(failed("create the secret"))?;
     let at_place = |source| ServeError::Place { place: place.path().to_owned(), source };
     let open = place.create().map_err(at_place)?;
@@ -160,8 +164,7 @@ pub unsafe fn serve<L, P>(place: &Place, options: &Options, work: &Work<'_, L, P
                 }
                 Err(error) => (work.fail)(&error),
             };
-            worker::report(&report, status);
-            std::process::exit(i32::from(status))
+            worker::end(&report, status)
         }
     }
 }
@@ -334,7 +337,8 @@ impl Server<'_> {
                     }
                 }
             }
-            let wake_at = self.fork_at.map_or(check_at, |fork_at| fork_at.min(check_at));
+            let silence_ends = self.silent.iter().map(|(_, since)| *since + SILENCE_LIMIT);
+            let wake_at = silence_ends.chain(self.fork_at).fold(check_at, Instant::min);
             let ready = self.wait(wake_at.saturating_duration_since(Instant::now()))?;
             // The last entries of a list come first, so that removing one changes no other position.
             for ready in ready.into_iter().rev() {
@@ -353,9 +357,7 @@ impl Server<'_> {
             sources.push(source);
             polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         };
-        if let Some(listening) = &self.listening
-            && self.silent.len() < MAX_SILENT
-        {
+        if let Some(listening) = &self.listening {
             add(Ready::Listener, listening.socket.as_fd());
         }
         for (index, (client, _)) in self.silent.iter().enumerate() {
@@ -412,7 +414,14 @@ impl Server<'_> {
     fn accept(&mut self) {
         let Some(listening) = &self.listening else { return };
         match accept_with(&listening.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(client) => self.silent.push((client, Instant::now())),
+            Ok(client) => {
+                if self.silent.len() >= MAX_SILENT {
+                    // The oldest one is the least likely to send a request.
+                    let oldest = self.silent.iter().enumerate().min_by_key(|(_, (_, since))| *since);
+                    oldest.map(|(index, _)| index).map(|index| self.silent.swap_remove(index));
+                }
+                self.silent.push((client, Instant::now()));
+            }
             // The client is gone already.
             Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => {}
             // There is no descriptor for it. The client stays in the queue and runs its job itself.
@@ -426,12 +435,10 @@ impl Server<'_> {
         if hello.token != self.token.value {
             return None;
         }
-        if hello.program != self.files.program {
-            self.stop_listening(Ended::Done);
-        }
         self.check_files();
+        let is_own_program = hello.program == self.files.program;
         let reply = match hello.kind {
-            RequestKind::Run if self.accepts(&client) => {
+            RequestKind::Run if is_own_program && self.accepts(&client) => {
                 return self.start(client, descriptors);
             }
             RequestKind::Run => Reply::Refused,
@@ -450,7 +457,9 @@ impl Server<'_> {
         if self.listening.is_none() || self.runs.len() >= self.options.max_active {
             return false;
         }
-        let is_same = requests::circumstances(client).is_some_and(|circumstances| circumstances == self.own);
+        // A client that is gone has no circumstances.
+        let Some(circumstances) = requests::circumstances(client) else { return false };
+        let is_same = circumstances == self.own;
         self.others = if is_same { 0 } else { self.others + 1 };
         if self.others >= MAX_OTHERS {
             self.stop_listening(Ended::Done);
@@ -479,8 +488,10 @@ impl Server<'_> {
             self.idle.push(worker);
             return None;
         }
-        // A worker that ends meanwhile is reported like any other.
-        let _ = worker.pass(&descriptors);
+        // A worker that ends meanwhile, or that cannot get the run, is reported like any other that was killed.
+        if worker.pass(&descriptors).is_err() {
+            worker.kill();
+        }
         self.runs.push(Run { client: Some(client), worker, progress: Progress::Running });
         let now = Instant::now();
         self.count += 1;
@@ -495,7 +506,7 @@ impl Server<'_> {
     /// Passes the signals of a client on to its worker, and ends the worker if the client is gone.
     fn pass_signals(&mut self, index: usize) {
         let Run { client, worker, .. } = &mut self.runs[index];
-        loop {
+        for _ in 0..MAX_SIGNALS {
             let received = client.as_ref().map(requests::receive_signal);
             match received {
                 Some(SignalPacket::Signal(signal)) => worker.signal(signal),

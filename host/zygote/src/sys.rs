@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use rustix::process::Pid;
 
@@ -31,6 +31,63 @@ fn thread_count() -> io::Result<usize> {
     std::fs::read_dir("/proc/self/task").map(Iterator::count)
 }
 
+/// Maximum number of descriptors that [`close_files`] considers.
+const MAX_CLOSED: i32 = 256;
+
+/// Closes the standard streams and all descriptors of files and directories that have a name, without regard to what owns
+/// them. Call it only immediately before this process ends.
+pub(crate) fn close_files() {
+    for fd in 0..MAX_CLOSED {
+        let mut found = MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: the place has the type that the call fills, and zeros are a valid value of it.
+        let (status, found) = unsafe { (libc::fstat(fd, found.as_mut_ptr()), found.assume_init()) };
+        let is_named = matches!(found.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) && found.st_nlink > 0;
+        if fd <= libc::STDERR_FILENO || status == 0 && is_named {
+            // SAFETY: this thread uses none of them before the process ends. Calls of other threads fail, and open nothing
+            // that they would still use.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// The process at the other end of a socket.
+pub(crate) struct Peer {
+    /// Zero if the process is not visible to this one.
+    pub pid: i32,
+    pub uid: u32,
+}
+
+/// Returns the process that connected a socket or listens at it.
+pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
+    let mut found = MaybeUninit::<libc::ucred>::zeroed();
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the place has the size that is passed, and zeros are a valid value of its type.
+    let (status, found) = unsafe {
+        let status = libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            found.as_mut_ptr().cast(),
+            &raw mut size,
+        );
+        (status, found.assume_init())
+    };
+    match status {
+        0 => Ok(Peer { pid: found.pid, uid: found.uid }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the I/O priority of a process; zero is this one.
+pub(crate) fn io_priority(pid: i32) -> io::Result<libc::c_long> {
+    const WHO_PROCESS: libc::c_long = 1;
+    // SAFETY: the call only reads its arguments.
+    match unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, libc::c_long::from(pid)) } {
+        -1 => Err(io::Error::last_os_error()),
+        priority => Ok(priority),
+    }
+}
+
 /// Closes all descriptors except the standard streams.
 ///
 /// # Safety
@@ -54,7 +111,10 @@ pub(crate) fn replace_environment(env: Vec<(OsString, OsString)>) -> io::Result<
             return Err(io::Error::other("the environment cannot be cleared"));
         }
         for (name, value) in env {
-            std::env::set_var(name, value);
+            // Programs find the first variable of a name.
+            if std::env::var_os(&name).is_none() {
+                std::env::set_var(name, value);
+            }
         }
     }
     Ok(())
@@ -77,6 +137,18 @@ pub(crate) fn ignored(signals: &[i32]) -> u64 {
         action.sa_sigaction == libc::SIG_IGN
     };
     signals.iter().copied().filter(is_ignored).map(bit).sum()
+}
+
+/// Restores the default action of the signals that this process ignores, and unblocks all. `SIGPIPE` is excluded: programs
+/// in Rust ignore it.
+pub(crate) fn stop_ignoring_signals() {
+    let all: Vec<i32> = (1..=64).filter(|signal| *signal != libc::SIGPIPE).collect();
+    let ignored = ignored(&all);
+    for &signal in all.iter().filter(|signal| ignored & bit(**signal) != 0) {
+        // SAFETY: the action is not a function.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    unblock(&all);
 }
 
 /// Sets the signals of this process as a program that is started finds them: unblocked, and with the default action or

@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use crate::sys;
+
 /// Lines of `/proc/PID/status` that a child inherits.
 const STATUS: [&str; 15] = [
     "Uid",
@@ -42,20 +44,21 @@ pub(crate) struct Circumstances {
     places: Vec<PathBuf>,
     scheduling: Vec<String>,
     oom_score: String,
+    io_priority: i64,
 }
 
 impl Circumstances {
     /// Returns those of this process.
     pub(crate) fn own() -> io::Result<Self> {
-        Self::at("/proc/self")
+        Self::at("/proc/self", 0)
     }
 
     /// Returns those of another process.
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
-        Self::at(&format!("/proc/{pid}"))
+        Self::at(&format!("/proc/{pid}"), pid)
     }
 
-    fn at(process: &str) -> io::Result<Self> {
+    fn at(process: &str, pid: i32) -> io::Result<Self> {
         let text = |name: &str| fs::read_to_string(format!("{process}/{name}"));
         let root = fs::read_link(format!("{process}/root"))?;
         let namespaces = NAMESPACES.iter().map(|name| {
@@ -72,6 +75,7 @@ impl Circumstances {
             places: std::iter::once(Ok(root)).chain(namespaces).collect::<io::Result<_>>()?,
             scheduling: scheduling(&text("stat")?),
             oom_score: text("oom_score_adj")?,
+            io_priority: sys::io_priority(pid)?,
         })
     }
 }
@@ -132,7 +136,9 @@ mod tests {
         assert_eq!(after("true"), own);
         // Every process of codebox raises the current limit on open files.
         assert_eq!(after("ulimit -S -n 64"), own);
-        for change in ["ulimit -c 0; ulimit -t 600", "ulimit -n 64", "renice -n 5 -p $$ >/dev/null"] {
+        let changes =
+            ["ulimit -c 0; ulimit -t 600", "ulimit -n 64", "renice -n 5 -p $$ >/dev/null", "ionice -c 3 -p $$"];
+        for change in changes {
             assert_ne!(after(change), own, "{change}");
         }
     }

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use crate::server::peer::Circumstances;
+use crate::sys;
 use crate::wire::{Hello, MAX_PACKET, RUN_DESCRIPTORS, RequestKind};
 
 /// Receives the first packet of a client, with the descriptors of a run. `None` if it is malformed, or if the client is
@@ -31,11 +32,11 @@ pub(super) fn receive(client: &OwnedFd) -> Option<(Hello, Vec<OwnedFd>)> {
 
 /// Returns the circumstances of a client; `None` if it belongs to another user or is gone.
 pub(super) fn circumstances(client: &OwnedFd) -> Option<Circumstances> {
-    let peer = rustix::net::sockopt::socket_peercred(client).ok()?;
-    if peer.uid != rustix::process::geteuid() {
+    let peer = sys::peer(client).ok()?;
+    if peer.pid == 0 || peer.uid != rustix::process::geteuid().as_raw() {
         return None;
     }
-    Circumstances::of(peer.pid.as_raw_nonzero().get()).ok()
+    Circumstances::of(peer.pid).ok()
 }
 
 /// A packet of a client whose run is in progress.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _};
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -13,7 +13,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType,
 };
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::client::PASSED;
 use crate::sys::{self, Forked};
@@ -40,11 +40,16 @@ pub(super) struct Channel {
     pub status: OwnedFd,
 }
 
-/// Reports the exit status of a worker. The system takes a while to release the memory of a process, which its client need
-/// not wait for.
-pub(super) fn report(pipe: &OwnedFd, status: u8) {
+/// Ends a worker with the exit status of its run. The status is reported before, because the system takes a while to release
+/// the memory of a process, which its client need not wait for. The files of the run are released first: they are free
+/// when the client ends.
+pub(super) fn end(report: &OwnedFd, status: u8) -> ! {
+    let _ = io::stdout().flush();
+    let _ = rustix::process::chdir("/");
+    sys::close_files();
     // Without a report, the host process waits for the end of this one.
-    let _ = rustix::io::write(pipe, &[status]);
+    let _ = rustix::io::write(report, &[status]);
+    std::process::exit(i32::from(status))
 }
 
 /// A worker after its fork, seen from both processes.
@@ -60,10 +65,14 @@ impl Worker {
         let (status, write_status) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let host = rustix::process::getpid();
         match sys::fork()? {
-            Forked::Parent(pid) => {
-                let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-                Ok(ForkedWorker::Parent(Self { pid, process, channel, status }))
-            }
+            Forked::Parent(pid) => match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+                Ok(process) => Ok(ForkedWorker::Parent(Self { pid, process, channel, status })),
+                Err(error) => {
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                    let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+                    Err(error.into())
+                }
+            },
             Forked::Child => {
                 drop((channel, status));
                 if start(host).is_err() {
