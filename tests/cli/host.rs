@@ -491,6 +491,21 @@ fn the_files_of_a_run_are_free_when_it_ends() {
 }
 
 #[test]
+fn a_served_run_whose_reader_stalls_ends_at_its_deadline() {
+    let (_folder, host, _guard) = start();
+    let mut command = host.codebox().args(["run", "--timeout", "1s", "-c", "while True: print('x' * 10000)"]).command();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut status = None;
+    wait_until("the deadline does not end the run", || {
+        status = child.try_wait().expect("it is a child");
+        status.is_some()
+    });
+    assert_eq!(status.and_then(|status| status.code()), Some(124));
+    assert_eq!(host.runs().expect("a host process"), 1);
+}
+
+#[test]
 fn programs_are_read_from_any_descriptor() {
     let (folder, host, _guard) = start();
     fs::write(folder.path().join("program.py"), "print(6 * 7)").expect("a file");

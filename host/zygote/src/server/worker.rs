@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _, Write as _};
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -43,8 +43,9 @@ pub(super) struct Channel {
 /// Ends a worker with the exit status of its run. The status is reported before, because the system takes a while to release
 /// the memory of a process, which its client need not wait for. The files of the run are released first: they are free
 /// when the client ends.
+///
+/// The run has flushed its output. Flushing it here would wait for a thread that writes to a stalled reader.
 pub(super) fn end(report: &OwnedFd, status: u8) -> ! {
-    let _ = io::stdout().flush();
     let _ = rustix::process::chdir("/");
     sys::close_files();
     // Without a report, the host process waits for the end of this one.
