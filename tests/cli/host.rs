@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::support::{assert_one_line, folder, keep_images, kit, run};
 
 /// Maximum time for a process to reach a state. It is far longer than needed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STATE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a host process in a home of its own. It is replaced when a runtime or image is prepared, so nothing is while the
 /// guard lives.
@@ -31,7 +31,7 @@ fn start() -> (TempDir, HostProcess, RwLockReadGuard<'static, ()>) {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
+        assert!(start.elapsed() < STATE_TIMEOUT, "{what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -2,14 +2,15 @@
 
 mod peer;
 mod requests;
+mod watched_files;
 mod worker;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,11 +18,11 @@ use rustix::net::{SendFlags, SocketFlags, accept_with};
 
 use crate::client::TOKEN_DESCRIPTOR;
 use crate::place::{OpenPlace, Place};
-use crate::program::ProgramId;
 use crate::sys;
 use crate::wire::{Reply, RequestKind, Status, TOKEN_SIZE};
 use peer::Circumstances;
 use requests::SignalPacket;
+use watched_files::WatchedFiles;
 use worker::{Channel, ForkedWorker, Worker};
 
 /// Maximum number of clients that have connected and not yet sent a request.
@@ -215,33 +216,6 @@ impl Token {
         }
         Ok(Self { value, _file: file })
     }
-}
-
-/// Files whose change ends the process: this program, and those of the options.
-struct WatchedFiles {
-    program: ProgramId,
-    program_path: PathBuf,
-    others: Vec<(PathBuf, Option<SystemTime>)>,
-}
-
-impl WatchedFiles {
-    fn new(paths: &[PathBuf]) -> io::Result<Self> {
-        let others = paths.iter().map(|path| (path.clone(), change_of(path))).collect();
-        Ok(Self { program: ProgramId::of_this_process()?, program_path: std::env::current_exe()?, others })
-    }
-
-    fn is_program_replaced(&self) -> bool {
-        ProgramId::of_file(&self.program_path).ok() != Some(self.program)
-    }
-
-    fn have_changed(&self) -> bool {
-        self.others.iter().any(|(path, time)| change_of(path) != *time)
-    }
-}
-
-/// Returns the time of the last change of a file; `None` if it is missing.
-fn change_of(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).ok()?.modified().ok()
 }
 
 /// The socket of a host process that accepts runs, and its lock.

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::roles::{CLIENT, HOST};
 
 /// Maximum time for a process to reach a state. It is far longer than needed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limits of a host process.
 #[derive(Clone, Copy)]
@@ -148,7 +148,7 @@ impl Client {
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
+        assert!(start.elapsed() < STATE_TIMEOUT, "{what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
