@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -96,7 +96,12 @@ impl TestHost {
 
     /// Starts a client whose run prints these words and waits.
     pub fn client(&self, words: &[&str]) -> Client {
-        let mut command = Command::new(this_program());
+        self.client_of(&this_program(), words)
+    }
+
+    /// Starts a client like [`client`](Self::client) of another installation of this program.
+    pub fn client_of(&self, program: &Path, words: &[&str]) -> Client {
+        let mut command = Command::new(program);
         command.arg(CLIENT).arg(self.dir.path());
         let mut process = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let stdin = process.stdin.take();
@@ -159,6 +164,7 @@ pub fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("it is a process of this user");
 }
 
-fn this_program() -> PathBuf {
+/// Returns the path of this program.
+pub fn this_program() -> PathBuf {
     env::current_exe().expect("the path of this program")
 }

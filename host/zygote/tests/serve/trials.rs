@@ -4,7 +4,7 @@ use libtest_mimic::{Failed, Trial};
 use rustix::process::Signal;
 
 use crate::roles::{DISCARDED, NOT_SERVED, PID, RENEWAL, RENEWED};
-use crate::test_host::{Limits, TestHost, signal, wait_until};
+use crate::test_host::{Limits, TestHost, signal, this_program, wait_until};
 
 pub fn all() -> Vec<Trial> {
     let trial = |name: &str, test: fn()| {
@@ -22,6 +22,7 @@ pub fn all() -> Vec<Trial> {
         trial("a_worker_without_a_run_ends_before_the_host", a_worker_without_a_run_ends_before_the_host),
         trial("no_client_waits_for_a_stopped_host", no_client_waits_for_a_stopped_host),
         trial("silent_clients_delay_no_run", silent_clients_delay_no_run),
+        trial("another_installation_does_not_end_the_host", another_installation_does_not_end_the_host),
         trial(
             "a_killed_worker_is_reported_despite_ignored_signals",
             a_killed_worker_is_reported_despite_ignored_signals,
@@ -118,6 +119,14 @@ fn silent_clients_delay_no_run() {
     let silent: Vec<_> = (0..CROWD).map(|_| host.connect()).collect();
     assert_eq!(host.client(&["word"]).end(), Some(1));
     drop(silent);
+}
+
+fn another_installation_does_not_end_the_host() {
+    let host = TestHost::start(Limits::default());
+    let other = host.file("other-program");
+    std::fs::copy(this_program(), &other).expect("a copy");
+    assert_eq!(host.client_of(&other, &["word"]).end(), REFUSED);
+    assert_eq!(host.client(&["word"]).end(), Some(1));
 }
 
 fn a_killed_worker_is_reported_despite_ignored_signals() {
