@@ -1,15 +1,10 @@
-//! The artefact store: its directories, manifests and state.
+//! The artefact store: its directories and state.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_core::{Access, GuestPath, Preparation};
-use codebox_files::{EmbeddedFile, hex, private_dir};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use codebox_files::{EmbeddedFile, private_dir};
 
 use crate::code::{CodeFile, CodeImage, PATCHER_VERSION, SplitSpec};
 use crate::component::ComponentCode;
@@ -20,7 +15,8 @@ use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
 use crate::store::kept::CodeFiles;
 use crate::store::lock::StoreLock;
-use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, sha256_of, write_atomic};
+use crate::store::manifest::{CODE_FILE, MANIFEST_FILE, Manifest, code_file, image_file, later_parts, part_file};
+use crate::store::seal::{Seal, sha256_of};
 
 /// The directories of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,109 +68,12 @@ pub struct Store {
     prepared_dir: Arc<OnceLock<PathBuf>>,
 }
 
-/// File names of the artefacts. Code that has parts has a file for each module instead of [`CODE_FILE`].
-pub(crate) const CODE_FILE: &str = "code.cwasm";
-/// File name of an installed runtime's module.
-pub(crate) const MODULE_FILE: &str = "module.wasm";
-pub(crate) const INITIAL_IMAGE_FILE: &str = "initial.img";
-const MANIFEST_FILE: &str = "manifest.json";
-
-/// Number of directories above a runtime's own that belong to codebox too: `data/runtimes`, `cache/prepared`.
-const OWNED_ANCESTORS: usize = 2;
-
 /// Guest directory of the language's library.
 const LIBRARY_DIR: &str = "/usr/local/lib";
 
 /// Returns the directory name of a data archive's contents.
 pub(crate) fn data_dir(index: usize) -> String {
     format!("data-{index}")
-}
-
-/// The seals of a directory's artefacts and the properties of its images.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Manifest {
-    pub seals: BTreeMap<String, Seal>,
-    pub images: BTreeMap<String, ImageFacts>,
-    /// The facts that the interpreter reported about itself.
-    pub facts: serde_json::Value,
-}
-
-/// A manifest as stored, with a digest that detects changes: every entry of a manifest is trusted.
-#[derive(Serialize, Deserialize)]
-struct ManifestFile {
-    /// The sha256 of the manifest's JSON without spaces.
-    sha256: String,
-    manifest: Manifest,
-}
-
-impl Manifest {
-    fn digest(&self) -> serde_json::Result<String> {
-        Ok(hex(&Sha256::digest(serde_json::to_vec(self)?)))
-    }
-
-    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
-        let path = dir.join(MANIFEST_FILE);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                check_private_dir(dir)?;
-                // A user who can write to a directory above this one can replace this one.
-                dir.ancestors().skip(1).take(OWNED_ANCESTORS).try_for_each(check_ancestor_dir)?;
-                let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
-                let ManifestFile { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
-                if manifest.digest().map_err(damaged)? != sha256 {
-                    return Err(WasmError::damaged(&path, "content has changed since it was written"));
-                }
-                Ok(Some(manifest))
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(WasmError::io("read", &path)(e)),
-        }
-    }
-
-    pub(crate) fn write(&self, dir: &Path) -> Result<(), WasmError> {
-        let path = dir.join(MANIFEST_FILE);
-        let stored = || {
-            let stored = ManifestFile { sha256: self.digest()?, manifest: self.clone() };
-            serde_json::to_vec_pretty(&stored)
-        };
-        write_atomic(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
-    }
-
-    /// Checks every artefact by its seal. A file that was copied or restored is read, and its seal is renewed. Returns true
-    /// if a seal was.
-    pub(crate) fn check(&mut self, dir: &Path) -> Result<bool, WasmError> {
-        let mut is_renewed = false;
-        for (name, seal) in &mut self.seals {
-            if let Some(new) = seal.open(&dir.join(name))?.renewed {
-                *seal = new;
-                is_renewed = true;
-            }
-        }
-        Ok(is_renewed)
-    }
-
-    /// Returns the manifest without the artefacts that are missing or differ from their seals.
-    pub(super) fn with_valid_entries(mut self, dir: &Path) -> Self {
-        self.seals.retain(|name, seal| match seal.open(&dir.join(name)) {
-            Ok(opened) => {
-                if let Some(renewed) = opened.renewed {
-                    *seal = renewed;
-                }
-                true
-            }
-            Err(_) => false,
-        });
-        let seals = &self.seals;
-        self.images.retain(|image, _| seals.contains_key(&image_file(image)));
-        self
-    }
-
-    /// Opens an artefact and checks its seal.
-    pub(crate) fn open(&self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
-        let path = dir.join(name);
-        let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "seal is missing"))?;
-        Ok(seal.open(&path)?.file)
-    }
 }
 
 impl Store {
@@ -464,26 +363,4 @@ impl Store {
         }
         Ok(())
     }
-}
-
-/// Returns the file name of the code up to a part, or of all code that has no parts.
-pub(crate) fn code_file(last: Option<&str>) -> String {
-    last.map_or_else(|| CODE_FILE.to_owned(), |last| format!("code-{last}.cwasm"))
-}
-
-/// Returns the positions of the parts that follow a part; none if the part is not known.
-pub(crate) fn later_parts(split: &SplitSpec, last: Option<&str>) -> Range<usize> {
-    let count = split.parts.len();
-    let last = last.and_then(|last| split.position(last));
-    last.map_or(count, |last| last + 1)..count
-}
-
-/// Returns the file name of one part of the code.
-pub(crate) fn part_file(part: &str) -> String {
-    format!("part-{part}.cwasm")
-}
-
-/// Returns the file name of an image.
-pub(crate) fn image_file(image: &str) -> String {
-    format!("{image}.img")
 }

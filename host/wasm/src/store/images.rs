@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::error::WasmError;
 use crate::store::Store;
-use crate::store::entry::{Manifest, image_file};
 use crate::store::lock::StoreLock;
+use crate::store::manifest::{Manifest, image_file};
 use crate::store::seal::write_atomic;
 
 /// A memory image of a prepared runtime.

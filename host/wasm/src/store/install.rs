@@ -8,8 +8,9 @@ use codebox_core::{Preparation, Progress};
 use codebox_files::private_dir;
 
 use crate::error::WasmError;
-use crate::store::entry::{MODULE_FILE, Manifest, data_dir};
+use crate::store::entry::data_dir;
 use crate::store::lock::StoreLock;
+use crate::store::manifest::{MODULE_FILE, Manifest};
 use crate::store::seal::Seal;
 use crate::store::{RuntimeState, Store};
 use crate::sys::make_private;

@@ -9,6 +9,7 @@ mod images;
 mod install;
 mod kept;
 mod lock;
+mod manifest;
 mod prepare;
 mod registry;
 mod runtime;

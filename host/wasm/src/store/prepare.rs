@@ -13,11 +13,11 @@ use crate::code::{CodeImage, Patch, Plan, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{BuiltImage, ImageBuilder, ImageFacts};
-use crate::store::entry::{
-    CODE_FILE, INITIAL_IMAGE_FILE, MODULE_FILE, Manifest, code_file, image_file, later_parts, part_file,
-};
 use crate::store::install::{INCOMPLETE_PREFIX, remove_dir, remove_incomplete, remove_other_versions, rename};
 use crate::store::lock::StoreLock;
+use crate::store::manifest::{
+    CODE_FILE, INITIAL_IMAGE_FILE, MODULE_FILE, Manifest, code_file, image_file, later_parts, part_file,
+};
 use crate::store::seal::{Seal, check_private_dir, write_atomic};
 use crate::store::{ImageRecipe, Store};
 
