@@ -15,6 +15,8 @@ use crate::processes;
 
 /// Runs the command line of this process.
 pub fn cli_main() -> ExitCode {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    crate::name_service::use_built_in_services();
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some(done) = processes::dispatch(&args) {
         return match done {

@@ -43,6 +43,8 @@ mod host_process;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod launch;
 mod machine;
+#[cfg(all(feature = "cli", target_os = "linux", target_env = "gnu"))]
+mod name_service;
 #[cfg(feature = "wasm")]
 mod network;
 #[cfg(feature = "cli")]
