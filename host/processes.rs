@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
-use codebox_core::{Backend, ResultKind, RunnerError};
+use codebox_core::{Backend, ResultKind, RunnerError, Silent};
 use codebox_packages::CompileWork;
+use codebox_wasm::{CodeLevel, Installation, UnknownLevel};
 
+use crate::app_dirs::AppDirs;
 use crate::machine::{Machine, Use};
 use crate::{confinement, network};
 
@@ -16,6 +18,10 @@ const POOL_DAEMON_COMMAND: &str = "keep-warm";
 
 /// Command of a process that compiles modules.
 const COMPILE_COMMAND: &str = "compile-modules";
+
+/// Command of a process that packs the runtimes for an installation. The next arguments are the directory of the installation
+/// and the processor levels.
+const PACK_COMMAND: &str = "pack-runtimes";
 
 /// Command of a process that opens network connections for a confined process.
 pub(crate) const BROKER_COMMAND: &str = "net-broker";
@@ -29,6 +35,7 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<(), RunnerError>> {
         BROKER_COMMAND => Some(network::serve()),
         #[cfg(target_os = "linux")]
         crate::host_process::HOST_COMMAND => Some(crate::host_process::serve()),
+        PACK_COMMAND => Some(pack(&args[2..])),
         COMPILE_COMMAND => Some(input().and_then(|input| compile(&input))),
         POOL_DAEMON_COMMAND => {
             let engine = args.get(2).and_then(|engine| engine.to_str()).unwrap_or_default();
@@ -36,6 +43,18 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<(), RunnerError>> {
         }
         _ => None,
     }
+}
+
+/// Packs all built-in runtimes, and installs and prepares them first if they are missing.
+fn pack(args: &[OsString]) -> Result<(), RunnerError> {
+    let usage = || RunnerError::new(ResultKind::InvalidRequest, "expected a directory and processor levels");
+    let (dir, levels) = args.split_first().ok_or_else(usage)?;
+    let invalid = |error: UnknownLevel| RunnerError::of(ResultKind::InvalidRequest, &error);
+    let levels = levels.iter().map(|level| level.to_string_lossy().parse::<CodeLevel>().map_err(invalid));
+    let levels = levels.collect::<Result<Vec<_>, _>>()?;
+    let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
+    let catalog = machine.catalog()?;
+    Ok(catalog.pack(&Installation::at(dir.into()), &levels, &Silent)?)
 }
 
 /// Reads the description that another codebox process wrote to standard input.

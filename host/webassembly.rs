@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codebox_core::{ResultKind, RunnerError};
 use codebox_runner::get_or_create;
 use codebox_runtimes::RuntimeCatalog;
-use codebox_wasm::{Engine, StoreDirs, WasmBackend};
+use codebox_wasm::{Engine, Installation, StoreDirs, WasmBackend};
 
 use crate::machine::{Machine, Use, env_lookup};
 use crate::network;
@@ -24,10 +24,20 @@ impl Machine {
 
     fn open_catalog(&self) -> Result<Arc<RuntimeCatalog>, RunnerError> {
         let places = self.places()?;
-        let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
+        let dirs =
+            StoreDirs { data: places.data.clone(), cache: places.cache.clone(), installation: self.installation() };
         let engine = self.engine.get().map_or_else(Engine::new, |engine| Ok(engine.clone()));
         let catalog = engine.and_then(|engine| RuntimeCatalog::open(dirs, env_lookup(), engine));
         Ok(Arc::new(catalog.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?))
+    }
+
+    /// Returns the runtimes that were installed with this program. A library is part of another program.
+    fn installation(&self) -> Option<Installation> {
+        match self.usage {
+            Use::Library => None,
+            #[cfg(feature = "cli")]
+            Use::CommandLine => Installation::of_program(&std::env::current_exe().ok()?),
+        }
     }
 
     fn create_wasm(&self) -> Result<Arc<WasmBackend>, RunnerError> {

@@ -8,6 +8,8 @@ mod first_use;
 #[cfg(target_os = "linux")]
 mod host;
 mod image;
+#[cfg(target_os = "linux")]
+mod installation;
 mod json;
 mod meta;
 mod output;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::{panic, thread};
 
 use codebox_core::{ByteSize, Language, Languages, Preparation, Progress, RuntimeName, check_extension};
 use codebox_packages::UnpackError;
@@ -10,7 +11,9 @@ use codebox_service::catalog::{
     RuntimeEntry, RuntimeLibrary,
 };
 use codebox_service::{Check, EnvLookup};
-use codebox_wasm::{ComponentFile, Engine, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError};
+use codebox_wasm::{
+    CodeLevel, ComponentFile, Engine, Installation, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError,
+};
 
 use crate::added::{Added, Stores};
 use crate::description::{self, read_file};
@@ -72,7 +75,9 @@ impl RuntimeCatalog {
             }
             None => Ok(()),
         };
-        store.ensure(required, progress, fetch).map_err(|e| e.into_catalog(name))?;
+        if store.state(required) != RuntimeState::Ready {
+            on_own_thread(|| store.ensure(required, progress, fetch)).map_err(|e| e.into_catalog(name))?;
+        }
         Ok(Self::entry(language, store))
     }
 
@@ -86,6 +91,24 @@ impl RuntimeCatalog {
     #[must_use]
     pub fn added_dir(&self) -> PathBuf {
         self.added.registry.dir().to_owned()
+    }
+
+    /// Packs the built-in runtimes, with code for each level, into an installation. Those that are not prepared are prepared
+    /// first.
+    ///
+    /// # Errors
+    /// The error of the first runtime that cannot be prepared or packed.
+    pub fn pack(
+        &self,
+        installation: &Installation,
+        levels: &[CodeLevel],
+        progress: &dyn Progress,
+    ) -> Result<(), CatalogError> {
+        for (language, store) in self.stores.iter().filter(|(_, store)| store.spec().component.is_none()) {
+            self.ensured(language, store, Preparation::Complete, progress)?;
+            store.pack(installation, levels, progress).map_err(|e| wasm_error(&store.spec().name, e))?;
+        }
+        Ok(())
     }
 
     /// Returns the store of the runtime of this name.
@@ -219,7 +242,7 @@ impl Catalog for RuntimeCatalog {
         let entry = |(language, store): &(Language, Store)| {
             let mut entry = Self::entry(language, store);
             // Only a listing needs the size, because computing it takes a walk over every file.
-            entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&store.prepared_dir()));
+            entry.size = entry.path.as_ref().map(|_| store.dirs().map(|dir| size_of_tree(&dir)).sum());
             entry
         };
         let damaged = self.damaged.iter().map(|(name, why)| RuntimeEntry {
@@ -275,7 +298,7 @@ impl Catalog for RuntimeCatalog {
             let put = fs::create_dir_all(into).and_then(|()| fs::write(into.join(&store.spec().module), &wasm));
             put.map_err(|source| Failed::Catalog(CatalogError::Io { action: format!("copy {what}"), source }))
         };
-        if let Err(failed) = store.reinstall(progress, put) {
+        if let Err(failed) = on_own_thread(|| store.reinstall(progress, put)) {
             if !known {
                 // The files of another version of the same runtime stay.
                 let _ = store.remove();
@@ -312,7 +335,7 @@ impl Catalog for RuntimeCatalog {
             Some(package) => self.fetch(package, from, into, progress).map_err(Failed::Catalog),
             None => Ok(()),
         };
-        store.reinstall(progress, fetch).map_err(|e| e.into_catalog(runtime))?;
+        on_own_thread(|| store.reinstall(progress, fetch)).map_err(|e| e.into_catalog(runtime))?;
         Ok(Self::entry(language, store))
     }
 
@@ -337,6 +360,9 @@ impl Catalog for RuntimeCatalog {
             return forget().map(|_| Removal::Removed);
         }
         let (_, store) = self.store(runtime)?;
+        if store.is_installed_with_program() {
+            return Err(CatalogError::Installed { name: runtime.to_owned(), dir: store.runtime_dir() });
+        }
         let removed = store.remove().map_err(|e| wasm_error(runtime, e))?;
         Ok(if forget()? || removed { Removal::Removed } else { Removal::NothingThere })
     }
@@ -357,7 +383,7 @@ impl Catalog for RuntimeCatalog {
         let store = self.imaged()?;
         self.ensure(&store.spec().name, progress)?;
         progress.started(&format!("building image {name}"), None);
-        store.build_image(name, imports).map_err(|e| match e {
+        on_own_thread(|| store.build_image(name, imports)).map_err(|e| match e {
             WasmError::Prelude(detail) => {
                 CatalogError::ImportFailed { image: name.to_owned(), module: imports.join(", "), detail }
             }
@@ -383,7 +409,7 @@ fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
         .into_iter()
         .map(|image| ImageEntry {
             runtime: spec.name.clone(),
-            path: Some(store.prepared_dir().join(format!("{}.img", image.name))),
+            path: Some(image.path),
             size: Some(image.size),
             origin: if image.built_in { ImageOrigin::BuiltIn } else { ImageOrigin::User },
             state: EntryState::Installed,
@@ -440,6 +466,12 @@ impl Failed {
             Self::Wasm(error) => wasm_error(runtime, error),
         }
     }
+}
+
+/// Runs an installation or preparation on a thread of its own, which ends with it. It enters executors, and the caller may be in
+/// async code, where that is not possible.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
 }
 
 /// The largest component that can be added, in bytes.

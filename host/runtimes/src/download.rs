@@ -38,11 +38,7 @@ pub(crate) fn download(
         .map_err(|e| CatalogError::Fetch { what: what.to_owned(), source: Box::new(e) })?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let executor = executor.map_err(|source| CatalogError::Io { action: "create an async runtime".into(), source })?;
-    // The caller may be in async code, where an executor cannot be entered.
-    let fetched = std::thread::scope(|scope| {
-        let fetch = || executor.block_on(codebox_packages::fetch_wheel(&pin, &settings, file, progress));
-        scope.spawn(fetch).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
+    let fetched = executor.block_on(codebox_packages::fetch_wheel(&pin, &settings, file, progress));
     fetched.map_err(|e| match e {
         FetchError::WrongHash { expected, found, .. } => CatalogError::WrongDigest {
             what: what.to_owned(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use wasmtime::{Config, OptLevel};
 
-use crate::code::CodePublisher;
+use crate::code::{CodeLevel, CodePublisher};
 use crate::error::WasmError;
 use crate::interrupt::Ticker;
 use crate::region::RegionCreator;
@@ -55,7 +55,15 @@ impl Engine {
     /// # Errors
     /// [`WasmError::Engine`] if the processor or system lacks a feature that the settings need.
     pub fn new() -> Result<Self, WasmError> {
-        let inner = new_engine(!DIVERTS)?;
+        Self::for_level(CodeLevel::Native)
+    }
+
+    /// Creates an engine whose compiler makes code for a level.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn for_level(level: CodeLevel) -> Result<Self, WasmError> {
+        let inner = new_engine(!DIVERTS, level)?;
         Ok(Self { inner, components: Arc::default(), ticker: Arc::default(), kept: Arc::default() })
     }
 
@@ -73,7 +81,7 @@ impl Engine {
             return Ok(&self.inner);
         }
         if self.components.get().is_none() {
-            let _ = self.components.set(new_engine(true)?);
+            let _ = self.components.set(new_engine(true, CodeLevel::Native)?);
         }
         self.components.get().ok_or_else(|| WasmError::Prelude("the engine of components is missing".into()))
     }
@@ -100,7 +108,7 @@ impl Engine {
     }
 }
 
-fn new_engine(checks_for_interruption: bool) -> Result<wasmtime::Engine, WasmError> {
+fn new_engine(checks_for_interruption: bool, level: CodeLevel) -> Result<wasmtime::Engine, WasmError> {
     let mut config = Config::new();
     config
         .cranelift_opt_level(OptLevel::Speed)
@@ -123,5 +131,6 @@ fn new_engine(checks_for_interruption: bool) -> Result<wasmtime::Engine, WasmErr
         .with_host_memory(Arc::new(RegionCreator::default()))
         .with_host_stack(Arc::new(crate::region::StackPool::default()))
         .with_custom_code_memory(Some(Arc::new(CodePublisher)));
+    level.configure(&mut config).map_err(WasmError::engine("set up the engine"))?;
     wasmtime::Engine::new(&config).map_err(WasmError::engine("set up the engine"))
 }

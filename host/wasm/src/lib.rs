@@ -15,14 +15,14 @@ mod run;
 mod store;
 mod sys;
 
-pub use code::{PartSpec, SplitSpec};
+pub use code::{CodeLevel, PartSpec, SplitSpec, UnknownLevel};
 pub use engine::Engine;
 pub use error::WasmError;
 pub use region::ResetChecks;
 pub use run::{Connector, Connectors, WasmBackend};
 pub use store::{
-    BuiltInModule, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
-    RuntimeState, Store, StoreDirs, sha256_of_file,
+    BuiltInModule, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Installation, Package, Registry, RuntimeParts,
+    RuntimeSpec, RuntimeState, Store, StoreDirs, sha256_of_file,
 };
 
 /// Returns true if this system can reset a guest's memory without mapping it again.

@@ -86,8 +86,11 @@ fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
 }
 
 /// Checks that a file belongs to this user or to root, and that only its owner and the user's private group may write
-/// to it.
-pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), UntrustedReason> {
+/// to it. By convention, a user's private group has the id of the user.
+///
+/// # Errors
+/// The reason if another user could change it.
+pub fn check_own_or_private(meta: &Metadata) -> Result<(), UntrustedReason> {
     if ![0, user()].contains(&meta.uid()) {
         return Err(UntrustedReason::Owner { owner: meta.uid(), user: user() });
     }

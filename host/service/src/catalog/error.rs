@@ -83,6 +83,14 @@ pub enum CatalogError {
         /// The runtime.
         name: String,
     },
+    /// The runtime is part of the installation of codebox and cannot be removed alone.
+    #[error("runtime {name} in {} is part of codebox and cannot be removed alone", dir.display())]
+    Installed {
+        /// The runtime.
+        name: String,
+        /// The runtime's directory.
+        dir: PathBuf,
+    },
     /// A package could not be downloaded.
     #[error("cannot download {what}: {source}")]
     Fetch {
@@ -186,6 +194,7 @@ impl CatalogError {
             | Self::BadDescription { .. }
             | Self::NoRuntime { .. }
             | Self::Added { .. }
+            | Self::Installed { .. }
             | Self::ImportFailed { .. } => ResultKind::InvalidRequest,
             Self::Fetch { .. } => ResultKind::EngineUnavailable,
             Self::WrongDigest { .. } | Self::BadPackage { .. } | Self::Patch { .. } | Self::Damaged { .. } => {
@@ -212,6 +221,7 @@ impl CatalogError {
             Self::NoRuntime { .. } => {
                 "pass a component that exports the world codebox:guest/runtime; docs/runtimes.md shows how".to_owned()
             }
+            Self::Installed { .. } => "uninstall codebox to remove it".to_owned(),
             Self::Added { name } => format!("add it again: codebox runtime add FILE --lang {name}"),
             Self::ImportFailed { .. } => {
                 "check the module's name; only modules of the runtime can be imported".to_owned()

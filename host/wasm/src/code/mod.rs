@@ -3,6 +3,7 @@
 mod audit;
 mod compile;
 mod functions;
+mod level;
 mod load;
 mod parts;
 mod patch;
@@ -11,6 +12,7 @@ mod split;
 
 pub(crate) use compile::on_own_threads;
 pub(crate) use functions::{FunctionTable, RuntimeFunctions, TRAP, with_trap};
+pub use level::{CodeLevel, UnknownLevel};
 pub(crate) use load::{CodeFile, CodeImage, LaterParts, NotCompiled, load_component};
 pub(crate) use parts::{FUNCTION_MODULE, LOAD_PARTS, MAX_PARTS, PART_MODULE, PRIMARY_MODULE, Plan, TABLE};
 pub use parts::{PartSpec, SplitSpec};

@@ -13,6 +13,7 @@ use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::RuntimeSpec;
+use crate::store::installation::{Installation, InstalledDirs};
 use crate::store::kept::CodeFiles;
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{CODE_FILE, MANIFEST_FILE, Manifest, code_file, image_file, later_parts, part_file};
@@ -25,6 +26,8 @@ pub struct StoreDirs {
     pub data: PathBuf,
     /// Compiled code and images, which can be made again.
     pub cache: PathBuf,
+    /// Runtimes that were installed with the program.
+    pub installation: Option<Installation>,
 }
 
 /// The state of a runtime.
@@ -66,6 +69,8 @@ pub struct Store {
     ready: Arc<Mutex<Option<Manifest>>>,
     /// The directory of code and images, once its name is computed.
     prepared_dir: Arc<OnceLock<PathBuf>>,
+    /// The directories of this runtime in the installation, once they are looked up.
+    installed: Arc<OnceLock<Option<InstalledDirs>>>,
 }
 
 /// Guest directory of the language's library.
@@ -79,12 +84,25 @@ pub(crate) fn data_dir(index: usize) -> String {
 impl Store {
     /// Creates a store of one runtime below these directories, without accessing them.
     pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, parts: RuntimeParts) -> Self {
-        Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default(), prepared_dir: Arc::default() }
+        Self {
+            engine,
+            dirs,
+            spec: Arc::new(spec),
+            parts,
+            ready: Arc::default(),
+            prepared_dir: Arc::default(),
+            installed: Arc::default(),
+        }
     }
 
     /// Returns this store with an engine of its own, whose threads end with it.
     pub(super) fn with_own_engine(&self) -> Result<Self, WasmError> {
-        Ok(Self { engine: Engine::new()?, ..self.clone() })
+        Ok(self.with_engine(Engine::new()?))
+    }
+
+    /// Returns this store with another engine.
+    pub(super) fn with_engine(&self, engine: Engine) -> Self {
+        Self { engine, ..self.clone() }
     }
 
     /// Returns the runtime of this store.
@@ -94,7 +112,28 @@ impl Store {
 
     /// Returns the directory where the runtime is, or will be, installed.
     pub fn runtime_dir(&self) -> PathBuf {
+        self.installed().map_or_else(|| self.own_runtime_dir(), |installed| installed.runtime.clone())
+    }
+
+    /// Returns the directory of a runtime that is not part of the installation.
+    pub(super) fn own_runtime_dir(&self) -> PathBuf {
         self.dirs.data.join("runtimes").join(self.spec.folder())
+    }
+
+    /// Returns the directories of this runtime in the installation. `None` if the installation has none for this processor, or
+    /// if the user has installed the runtime.
+    pub(super) fn installed(&self) -> Option<&InstalledDirs> {
+        let find = || {
+            let installation = self.dirs.installation.as_ref()?;
+            let is_own = self.own_runtime_dir().join(MANIFEST_FILE).exists();
+            (!is_own).then(|| installation.find(self))?
+        };
+        self.installed.get_or_init(find).as_ref()
+    }
+
+    /// Returns true if the runtime is part of the installation, and the user has not installed it.
+    pub fn is_installed_with_program(&self) -> bool {
+        self.installed().is_some()
     }
 
     /// Returns the directory of the runtime's code and images for this engine.
@@ -136,9 +175,17 @@ impl Store {
         self.parts.prelude.split_first().map(|(boot, modules)| (boot.1, modules))
     }
 
-    /// Returns the paths of the lists of installed and prepared files.
-    pub fn manifests(&self) -> [PathBuf; 2] {
-        [self.runtime_dir(), self.prepared_dir()].map(|dir| dir.join(MANIFEST_FILE))
+    /// Returns the paths of the lists of installed and prepared files, including those that do not exist yet.
+    pub fn manifests(&self) -> impl Iterator<Item = PathBuf> {
+        let installed = self.installed().map(|installed| installed.runtime.clone());
+        let dirs = [self.own_runtime_dir(), self.prepared_dir()].into_iter().chain(installed);
+        dirs.map(|dir| dir.join(MANIFEST_FILE))
+    }
+
+    /// Returns the directories with the files of this runtime, including those that do not exist yet.
+    pub fn dirs(&self) -> impl Iterator<Item = PathBuf> {
+        let installed = self.installed().into_iter().flat_map(|installed| [&installed.images, &installed.code]);
+        [self.runtime_dir(), self.prepared_dir()].into_iter().chain(installed.cloned())
     }
 
     /// Returns the directories that a running guest of this runtime reads.
@@ -153,7 +200,7 @@ impl Store {
 
     /// Returns the digest of the prelude, the patches, the parts of the code and the recipes. A change of any of them
     /// requires new code and images.
-    fn inputs_digest(&self) -> String {
+    pub(super) fn inputs_digest(&self) -> String {
         let inputs = (
             self.parts.digest,
             PATCHER_VERSION,
@@ -198,14 +245,17 @@ impl Store {
         if self.ready.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(has_required) {
             return RuntimeState::Ready;
         }
-        let mut installed = match Manifest::read(&self.runtime_dir()) {
-            Ok(Some(installed)) => installed,
-            Ok(None) => return RuntimeState::Missing,
-            Err(e) => return RuntimeState::Damaged(e.to_string()),
-        };
-        match installed.check(&self.runtime_dir()) {
-            Ok(is_renewed) => self.store_renewed(&self.runtime_dir(), &installed, is_renewed),
-            Err(e) => return RuntimeState::Damaged(e.to_string()),
+        // The manifest of prepared files includes the files of an installation.
+        if self.installed().is_none() {
+            let mut own = match Manifest::read(&self.own_runtime_dir()) {
+                Ok(Some(own)) => own,
+                Ok(None) => return RuntimeState::Missing,
+                Err(e) => return RuntimeState::Damaged(e.to_string()),
+            };
+            match own.check(&self.own_runtime_dir()) {
+                Ok(is_renewed) => self.store_renewed(&self.own_runtime_dir(), &own, is_renewed),
+                Err(e) => return RuntimeState::Damaged(e.to_string()),
+            }
         }
         let dir = self.prepared_dir();
         // Damaged contents are made again.
@@ -243,7 +293,7 @@ impl Store {
     }
 
     /// Returns true if a manifest has the required contents: an image, and the code that its guests start with.
-    fn is_prepared(&self, manifest: &Manifest, required: Preparation<'_>) -> bool {
+    pub(super) fn is_prepared(&self, manifest: &Manifest, required: Preparation<'_>) -> bool {
         if self.spec.component.is_some() {
             return manifest.seals.contains_key(CODE_FILE);
         }
@@ -312,19 +362,19 @@ impl Store {
             let files = self.code_files(dir, manifest, last);
             if let Some(code) = self.engine.kept().get(&files) {
                 // Code is mapped from its files, which must not have changed in place.
-                files.seals.iter().try_for_each(|(name, seal)| seal.open(&dir.join(name)).map(drop))?;
+                files.seals.iter().try_for_each(|(name, seal)| seal.open(dir, name).map(drop))?;
                 return Ok(code);
             }
         }
         let name = code_file(last);
-        let code = CodeFile { file: manifest.open(dir, &name)?, path: dir.join(name) };
+        let code = CodeFile { file: manifest.open(dir, &name)?, path: manifest.path(dir, &name) };
         let later = match &self.spec.split {
             Some(split) => {
                 let parts = later_parts(split, last);
                 let first = parts.start;
                 let open_part = |part: usize| match part_file(&split.parts[part].name) {
                     file if manifest.seals.contains_key(&file) => {
-                        Ok(Some(CodeFile { file: manifest.open(dir, &file)?, path: dir.join(file) }))
+                        Ok(Some(CodeFile { file: manifest.open(dir, &file)?, path: manifest.path(dir, &file) }))
                     }
                     // It is not compiled yet.
                     _ => Ok(None),
@@ -354,7 +404,7 @@ impl Store {
         let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "no such image"))?;
         let file = manifest.open(&dir, &name)?;
         let seal = manifest.seals[&name].clone();
-        Ok((MemoryImage::open(&dir.join(&name), file, facts)?, seal))
+        Ok((MemoryImage::open(&seal.path(&dir, &name), file, facts)?, seal))
     }
 
     pub(crate) fn make_dirs(&self) -> Result<(), WasmError> {

@@ -17,6 +17,8 @@ pub struct ImageEntry {
     pub name: String,
     /// Modules that the image has imported.
     pub imports: Vec<String>,
+    /// The image's file.
+    pub path: PathBuf,
     /// Bytes of memory in the image.
     pub size: u64,
     /// The sha256 of the image's bytes.
@@ -35,12 +37,15 @@ impl Store {
         let Some(manifest) = self.prepared()? else { return Ok(Vec::new()) };
         let mut images: Vec<_> = manifest
             .images
-            .into_iter()
+            .iter()
             .map(|(name, facts)| {
+                let (name, facts) = (name.clone(), facts.clone());
                 let file = image_file(&name);
+                let path = manifest.path(&dir, &file);
                 ImageEntry {
                     built_in: self.spec.image.iter().any(|recipe| recipe.name == name),
-                    size: fs::metadata(dir.join(&file)).map_or(0, |meta| meta.len()),
+                    size: fs::metadata(&path).map_or(0, |meta| meta.len()),
+                    path,
                     sha256: manifest.seals.get(&file).map(|seal| seal.sha256.clone()).unwrap_or_default(),
                     imports: facts.imports,
                     name,

@@ -56,22 +56,23 @@ impl Store {
         let _lock = StoreLock::acquire(&self.dirs.data, || progress.note("waiting for another process"))?;
         self.invalidate();
         self.install(progress, fetch)?;
-        let prepared = self.prepared_dir();
-        remove_dir(&prepared)?;
-        Ok(self.prepare(Preparation::Complete, progress)?)
+        // This store may have found the runtime in the installation.
+        let own = Self::new(self.engine.clone(), self.dirs.clone(), (*self.spec).clone(), self.parts);
+        remove_dir(&own.prepared_dir())?;
+        Ok(own.prepare(Preparation::Complete, progress)?)
     }
 
-    /// Removes the runtime, its code and its images. Returns true if any of them existed.
+    /// Removes the runtime, its code and its images, but no files of an installation. Returns true if any of them existed.
     ///
     /// # Errors
     /// [`WasmError::Io`] if a directory cannot be removed.
     pub fn remove(&self) -> Result<bool, WasmError> {
-        if !self.runtime_dir().exists() && !self.prepared_dir().exists() {
+        if !self.own_runtime_dir().exists() && !self.prepared_dir().exists() {
             return Ok(false);
         }
         let _lock = StoreLock::acquire(&self.dirs.data, || ())?;
         self.invalidate();
-        remove_dir(&self.runtime_dir())?;
+        remove_dir(&self.own_runtime_dir())?;
         let prepared = self.dirs.cache.join("prepared");
         let Ok(entries) = fs::read_dir(&prepared) else { return Ok(true) };
         let prefix = format!("{}-", self.spec.folder());
@@ -89,10 +90,10 @@ impl Store {
     /// The error of the first file that differs from the installed one.
     pub fn verify(&self) -> Result<usize, WasmError> {
         let mut checked = 0;
-        for dir in [self.runtime_dir(), self.prepared_dir()] {
+        for dir in [self.own_runtime_dir(), self.prepared_dir()] {
             let Some(manifest) = Manifest::read(&dir)? else { continue };
             for (name, seal) in &manifest.seals {
-                seal.verify(&dir.join(name))?;
+                seal.verify(&dir, name)?;
                 checked += 1;
             }
         }
@@ -104,7 +105,7 @@ impl Store {
         progress: &dyn Progress,
         fetch: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
-        let target = self.runtime_dir();
+        let target = self.own_runtime_dir();
         let parent = self.dirs.data.join("runtimes");
         private_dir(&parent).map_err(WasmError::io("create", &parent))?;
         remove_incomplete(&parent);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use codebox_files::hex;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::code::SplitSpec;
 use crate::error::WasmError;
 use crate::image::ImageFacts;
-use crate::store::seal::{Seal, check_ancestor_dir, check_private_dir, write_atomic};
+use crate::store::seal::{Seal, check_ancestor_dir, check_installed_dir, check_private_dir, write_atomic};
 
 /// File name of compiled code. Code that has parts has a file for each module instead.
 pub(crate) const CODE_FILE: &str = "code.cwasm";
@@ -46,23 +46,34 @@ impl Manifest {
         Ok(hex(&Sha256::digest(serde_json::to_vec(self)?)))
     }
 
+    /// Reads the manifest of a directory that codebox has written. `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
+        Self::read_if(dir, || {
+            check_private_dir(dir)?;
+            // A user who can write to a directory above this one can replace this one.
+            dir.ancestors().skip(1).take(OWNED_ANCESTORS).try_for_each(check_ancestor_dir)
+        })
+    }
+
+    /// Reads the manifest of a directory of an installation. `None` if there is none.
+    pub(super) fn read_installed(dir: &Path) -> Result<Option<Self>, WasmError> {
+        Self::read_if(dir, || dir.ancestors().take(1 + OWNED_ANCESTORS).try_for_each(check_installed_dir))
+    }
+
+    fn read_if(dir: &Path, is_safe: impl FnOnce() -> Result<(), WasmError>) -> Result<Option<Self>, WasmError> {
         let path = dir.join(MANIFEST_FILE);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                check_private_dir(dir)?;
-                // A user who can write to a directory above this one can replace this one.
-                dir.ancestors().skip(1).take(OWNED_ANCESTORS).try_for_each(check_ancestor_dir)?;
-                let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
-                let ManifestFile { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
-                if manifest.digest().map_err(damaged)? != sha256 {
-                    return Err(WasmError::damaged(&path, "content has changed since it was written"));
-                }
-                Ok(Some(manifest))
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(WasmError::io("read", &path)(e)),
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(WasmError::io("read", &path)(e)),
+        };
+        is_safe()?;
+        let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
+        let ManifestFile { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if manifest.digest().map_err(damaged)? != sha256 {
+            return Err(WasmError::damaged(&path, "content has changed since it was written"));
         }
+        Ok(Some(manifest))
     }
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), WasmError> {
@@ -79,7 +90,7 @@ impl Manifest {
     pub(crate) fn check(&mut self, dir: &Path) -> Result<bool, WasmError> {
         let mut is_renewed = false;
         for (name, seal) in &mut self.seals {
-            if let Some(new) = seal.open(&dir.join(name))?.renewed {
+            if let Some(new) = seal.open(dir, name)?.renewed {
                 *seal = new;
                 is_renewed = true;
             }
@@ -89,7 +100,7 @@ impl Manifest {
 
     /// Returns the manifest without the artefacts that are missing or differ from their seals.
     pub(super) fn with_valid_entries(mut self, dir: &Path) -> Self {
-        self.seals.retain(|name, seal| match seal.open(&dir.join(name)) {
+        self.seals.retain(|name, seal| match seal.open(dir, name) {
             Ok(opened) => {
                 if let Some(renewed) = opened.renewed {
                     *seal = renewed;
@@ -103,11 +114,15 @@ impl Manifest {
         self
     }
 
+    /// Returns the path of an artefact. The files of an installation are in other directories than the manifest.
+    pub(crate) fn path(&self, dir: &Path, name: &str) -> PathBuf {
+        self.seals.get(name).map_or_else(|| dir.join(name), |seal| seal.path(dir, name))
+    }
+
     /// Opens an artefact and checks its seal.
     pub(crate) fn open(&self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
-        let path = dir.join(name);
-        let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "seal is missing"))?;
-        Ok(seal.open(&path)?.file)
+        let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&dir.join(name), "seal is missing"))?;
+        Ok(seal.open(dir, name)?.file)
     }
 }
 

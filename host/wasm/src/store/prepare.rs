@@ -40,8 +40,18 @@ impl Store {
         // A file that is not listed, or differs from its seal, is made again and replaced.
         let stored = Manifest::read(&dir).ok().flatten().unwrap_or_default();
         let kept = stored.clone().with_valid_entries(&dir);
+        let kept = match self.installed() {
+            Some(installed) => installed.adopt(kept, &stored)?,
+            None => kept,
+        };
         if kept != stored {
             kept.write(&dir)?;
+        }
+        if let (Some(_), Preparation::Image(_)) = (self.installed(), required)
+            && self.is_prepared(&kept, required)
+        {
+            self.cache_manifest(Some(kept));
+            return Ok(());
         }
         let store = self.with_own_engine()?;
         let mut preparer = Preparer::new(&store, progress, dir.clone(), kept);
@@ -53,7 +63,7 @@ impl Store {
         // Other threads may have read the manifest in the meantime.
         self.cache_manifest(prepared.is_ok().then_some(preparer.manifest));
         prepared?;
-        for kept in [&dir, &self.runtime_dir()] {
+        for kept in [&dir, &self.own_runtime_dir()] {
             remove_other_versions(kept, &format!("{}-", self.spec.name));
         }
         Ok(())
@@ -87,7 +97,7 @@ impl Store {
 }
 
 /// A preparation in progress.
-struct Preparer<'s> {
+pub(super) struct Preparer<'s> {
     store: &'s Store,
     progress: &'s dyn Progress,
     /// The directory of the prepared contents.
@@ -118,7 +128,7 @@ enum CodeModule {
 }
 
 impl<'s> Preparer<'s> {
-    fn new(store: &'s Store, progress: &'s dyn Progress, dir: PathBuf, manifest: Manifest) -> Self {
+    pub(super) fn new(store: &'s Store, progress: &'s dyn Progress, dir: PathBuf, manifest: Manifest) -> Self {
         Self { store, progress, dir, manifest, source: None }
     }
 
@@ -135,8 +145,7 @@ impl<'s> Preparer<'s> {
             self.compile(&self.primaries([recipe]))?;
             return self.make_recipe(recipe);
         }
-        let modules: Vec<_> = self.primaries(recipes).into_iter().chain(self.secondaries()).collect();
-        self.compile(&modules)?;
+        self.compile(&self.modules())?;
         recipes.iter().try_for_each(|recipe| self.make_recipe(recipe))?;
         let own = self.store.user_recipes()?;
         for (image, imports) in own.iter().filter(|(image, _)| name.is_none_or(|name| name == *image)) {
@@ -153,6 +162,17 @@ impl<'s> Preparer<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Compiles all code and returns the manifest with it.
+    pub(super) fn compile_all(mut self) -> Result<Manifest, WasmError> {
+        self.compile(&self.modules())?;
+        Ok(self.manifest)
+    }
+
+    /// Returns all modules of the code.
+    fn modules(&self) -> Vec<CodeModule> {
+        self.primaries(&self.store.spec.image).into_iter().chain(self.secondaries()).collect()
     }
 
     fn is_made(&self, file: &str) -> bool {
@@ -283,7 +303,7 @@ impl<'s> Preparer<'s> {
         make: impl FnOnce(&ImageBuilder<'_>, &Path) -> Result<BuiltImage, WasmError>,
     ) -> Result<BuiltImage, WasmError> {
         drop(self.manifest.open(&self.dir, INITIAL_IMAGE_FILE)?);
-        let initial = self.dir.join(INITIAL_IMAGE_FILE);
+        let initial = self.manifest.path(&self.dir, INITIAL_IMAGE_FILE);
         let temp = tempfile::Builder::new().prefix(INCOMPLETE_PREFIX).tempdir_in(&self.dir);
         let temp = temp.map_err(WasmError::io("create a directory in", &self.dir))?;
         let file = image_file(name);

@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn reads_back_added_runtime() {
         let home = tempfile::tempdir().expect("a directory");
-        let registry = Registry::new(&StoreDirs { data: home.path().into(), cache: home.path().into() });
+        let registry =
+            Registry::new(&StoreDirs { data: home.path().into(), cache: home.path().into(), installation: None });
         assert!(registry.entries().expect("the registry is empty").is_empty());
         let lua = LanguageSpec {
             name: "lua".to_owned(),

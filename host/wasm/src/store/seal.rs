@@ -8,9 +8,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use codebox_files::{check_own_or_root, hex, set_nofollow};
+use codebox_files::{UntrustedReason, check_own_or_private, check_own_or_root, hex, set_nofollow};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -22,9 +22,12 @@ use crate::sys;
 pub(crate) struct Seal {
     pub sha256: String,
     identity: Identity,
+    /// The directory of a file of the installation. `None` for a file in the directory of its manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    installed_in: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     device: u64,
     inode: u64,
@@ -44,37 +47,75 @@ impl Seal {
     /// Seals a file in its present state. Reads the whole file.
     pub(crate) fn compute(path: &Path) -> Result<Self, WasmError> {
         let mut file = open(path)?;
-        let identity = identity(&file, path)?;
+        let identity = identity(&file, path, check_own_or_root)?;
         let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
-        Ok(Self { sha256, identity })
+        Ok(Self { sha256, identity, installed_in: None })
     }
 
-    /// Opens a file and checks that it is unchanged since it was sealed.
+    /// Returns this seal for a copy of the file in the directory of an installation, whose identity is not known yet.
+    pub(super) fn of_copy(&self) -> Self {
+        let identity = Identity { size: self.identity.size, ..Identity::default() };
+        Self { sha256: self.sha256.clone(), identity, installed_in: None }
+    }
+
+    /// Returns this seal of the manifest of an installation with the present identity of the file in `dir`.
+    ///
+    /// The program, which is in the same installation, is trusted without a check of its digest. So are files with the
+    /// owner, mode and size of an installed file, unless they have changed since codebox first used them.
+    ///
+    /// # Errors
+    /// [`WasmError::Damaged`] if the file is not the installed one.
+    pub(super) fn adopt(&self, dir: &Path, name: &str, has_changed: bool) -> Result<Self, WasmError> {
+        let path = dir.join(name);
+        let mut file = open(&path)?;
+        let identity = identity(&file, &path, check_own_or_private)?;
+        let is_installed = identity.size == self.identity.size
+            && (!has_changed || self.sha256 == digest(&mut file).map_err(WasmError::io("read", &path))?);
+        match is_installed {
+            true => Ok(Self { sha256: self.sha256.clone(), identity, installed_in: Some(dir.to_owned()) }),
+            false => Err(WasmError::damaged(&path, "content differs from the installed file; install codebox again")),
+        }
+    }
+
+    /// Returns true if the file is in this directory of an installation.
+    pub(super) fn is_installed_in(&self, dir: &Path) -> bool {
+        self.installed_in.as_deref() == Some(dir)
+    }
+
+    /// Returns the path of a file of the manifest in `dir`.
+    pub(crate) fn path(&self, dir: &Path, name: &str) -> PathBuf {
+        self.installed_in.as_deref().unwrap_or(dir).join(name)
+    }
+
+    /// Opens a file of the manifest in `dir` and checks that it is unchanged since it was sealed.
     ///
     /// # Errors
     /// [`WasmError::Damaged`] if the file is missing, not a regular file, owned by another user, writable by others, or
     /// different.
-    pub(crate) fn open(&self, path: &Path) -> Result<SealedFile, WasmError> {
-        let mut file = open(path)?;
-        let now = identity(&file, path)?;
+    pub(crate) fn open(&self, dir: &Path, name: &str) -> Result<SealedFile, WasmError> {
+        let path = self.path(dir, name);
+        let mut file = open(&path)?;
+        let check_owner = if self.installed_in.is_some() { check_own_or_private } else { check_own_or_root };
+        let now = identity(&file, &path, check_owner)?;
         if now == self.identity {
             return Ok(SealedFile { file, renewed: None });
         }
-        let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
+        let sha256 = digest(&mut file).map_err(WasmError::io("read", &path))?;
         if sha256 != self.sha256 {
-            return Err(WasmError::damaged(path, "content has changed since it was installed"));
+            return Err(WasmError::damaged(&path, "content has changed since it was installed"));
         }
-        io::Seek::rewind(&mut file).map_err(WasmError::io("read", path))?;
-        Ok(SealedFile { file, renewed: Some(Self { sha256, identity: now }) })
+        io::Seek::rewind(&mut file).map_err(WasmError::io("read", &path))?;
+        Ok(SealedFile { file, renewed: Some(Self { identity: now, ..self.clone() }) })
     }
 
-    /// Checks the digest, regardless of the identity.
-    pub(crate) fn verify(&self, path: &Path) -> Result<(), WasmError> {
-        let found = sha256_of_file(path)?;
+    /// Checks the digest of a file of the manifest in `dir`, regardless of the identity.
+    pub(crate) fn verify(&self, dir: &Path, name: &str) -> Result<(), WasmError> {
+        let path = self.path(dir, name);
+        let found = sha256_of_file(&path)?;
         if found == self.sha256 {
             return Ok(());
         }
-        Err(WasmError::damaged(path, format!("expected sha256 {}, found {found}", self.sha256)))
+        Err(WasmError::damaged(&path, format!("expected sha256 {}, found {found}", self.sha256)))
     }
 }
 
@@ -115,32 +156,44 @@ fn open(path: &Path) -> Result<File, WasmError> {
     })
 }
 
-fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
+/// Check of the owner and the mode of a file.
+type OwnerCheck = fn(&fs::Metadata) -> Result<(), UntrustedReason>;
+
+fn identity(file: &File, path: &Path, check: OwnerCheck) -> Result<Identity, WasmError> {
     let meta = file.metadata().map_err(WasmError::io("inspect", path))?;
     if !meta.is_file() {
         return Err(WasmError::damaged(path, "it is not a regular file"));
     }
-    check_owner(&meta, path)?;
+    check_owner(&meta, path, check)?;
     let (device, inode, modified, changed) = sys::identity(&meta);
     Ok(Identity { device, inode, size: meta.len(), modified, changed })
 }
 
 /// Checks that a directory belongs to this user or to root and that no other user can add files to it.
 pub(crate) fn check_private_dir(dir: &Path) -> Result<(), WasmError> {
-    let meta = fs::symlink_metadata(dir).map_err(WasmError::io("inspect", dir))?;
-    if !meta.is_dir() {
-        return Err(WasmError::damaged(dir, "it is not a directory"));
-    }
-    check_owner(&meta, dir)
+    check_dir(dir, check_own_or_root)
 }
 
 /// Refuses a directory above an artefact directory, itself or the target of a link, if another user can change it.
 pub(crate) fn check_ancestor_dir(dir: &Path) -> Result<(), WasmError> {
-    check_owner(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir)
+    check_owner(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir, check_own_or_root)
 }
 
-fn check_owner(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
-    check_own_or_root(meta).map_err(|reason| WasmError::damaged(path, reason.to_string()))
+/// Checks that a directory of an installation belongs to this user or to root and that no other user can add files to it.
+pub(crate) fn check_installed_dir(dir: &Path) -> Result<(), WasmError> {
+    check_dir(dir, check_own_or_private)
+}
+
+fn check_dir(dir: &Path, check: OwnerCheck) -> Result<(), WasmError> {
+    let meta = fs::symlink_metadata(dir).map_err(WasmError::io("inspect", dir))?;
+    if !meta.is_dir() {
+        return Err(WasmError::damaged(dir, "it is not a directory"));
+    }
+    check_owner(&meta, dir, check)
+}
+
+fn check_owner(meta: &fs::Metadata, path: &Path, check: OwnerCheck) -> Result<(), WasmError> {
+    check(meta).map_err(|reason| WasmError::damaged(path, reason.to_string()))
 }
 
 /// Writes a file atomically: no reader sees a part of it, and a crash leaves either the old or the new file.

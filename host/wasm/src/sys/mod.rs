@@ -24,9 +24,13 @@ pub(crate) use pagemap::{Pagemap, page_faults};
 #[cfg(all(unix, not(miri)))]
 pub(crate) use unix::Reservation;
 #[cfg(unix)]
-pub(crate) use unix::{identity, make_executable, make_private, page_size, process_cpu_time, thread_cpu_time};
+pub(crate) use unix::{
+    identity, make_executable, make_private, make_public, page_size, process_cpu_time, thread_cpu_time,
+};
 #[cfg(windows)]
-pub(crate) use windows::{Reservation, identity, make_executable, make_private, page_size, thread_cpu_time};
+pub(crate) use windows::{
+    Reservation, identity, make_executable, make_private, make_public, page_size, thread_cpu_time,
+};
 
 /// Compiled code from which a guest can be diverted.
 ///

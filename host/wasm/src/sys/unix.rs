@@ -156,6 +156,13 @@ pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     (meta.dev(), meta.ino(), (meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()))
 }
 
+/// Makes a file or directory readable for all users, and writable for its owner alone.
+pub(crate) fn make_public(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = if std::fs::metadata(path)?.is_dir() { 0o755 } else { 0o644 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
 /// Makes a file readable for this user alone, and writable for no user.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -129,6 +129,11 @@ pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     (0, meta.creation_time(), (meta.last_write_time() as i64, 0), (0, 0))
 }
 
+/// Changes nothing, as for [`make_private`].
+pub(crate) fn make_public(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Changes nothing: the file inherits its permissions from the user's profile.
 pub(crate) fn make_private(_path: &Path) -> io::Result<()> {
     Ok(())
