@@ -118,6 +118,12 @@ pub(crate) enum Command {
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]
     HelpMarkdown,
+    /// Write the manual pages of all commands
+    #[command(hide = true)]
+    ManPages {
+        /// Existing directory for the pages
+        dir: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,8 +1,9 @@
 //! Implementations of the commands. Each one calls the service, prints the result and returns the exit status.
 
 use std::mem::ManuallyDrop;
+use std::path::Path;
 
-use codebox_core::{RunnerError, Sweep};
+use codebox_core::{ResultKind, RunnerError, Sweep};
 
 use crate::args::{Cli, Command};
 use crate::front_end::Takeover;
@@ -54,11 +55,19 @@ pub(crate) fn dispatch(
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
         Command::Completions { shell } => completions(shell),
+        Command::ManPages { dir } => man_pages(&dir),
         Command::HelpMarkdown => answer::print(&reference()),
     };
     done.unwrap_or_else(|failure| {
         messages.fail(&failure);
         failure.exit_status()
+    })
+}
+
+fn man_pages(dir: &Path) -> Result<u8, RunnerError> {
+    let written = clap_mangen::generate_to(<Cli as clap::CommandFactory>::command(), dir);
+    written.map(|()| 0).map_err(|error| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot write to {}: {error}", dir.display()))
     })
 }
 

@@ -55,7 +55,7 @@ enum Syntax {
 }
 
 /// Scripts without an extension: folders and files.
-const SCRIPTS: [&str; 3] = ["tests/engines/", ".ci/run", ".ci/release"];
+const SCRIPTS: [&str; 3] = ["tests/engines/", ".ci/run", "packaging/install.sh"];
 
 /// Programs that tests run, copies of other projects' sources, build results, and the descriptions of past changes.
 const EXCLUDED: [&str; 3] = ["tests/fixtures/", "guest-runtimes/javascript/prelude.js", "docs/changelog.md"];
@@ -242,7 +242,7 @@ mod tests {
     fn checks_scripts_without_extension() {
         assert_eq!(lines_of("#!/bin/sh\n\n# Whether it runs\n", "tests/engines/check"), [3]);
         assert_eq!(lines_of("# None yet\n", ".ci/run"), [1]);
-        assert_eq!(lines_of("# How it is packed\n", ".ci/release"), [1]);
+        assert_eq!(lines_of("# How it is packed\n", "packaging/install.sh"), [1]);
         assert!(syntax_of("LICENSE").is_none());
     }
 

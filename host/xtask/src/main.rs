@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod compare;
+mod dist;
 mod docs;
 mod fuzz;
 mod guests;
@@ -30,6 +31,8 @@ enum Task {
     Soak(soak::Options),
     /// Run all tests in their full form, on both container engines
     Nightly(nightly::Options),
+    /// Make the packages of a release for this machine's system
+    Dist(dist::Options),
     /// Write docs/cli.md from the binary's own reference
     Docs(docs::Options),
     /// Build the checked-in guests from their pinned sources and compare
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Compare(options) => compare::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Nightly(options) => nightly::run(&options),
+        Task::Dist(options) => dist::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Guests(options) => guests::run(&options),
         Task::LintProse => lint_prose::run(),

@@ -150,9 +150,10 @@ impl Store {
         self.runtime_dir().join("lib")
     }
 
-    /// Returns the read-only directory that guests see as `/`.
+    /// Returns the read-only directory that guests see as `/`. An installation has none, because many kinds of packages cannot
+    /// contain its empty directories.
     pub(crate) fn root_dir(&self) -> PathBuf {
-        self.runtime_dir().join("root")
+        if self.installed().is_some() { self.prepared_dir().join("root") } else { self.runtime_dir().join("root") }
     }
 
     /// Returns the mounts of every guest of this runtime: its library and the data archives.
@@ -190,7 +191,7 @@ impl Store {
 
     /// Returns the directories that a running guest of this runtime reads.
     pub fn guest_dirs(&self) -> Vec<PathBuf> {
-        vec![self.runtime_dir()]
+        vec![self.runtime_dir(), self.root_dir()]
     }
 
     /// Returns the description of a patch that `runtime.toml` names.
@@ -214,9 +215,10 @@ impl Store {
         digest
     }
 
-    /// Returns the language version that the interpreter reported, once it has run.
+    /// Returns the language version that the interpreter reported when it was prepared.
     pub fn interpreter_version(&self) -> Option<String> {
-        let manifest = self.prepared().ok()??;
+        let prepared = self.prepared().ok()?;
+        let manifest = prepared.or_else(|| Manifest::read_installed(&self.installed()?.images).ok()?)?;
         Some(manifest.facts.get("version")?.as_str()?.to_owned())
     }
 

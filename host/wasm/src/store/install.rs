@@ -143,11 +143,7 @@ impl Store {
             sealed.push(format!("lib/{name}"));
         }
         rename(package, &folder.join("package"))?;
-        let root = folder.join("root");
-        for place in ROOT_MOUNT_POINTS {
-            let place = root.join(place);
-            private_dir(&place).map_err(WasmError::io("create", &place))?;
-        }
+        make_root(&folder.join("root"))?;
         let mut manifest = Manifest::default();
         for sealed in sealed {
             let path = folder.join(&sealed);
@@ -156,6 +152,14 @@ impl Store {
         }
         manifest.write(folder)
     }
+}
+
+/// Makes the directory that guests see as `/`.
+pub(super) fn make_root(root: &Path) -> Result<(), WasmError> {
+    ROOT_MOUNT_POINTS
+        .iter()
+        .map(|place| root.join(place))
+        .try_for_each(|place| private_dir(&place).map_err(WasmError::io("create", &place)))
 }
 
 /// The empty directories below a guest's root for mounts and for virtual devices.

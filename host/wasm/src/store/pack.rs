@@ -40,13 +40,14 @@ impl Store {
         Ok(())
     }
 
-    /// Copies the files that guests read. The module is needed only to compile it.
+    /// Copies the files that guests read. The module is needed only to compile it, and the root directory is made at the first
+    /// use.
     fn pack_runtime(&self, into: &Path) -> Result<(), WasmError> {
         let from = self.own_runtime_dir();
         let mut manifest = Manifest::read(&from)?.ok_or_else(|| WasmError::damaged(&from, "not installed"))?;
         manifest.seals.remove(MODULE_FILE);
         remove_dir(into)?;
-        copy_tree(&from, into, &|name| ![MODULE_FILE, MANIFEST_FILE].contains(&name))?;
+        copy_tree(&from, into, &|name| ![MODULE_FILE, MANIFEST_FILE, "root"].contains(&name))?;
         write_manifest(manifest, into)
     }
 

@@ -13,7 +13,9 @@ use crate::code::{CodeImage, Patch, Plan, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{BuiltImage, ImageBuilder, ImageFacts};
-use crate::store::install::{INCOMPLETE_PREFIX, remove_dir, remove_incomplete, remove_other_versions, rename};
+use crate::store::install::{
+    INCOMPLETE_PREFIX, make_root, remove_dir, remove_incomplete, remove_other_versions, rename,
+};
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{
     CODE_FILE, INITIAL_IMAGE_FILE, MODULE_FILE, Manifest, code_file, image_file, later_parts, part_file,
@@ -41,7 +43,10 @@ impl Store {
         let stored = Manifest::read(&dir).ok().flatten().unwrap_or_default();
         let kept = stored.clone().with_valid_entries(&dir);
         let kept = match self.installed() {
-            Some(installed) => installed.adopt(kept, &stored)?,
+            Some(installed) => {
+                make_root(&self.root_dir())?;
+                installed.adopt(kept, &stored)?
+            }
             None => kept,
         };
         if kept != stored {
