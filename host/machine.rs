@@ -154,7 +154,7 @@ impl Machine {
     }
 
     fn policy(&self) -> Result<Policy, RunnerError> {
-        let policy = self.settings()?.policy(protected(self.places()?));
+        let policy = self.settings()?.policy(protected(self.places()?, self.usage));
         Ok(Policy { languages: self.languages()?, ..policy })
     }
 
@@ -232,13 +232,31 @@ pub(crate) fn env_lookup() -> EnvLookup {
     Arc::new(|name: &str| std::env::var(name).ok())
 }
 
-/// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests.
-fn protected(places: &AppDirs) -> Vec<ProtectedDir> {
+/// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests, and the files of the
+/// program, which cannot be granted with write access.
+fn protected(places: &AppDirs, usage: Use) -> Vec<ProtectedDir> {
     let own = [&places.data, &places.cache, &places.config];
     let own = own.into_iter().filter_map(|path| HostPath::native(path).ok());
     let own =
         own.map(|path| ProtectedDir { path, what: "codebox's own files".into(), scope: ProtectionScope::Subtree });
     #[cfg(feature = "containers")]
     let own = own.chain(crate::containers::sockets());
-    own.collect()
+    own.chain(files_of_program(usage)).collect()
+}
+
+/// Returns the programs of the command line and the runtimes that were installed with them: a guest that changes them would run
+/// native code at the next start. A library is part of another program.
+fn files_of_program(usage: Use) -> Vec<ProtectedDir> {
+    if usage == Use::Library {
+        return Vec::new();
+    }
+    let Ok(program) = std::env::current_exe() else { return Vec::new() };
+    let programs = ["codebox", "codebox-full"].map(|name| program.with_file_name(name));
+    #[cfg(feature = "wasm")]
+    let installed = Some(codebox_wasm::Installation::dir_of_program(&program)).flatten();
+    #[cfg(not(feature = "wasm"))]
+    let installed = None;
+    let paths = programs.into_iter().chain(installed).filter(|path| path.exists());
+    let protect = |path| ProtectedDir { path, what: "codebox itself".into(), scope: ProtectionScope::Writes };
+    paths.filter_map(|path| HostPath::native(&path).ok()).map(protect).collect()
 }

@@ -29,11 +29,8 @@ if (typeof process.execve === 'function') {
 }
 
 const child = spawn(program, args, { stdio: 'inherit', argv0: 'codebox' });
-// A terminal sends its signals to the child as well. Others have to be passed on.
-for (const signal of ['SIGINT', 'SIGQUIT']) {
-  process.on(signal, () => {});
-}
-for (const signal of ['SIGTERM', 'SIGHUP', 'SIGUSR1']) {
+// A terminal sends its signals to the child as well, which a second one does not disturb.
+for (const signal of ['SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => child.kill(signal));
 }
 child.on('error', (error) => {

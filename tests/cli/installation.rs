@@ -156,14 +156,26 @@ fn files_that_differ_are_refused() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).expect("the file is our own");
     };
     let remove = |path: &Path| fs::remove_file(path).expect("the directory is writable");
+    let open_dir = |path: &Path| {
+        let prepared = path.ancestors().nth(3).expect("a directory");
+        fs::set_permissions(prepared, fs::Permissions::from_mode(0o777)).expect("the directory is our own");
+    };
+    let open_prefix = |path: &Path| {
+        let prefix = path.ancestors().nth(6).expect("a directory");
+        fs::set_permissions(prefix, fs::Permissions::from_mode(0o777)).expect("the directory is our own");
+    };
+    let link_manifest = |path: &Path| link(&path.with_file_name("manifest.json"));
     // Before the first use, a file is trusted as the program is, if it has the size and owner of the installed file.
-    let changes: [(bool, Change<'_>, &str); 6] = [
+    let changes: [(bool, Change<'_>, &str); 9] = [
         (true, &flip, "differs from the installed file"),
         (false, &cut, "differs from the installed file"),
         (true, &cut, "differs from the installed file"),
-        (false, &link, "symbolic link"),
+        (false, &link, "not a regular file"),
         (false, &make_writable, "writable by other users"),
         (false, &remove, "is missing"),
+        (false, &open_dir, "writable by other users"),
+        (false, &open_prefix, "writable by other users"),
+        (false, &link_manifest, "not a regular file"),
     ];
     for (is_used, change, message) in changes {
         let (installation, home) = (javascript_installation(), folder());
@@ -186,8 +198,7 @@ fn files_that_were_installed_again_are_used() {
     assert_eq!((result.stdout_text().as_str(), result.stderr_text().as_str()), ("42\n", ""));
 }
 
-/// Files of another version, files for other processors, and a directory that other users can change are not used. codebox then
-/// prepares the runtime itself.
+/// Files of another version and files for other processors are not used. codebox then prepares the runtime itself.
 #[test]
 fn other_installations_are_ignored() {
     let rename = |dir: &Path| {
@@ -198,15 +209,65 @@ fn other_installations_are_ignored() {
         let level = code_file(dir).parent().expect("a directory").to_owned();
         fs::rename(&level, level.with_file_name("x86-64-v9")).expect("the directory is writable");
     };
-    let open = |dir: &Path| {
-        fs::set_permissions(dir.join("lib/codebox"), fs::Permissions::from_mode(0o777)).expect("it is our own");
-    };
-    let changes: [Change<'_>; 3] = [&rename, &rename_level, &open];
+    let changes: [Change<'_>; 2] = [&rename, &rename_level];
     for change in changes {
         let (installation, home) = (javascript_installation(), folder());
         change(installation.path());
         let result = run_javascript(installation.path(), home.path());
         assert_eq!(result.stdout_text(), "42\n", "{}", result.stderr_text());
         assert!(result.stderr_text().contains("compiling javascript"), "{}", result.stderr_text());
+    }
+}
+
+#[test]
+fn directories_that_an_installation_lacks_are_made_again() {
+    let (installation, home) = (javascript_installation(), folder());
+    assert_eq!(run_javascript(installation.path(), home.path()).stdout_text(), "42\n");
+    let root = find(&home.path().join("cache/prepared"), "javascript").join("root");
+    fs::remove_dir_all(root).expect("it is our own");
+    let result = run_javascript(installation.path(), home.path());
+    assert_eq!(result.stdout_text(), "42\n", "{}", result.stderr_text());
+}
+
+/// A runtime that codebox has prepared by itself does not hide that of a later installation, also if it is incomplete.
+#[test]
+fn replaces_runtimes_that_were_prepared_before() {
+    let (installation, home) = (javascript_installation(), folder());
+    let without = folder();
+    link_programs(without.path());
+    assert_eq!(run_javascript(without.path(), home.path()).stdout_text(), "42\n");
+    let places = || {
+        let list = run(installed(installation.path(), home.path()).args(["runtime", "list"])).stdout_text();
+        list.lines().filter(|line| line.contains(&*installation.path().to_string_lossy())).count()
+    };
+    assert_eq!(places(), 1);
+    fs::remove_dir_all(home.path().join("data/runtimes")).expect("it is our own");
+    let result = run_javascript(installation.path(), home.path());
+    assert_eq!(result.stdout_text(), "42\n", "{}", result.stderr_text());
+    // A runtime that the user has installed takes precedence, until it is removed.
+    let chosen = run(installed(installation.path(), home.path()).args(["runtime", "install", "javascript"]));
+    assert_eq!((chosen.code, places()), (Some(0), 0), "{}", chosen.stderr_text());
+    let removed = run(installed(installation.path(), home.path()).args(["runtime", "remove", "javascript"]));
+    assert_eq!((removed.code, places()), (Some(0), 1), "{}", removed.stderr_text());
+}
+
+/// A guest that could change the files would run native code at the next start.
+#[test]
+fn cannot_be_granted_with_write_access() {
+    let (installation, home) = (javascript_installation(), folder());
+    let grant = |dir: &Path, access: &str| {
+        let grant = format!("{}:/granted:{access}", dir.display());
+        let args = ["run", "--lang", "js", "--dir", &grant, "-c", "console.log(6 * 7)"];
+        run(installed(installation.path(), home.path()).args(args))
+    };
+    let codebox = installation.path().join("lib/codebox");
+    for dir in [
+        installation.path(),
+        &installation.path().join("lib"),
+        &codebox.join("prepared"),
+        &installation.path().join("bin"),
+    ] {
+        assert_one_line(&grant(dir, "rw"), 126, "codebox itself");
+        assert_eq!(grant(dir, "ro").stdout_text(), "42\n", "{}", dir.display());
     }
 }

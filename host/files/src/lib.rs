@@ -45,7 +45,7 @@ pub use open::{open_dir_without_symlinks, open_for_appending};
 pub use private::private_dir;
 pub use program::ProgramFile;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};
-pub use sys::{check_own_or_private, check_own_or_root, file_time, set_nofollow};
+pub use sys::{check_own_or_private, check_own_or_root, check_resolved_path, file_time, set_nofollow};
 pub use trust::UntrustedReason;
 pub use usage::{DiskUsage, UsageLimits, measure};
 pub use work_dir::{JobWorkDir, Owner};

@@ -360,7 +360,7 @@ impl Catalog for RuntimeCatalog {
             return forget().map(|_| Removal::Removed);
         }
         let (_, store) = self.store(runtime)?;
-        if store.is_installed_with_program() {
+        if store.is_installed_only() {
             return Err(CatalogError::Installed { name: runtime.to_owned(), dir: store.runtime_dir() });
         }
         let removed = store.remove().map_err(|e| wasm_error(runtime, e))?;

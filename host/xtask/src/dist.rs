@@ -94,9 +94,10 @@ pub fn run(options: &Options) -> Result<()> {
     let version = version(&project)?;
     let epoch = epoch(&project)?;
     let into = options.into.clone().unwrap_or_else(|| project.target.join("dist/packages"));
-    // The directory is of this task alone.
-    let _ = fs::remove_dir_all(&into);
+    clear(&into)?;
     fs::create_dir_all(&into).with_context(|| format!("create {}", into.display()))?;
+    // Marks the directory if this task is interrupted.
+    fs::write(into.join(checksums::FILE), "")?;
     let staging = tempfile::Builder::new().prefix(".staging-").tempdir_in(&into)?;
     let levels = if options.levels.is_empty() { target.levels() } else { options.levels.clone() };
     let tree = Tree::build(&project, &programs, staging.path(), &levels)?;
@@ -119,6 +120,19 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{size:>9.1} MB  {name}");
     }
     Ok(())
+}
+
+/// Removes a directory of packages. Another directory is not removed.
+fn clear(into: &Path) -> Result<()> {
+    let is_empty = fs::read_dir(into).map_or(true, |mut entries| entries.next().is_none());
+    let marker = into.join(checksums::FILE);
+    ensure!(is_empty || marker.is_file(), "{} is not a directory of packages; empty it first", into.display());
+    match fs::remove_dir_all(into) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", into.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes the packages of these kinds, each on a thread: compression takes most of the time.

@@ -22,12 +22,14 @@ pub enum ProtectionScope {
     Itself,
     /// The directory, its ancestors and everything below it; used for codebox's own state and an engine's socket.
     Subtree,
+    /// As [`Subtree`](Self::Subtree), against writable grants alone; used for codebox's programs and their files.
+    Writes,
 }
 
-/// Directory of this machine that no grant may expose.
+/// Directory or file of this machine that no grant may expose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedDir {
-    /// The directory.
+    /// The directory or file.
     pub path: HostPath,
     /// Extent of the protection.
     pub scope: ProtectionScope,
@@ -78,18 +80,18 @@ pub fn forbidden_grant(path: &HostPath) -> Option<ForbiddenGrant> {
         (Style::Unix, ["run", "user", _] | ["var" | "run"] | ["run", "user"]) => forbid(SYSTEM),
         (Style::Unix, _) => PROTECTED_UNIX_DIRS.iter().find_map(|(place, scope, why)| {
             let place = HostPath::unix(place).ok()?;
-            exposes(path, &place, *scope).then(|| forbid(why)).flatten()
+            exposes(path, Access::ReadWrite, &place, *scope).then(|| forbid(why)).flatten()
         }),
         (Style::Windows, ["WINDOWS", ..] | ["USERS" | "PROGRAM FILES" | "PROGRAMDATA"]) => forbid(SYSTEM),
         (Style::Windows, _) => None,
     }
 }
 
-/// Returns an error as [`forbidden_grant`] does, or if granting `path` would expose a directory of `protected`.
+/// Returns an error as [`forbidden_grant`] does, or if granting this access to `path` would expose a directory of `protected`.
 #[must_use]
-pub fn forbidden_grant_among(path: &HostPath, protected: &[ProtectedDir]) -> Option<ForbiddenGrant> {
+pub fn forbidden_grant_among(path: &HostPath, access: Access, protected: &[ProtectedDir]) -> Option<ForbiddenGrant> {
     forbidden_grant(path).or_else(|| {
-        let hit = protected.iter().find(|p| exposes(path, &p.path, p.scope))?;
+        let hit = protected.iter().find(|p| exposes(path, access, &p.path, p.scope))?;
         let reason = if path.is_equivalent(&hit.path) {
             format!("it is {}", hit.what)
         } else if path.is_within(&hit.path) {
@@ -101,9 +103,14 @@ pub fn forbidden_grant_among(path: &HostPath, protected: &[ProtectedDir]) -> Opt
     })
 }
 
-fn exposes(granted: &HostPath, protected: &HostPath, scope: ProtectionScope) -> bool {
+fn exposes(granted: &HostPath, access: Access, protected: &HostPath, scope: ProtectionScope) -> bool {
     let holds = protected.is_within(granted);
-    holds || (scope == ProtectionScope::Subtree && granted.is_within(protected))
+    let is_inside = granted.is_within(protected);
+    match scope {
+        ProtectionScope::Itself => holds,
+        ProtectionScope::Subtree => holds || is_inside,
+        ProtectionScope::Writes => access == Access::ReadWrite && (holds || is_inside),
+    }
 }
 
 /// Error for a set of directory grants that contradicts itself.

@@ -49,7 +49,10 @@ pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
 
 /// Checks that no other user can replace the target of `path` by writing to a directory or link on the way. A missing
 /// entry is judged by its parent directory. A dangling link is an error.
-pub(crate) fn check_resolved_path(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// The reason with the path of the directory or link.
+pub fn check_resolved_path(path: &Path) -> io::Result<()> {
     let root = fs::symlink_metadata("/")?.uid();
     let mut links = MAX_LINKS;
     let path = std::path::absolute(path)?;
@@ -91,7 +94,9 @@ fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
 /// # Errors
 /// The reason if another user could change it.
 pub fn check_own_or_private(meta: &Metadata) -> Result<(), UntrustedReason> {
-    if ![0, user()].contains(&meta.uid()) {
+    // In a user namespace, files of root can appear as those of another user, who then owns the root directory too.
+    let root = fs::symlink_metadata("/").map(|root| root.uid());
+    if ![0, user()].contains(&meta.uid()) && root.ok() != Some(meta.uid()) {
         return Err(UntrustedReason::Owner { owner: meta.uid(), user: user() });
     }
     if meta.mode() & others_may_write(meta) == 0 { Ok(()) } else { Err(UntrustedReason::Writable) }

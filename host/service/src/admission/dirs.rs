@@ -68,7 +68,7 @@ fn place(
     }
     let host =
         HostPath::native(&canonical).map_err(|error| rejected(shown, error.rule, "rename it or grant a copy"))?;
-    if let Some(forbidden) = forbidden_grant_among(&host, protected) {
+    if let Some(forbidden) = forbidden_grant_among(&host, spec.access, protected) {
         return Err(rejected(shown, forbidden.reason, "grant another directory"));
     }
     if let Some(mount) = mounts::nested(&canonical, mount_points) {

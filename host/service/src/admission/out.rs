@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use codebox_core::path::forbidden_grant_among;
-use codebox_core::{HostPath, ResultKind};
+use codebox_core::{Access, HostPath, ResultKind};
 use codebox_files::is_git_name;
 
 use super::denied::Denied;
@@ -36,7 +36,7 @@ pub(super) fn admit(path: &Path, policy: &Policy, host_environment: &dyn HostEnv
         return Err(rejected(&shown, why, "use a separate directory, such as ./out"));
     }
     let host = HostPath::native(&place).map_err(|error| rejected(&shown, error.rule, "use another directory"))?;
-    if let Some(forbidden) = forbidden_grant_among(&host, &with_canonical(&policy.protected)) {
+    if let Some(forbidden) = forbidden_grant_among(&host, Access::ReadWrite, &with_canonical(&policy.protected)) {
         return Err(rejected(&shown, forbidden.reason, "use a separate directory, such as ./out"));
     }
     fs::create_dir_all(&place).map_err(fail)?;

@@ -73,6 +73,9 @@ pub struct Store {
     installed: Arc<OnceLock<Option<InstalledDirs>>>,
 }
 
+/// File of a runtime that the user has installed, and that takes precedence over that of the installation.
+pub(super) const CHOSEN_FILE: &str = "chosen";
+
 /// Guest directory of the language's library.
 const LIBRARY_DIR: &str = "/usr/local/lib";
 
@@ -125,15 +128,15 @@ impl Store {
     pub(super) fn installed(&self) -> Option<&InstalledDirs> {
         let find = || {
             let installation = self.dirs.installation.as_ref()?;
-            let is_own = self.own_runtime_dir().join(MANIFEST_FILE).exists();
-            (!is_own).then(|| installation.find(self))?
+            let is_chosen = self.own_runtime_dir().join(CHOSEN_FILE).exists();
+            (!is_chosen).then(|| installation.find(self))?
         };
         self.installed.get_or_init(find).as_ref()
     }
 
-    /// Returns true if the runtime is part of the installation, and the user has not installed it.
-    pub fn is_installed_with_program(&self) -> bool {
-        self.installed().is_some()
+    /// Returns true if there are files of this runtime, and all of them are part of the installation.
+    pub fn is_installed_only(&self) -> bool {
+        self.installed().is_some() && !self.own_runtime_dir().exists()
     }
 
     /// Returns the directory of the runtime's code and images for this engine.
@@ -218,7 +221,7 @@ impl Store {
     /// Returns the language version that the interpreter reported when it was prepared.
     pub fn interpreter_version(&self) -> Option<String> {
         let prepared = self.prepared().ok()?;
-        let manifest = prepared.or_else(|| Manifest::read_installed(&self.installed()?.images).ok()?)?;
+        let manifest = prepared.or_else(|| Manifest::read_installed(&self.installed()?.images).ok())?;
         Some(manifest.facts.get("version")?.as_str()?.to_owned())
     }
 
@@ -264,11 +267,18 @@ impl Store {
         let Ok(Some(mut prepared)) = Manifest::read(&dir) else { return RuntimeState::Unprepared };
         let Ok(is_renewed) = prepared.check(&dir) else { return RuntimeState::Unprepared };
         self.store_renewed(&dir, &prepared, is_renewed);
-        if !has_required(&prepared) {
+        if !has_required(&prepared) || !self.is_adopted(&prepared) {
             return RuntimeState::Unprepared;
         }
         self.cache_manifest(Some(prepared));
         RuntimeState::Ready
+    }
+
+    /// Returns true if a manifest lists the files of the present installation, and the directories that an installation lacks exist;
+    /// true without an installation.
+    fn is_adopted(&self, manifest: &Manifest) -> bool {
+        self.installed()
+            .is_none_or(|installed| manifest.installed.as_ref() == Some(&installed.runtime) && self.root_dir().is_dir())
     }
 
     /// Stores renewed seals, unless another process changes the store: a later start can store them as well, and the files

@@ -8,7 +8,8 @@ use codebox_core::{Preparation, Progress};
 use codebox_files::private_dir;
 
 use crate::error::WasmError;
-use crate::store::entry::data_dir;
+use crate::store::entry::{CHOSEN_FILE, data_dir};
+use crate::store::installation::InstalledDirs;
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{MODULE_FILE, Manifest};
 use crate::store::seal::Seal;
@@ -56,6 +57,8 @@ impl Store {
         let _lock = StoreLock::acquire(&self.dirs.data, || progress.note("waiting for another process"))?;
         self.invalidate();
         self.install(progress, fetch)?;
+        let chosen = self.own_runtime_dir().join(CHOSEN_FILE);
+        fs::write(&chosen, "").map_err(WasmError::io("write", &chosen))?;
         // This store may have found the runtime in the installation.
         let own = Self::new(self.engine.clone(), self.dirs.clone(), (*self.spec).clone(), self.parts);
         remove_dir(&own.prepared_dir())?;
@@ -89,10 +92,11 @@ impl Store {
     /// # Errors
     /// The error of the first file that differs from the installed one.
     pub fn verify(&self) -> Result<usize, WasmError> {
-        let mut checked = 0;
+        let mut checked = self.installed().map_or(Ok(0), InstalledDirs::verify)?;
         for dir in [self.own_runtime_dir(), self.prepared_dir()] {
             let Some(manifest) = Manifest::read(&dir)? else { continue };
-            for (name, seal) in &manifest.seals {
+            // The files of an installation are checked above.
+            for (name, seal) in manifest.seals.iter().filter(|(_, seal)| seal.installed_in().is_none()) {
                 seal.verify(&dir, name)?;
                 checked += 1;
             }

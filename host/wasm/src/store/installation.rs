@@ -3,14 +3,17 @@
 //! The files stay where they were installed. The manifest of prepared files, which is in the user's cache, refers to
 //! them, and holds their identities since codebox first used them.
 
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
+
+use codebox_files::check_resolved_path;
 
 use crate::code::CodeLevel;
 use crate::engine::FORMAT_VERSION;
 use crate::error::WasmError;
 use crate::store::Store;
-use crate::store::manifest::{MANIFEST_FILE, Manifest};
-use crate::store::seal::check_installed_dir;
+use crate::store::manifest::{MANIFEST_FILE, Manifest, image_file};
+use crate::store::seal::{Seal, check_installed_tree};
 
 /// Directory of the runtimes and their prepared files that were installed together with the program.
 ///
@@ -33,19 +36,17 @@ pub(super) struct InstalledDirs {
 }
 
 impl Installation {
-    /// Returns the installation of the program at a path: the directory `lib/codebox` beside that of the program. `None` if it
-    /// does not exist or other users can change it.
+    /// Returns the installation of the program at a path, if there is one.
     #[must_use]
     pub fn of_program(program: &Path) -> Option<Self> {
-        let dir = program.parent()?.parent()?.join("lib/codebox");
-        match check_installed_dir(&dir) {
-            Ok(()) => Some(Self { dir }),
-            Err(WasmError::Io { .. }) => None,
-            Err(reason) => {
-                tracing::warn!(%reason, "the installed runtimes are not used");
-                None
-            }
-        }
+        Self::dir_of_program(program).filter(|dir| dir.is_dir()).map(|dir| Self { dir })
+    }
+
+    /// Returns the directory of the installation of the program at a path: `lib/codebox` beside the directory of the program.
+    /// It may not exist.
+    #[must_use]
+    pub fn dir_of_program(program: &Path) -> Option<PathBuf> {
+        Some(program.parent()?.parent()?.join("lib/codebox"))
     }
 
     /// Returns the installation in a directory, which may not exist yet.
@@ -89,15 +90,26 @@ impl Installation {
 }
 
 impl InstalledDirs {
-    /// Adds the installed files to a manifest that lacks them. `stored` is the manifest with the files that have changed.
+    /// Adds the installed files to a manifest that lacks them, and removes those of other installations. `stored` is the manifest
+    /// with the files that have changed.
+    ///
+    /// # Errors
+    /// [`WasmError::Damaged`] if another user can change a file, or a file is not the installed one.
     pub(super) fn adopt(&self, mut manifest: Manifest, stored: &Manifest) -> Result<Manifest, WasmError> {
-        for dir in [&self.runtime, &self.images, &self.code] {
+        let dirs = [&self.runtime, &self.images, &self.code];
+        let is_current = |seal: &Seal| seal.installed_in().is_none_or(|dir| dirs.iter().any(|known| *known == dir));
+        manifest.seals.retain(|_, seal| is_current(seal));
+        manifest.images.retain(|image, _| manifest.seals.contains_key(&image_file(image)));
+        for dir in dirs {
+            let unsafe_path = |e: std::io::Error| WasmError::damaged(dir, e.to_string());
+            check_resolved_path(dir).map_err(unsafe_path)?;
+            check_installed_tree(dir)?;
             let installed = Manifest::read_installed(dir)?;
-            let installed = installed.ok_or_else(|| WasmError::damaged(dir, "no manifest; install codebox again"))?;
             for (name, seal) in installed.seals {
-                if !manifest.seals.contains_key(&name) {
-                    let has_changed = stored.seals.get(&name).is_some_and(|known| known.is_installed_in(dir));
-                    manifest.seals.insert(name.clone(), seal.adopt(dir, &name, has_changed)?);
+                let known = stored.seals.get(&name).and_then(Seal::installed_in);
+                if let Entry::Vacant(entry) = manifest.seals.entry(name) {
+                    let adopted = seal.adopt(dir, entry.key(), known == Some(dir))?;
+                    entry.insert(adopted);
                 }
             }
             for (name, facts) in installed.images {
@@ -107,6 +119,19 @@ impl InstalledDirs {
                 manifest.facts = installed.facts;
             }
         }
+        manifest.installed = Some(self.runtime.clone());
         Ok(manifest)
+    }
+
+    /// Returns the number of installed files after a check of their digests.
+    pub(super) fn verify(&self) -> Result<usize, WasmError> {
+        let mut checked = 0;
+        for dir in [&self.runtime, &self.images, &self.code] {
+            for (name, seal) in &Manifest::read_installed(dir)?.seals {
+                seal.verify(dir, name)?;
+                checked += 1;
+            }
+        }
+        Ok(checked)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use codebox_files::hex;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 use crate::code::SplitSpec;
 use crate::error::WasmError;
 use crate::image::ImageFacts;
-use crate::store::seal::{Seal, check_ancestor_dir, check_installed_dir, check_private_dir, write_atomic};
+use crate::store::seal::{
+    Seal, check_ancestor_dir, check_installed_dir, check_private_dir, read_installed_file, write_atomic,
+};
 
 /// File name of compiled code. Code that has parts has a file for each module instead.
 pub(crate) const CODE_FILE: &str = "code.cwasm";
@@ -31,6 +33,9 @@ pub(crate) struct Manifest {
     pub images: BTreeMap<String, ImageFacts>,
     /// The facts that the interpreter reported about itself.
     pub facts: serde_json::Value,
+    /// The directory of the runtime in the installation whose files are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed: Option<PathBuf>,
 }
 
 /// A manifest as stored, with a digest that detects changes: every entry of a manifest is trusted.
@@ -48,32 +53,37 @@ impl Manifest {
 
     /// Reads the manifest of a directory that codebox has written. `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
-        Self::read_if(dir, || {
-            check_private_dir(dir)?;
-            // A user who can write to a directory above this one can replace this one.
-            dir.ancestors().skip(1).take(OWNED_ANCESTORS).try_for_each(check_ancestor_dir)
-        })
-    }
-
-    /// Reads the manifest of a directory of an installation. `None` if there is none.
-    pub(super) fn read_installed(dir: &Path) -> Result<Option<Self>, WasmError> {
-        Self::read_if(dir, || dir.ancestors().take(1 + OWNED_ANCESTORS).try_for_each(check_installed_dir))
-    }
-
-    fn read_if(dir: &Path, is_safe: impl FnOnce() -> Result<(), WasmError>) -> Result<Option<Self>, WasmError> {
         let path = dir.join(MANIFEST_FILE);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(WasmError::io("read", &path)(e)),
         };
-        is_safe()?;
-        let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
-        let ManifestFile { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
-        if manifest.digest().map_err(damaged)? != sha256 {
-            return Err(WasmError::damaged(&path, "content has changed since it was written"));
+        check_private_dir(dir)?;
+        // A user who can write to a directory above this one can replace this one.
+        dir.ancestors().skip(1).take(OWNED_ANCESTORS).try_for_each(check_ancestor_dir)?;
+        Self::parse(&path, &bytes).map(Some)
+    }
+
+    /// Reads the manifest of a directory of an installation.
+    pub(super) fn read_installed(dir: &Path) -> Result<Self, WasmError> {
+        dir.ancestors().take(1 + OWNED_ANCESTORS).try_for_each(check_installed_dir)?;
+        let path = dir.join(MANIFEST_FILE);
+        let manifest = Self::parse(&path, &read_installed_file(&path)?)?;
+        let is_plain = |name: &String| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        match manifest.seals.keys().chain(manifest.images.keys()).all(is_plain) {
+            true => Ok(manifest),
+            false => Err(WasmError::damaged(&path, "it lists a file outside of its directory")),
         }
-        Ok(Some(manifest))
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, WasmError> {
+        let damaged = |e: serde_json::Error| WasmError::damaged(path, e.to_string());
+        let ManifestFile { sha256, manifest } = serde_json::from_slice(bytes).map_err(damaged)?;
+        if manifest.digest().map_err(damaged)? != sha256 {
+            return Err(WasmError::damaged(path, "content has changed since it was written"));
+        }
+        Ok(manifest)
     }
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), WasmError> {
@@ -146,4 +156,24 @@ pub(crate) fn part_file(part: &str) -> String {
 /// Returns the file name of an image.
 pub(crate) fn image_file(image: &str) -> String {
     format!("{image}.img")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installed_manifest_lists_only_its_own_directory() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().join("lib/codebox/images");
+        fs::create_dir_all(&dir).expect("it can be created");
+        fs::write(dir.join("a"), "content").expect("it is writable");
+        let seal = Seal::compute(&dir.join("a")).expect("the file is there").of_copy();
+        for (name, is_accepted) in [("a", true), ("lib/a", true), ("../a", false), ("/a", false), ("b/../../a", false)]
+        {
+            let manifest = Manifest { seals: [(name.to_owned(), seal.clone())].into(), ..Manifest::default() };
+            manifest.write(&dir).expect("it is writable");
+            assert_eq!(Manifest::read_installed(&dir).is_ok(), is_accepted, "{name}");
+        }
+    }
 }

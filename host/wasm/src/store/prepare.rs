@@ -56,6 +56,7 @@ impl Store {
             && self.is_prepared(&kept, required)
         {
             self.cache_manifest(Some(kept));
+            remove_other_versions(&dir, &format!("{}-", self.spec.name));
             return Ok(());
         }
         let store = self.with_own_engine()?;

@@ -77,9 +77,9 @@ impl Seal {
         }
     }
 
-    /// Returns true if the file is in this directory of an installation.
-    pub(super) fn is_installed_in(&self, dir: &Path) -> bool {
-        self.installed_in.as_deref() == Some(dir)
+    /// Returns the directory of the installation that the file is in.
+    pub(super) fn installed_in(&self) -> Option<&Path> {
+        self.installed_in.as_deref()
     }
 
     /// Returns the path of a file of the manifest in `dir`.
@@ -96,10 +96,12 @@ impl Seal {
         let path = self.path(dir, name);
         let mut file = open(&path)?;
         let check_owner = if self.installed_in.is_some() { check_own_or_private } else { check_own_or_root };
-        let now = identity(&file, &path, check_owner)?;
+        // Owner and mode are part of the identity: a change of them changes a time.
+        let now = identity(&file, &path, |_| Ok(()))?;
         if now == self.identity {
             return Ok(SealedFile { file, renewed: None });
         }
+        let now = identity(&file, &path, check_owner)?;
         let sha256 = digest(&mut file).map_err(WasmError::io("read", &path))?;
         if sha256 != self.sha256 {
             return Err(WasmError::damaged(&path, "content has changed since it was installed"));
@@ -177,6 +179,30 @@ pub(crate) fn check_private_dir(dir: &Path) -> Result<(), WasmError> {
 /// Refuses a directory above an artefact directory, itself or the target of a link, if another user can change it.
 pub(crate) fn check_ancestor_dir(dir: &Path) -> Result<(), WasmError> {
     check_owner(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir, check_own_or_root)
+}
+
+/// Reads a file of an installation that is not listed in a manifest, after a check of its owner and mode.
+pub(super) fn read_installed_file(path: &Path) -> Result<Vec<u8>, WasmError> {
+    let mut file = open(path)?;
+    identity(&file, path, check_own_or_private)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(WasmError::io("read", path))?;
+    Ok(bytes)
+}
+
+/// Checks the owner and mode of all files below a directory of an installation, none of which may be a link.
+pub(super) fn check_installed_tree(dir: &Path) -> Result<(), WasmError> {
+    check_installed_dir(dir)?;
+    for entry in fs::read_dir(dir).map_err(WasmError::io("list", dir))? {
+        let path = entry.map_err(WasmError::io("list", dir))?.path();
+        let meta = fs::symlink_metadata(&path).map_err(WasmError::io("inspect", &path))?;
+        match meta.is_dir() {
+            true => check_installed_tree(&path)?,
+            false if meta.is_file() => check_owner(&meta, &path, check_own_or_private)?,
+            false => return Err(WasmError::damaged(&path, "it is not a regular file")),
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a directory of an installation belongs to this user or to root and that no other user can add files to it.

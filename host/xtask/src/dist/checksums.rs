@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 /// File of the checksums, in the form that `sha256sum --check` reads.
-const FILE: &str = "SHA256SUMS";
+pub(super) const FILE: &str = "SHA256SUMS";
 
 /// Writes the checksums of all packages, and returns them by file name.
 pub(super) fn write(dir: &Path) -> Result<BTreeMap<String, String>> {
-    let names = sizes(dir)?.into_iter().map(|(name, _)| name);
+    let names = sizes(dir)?.into_iter().map(|(name, _)| name).filter(|name| name != FILE);
     let sums = names.map(|name| Ok((name.clone(), sha256(&dir.join(&name))?)));
     let sums = sums.collect::<Result<BTreeMap<_, _>>>()?;
     let lines: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -88,6 +89,7 @@ const RUNTIMES: [&str; 2] = ["python", "javascript"];
 /// Returns the crates that the programs are linked with, the runtimes, and the packages in their libraries.
 pub(super) fn components(project: &Project) -> Result<Vec<Component>> {
     let mut components = crates(project)?;
+    components.extend(linked_libraries()?);
     for name in RUNTIMES {
         let file = project.root.join("guest-runtimes").join(name).join("runtime.toml");
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
@@ -103,6 +105,22 @@ pub(super) fn components(project: &Project) -> Result<Vec<Component>> {
         components.extend(runtime.packages.into_iter().map(|(name, version)| of_index(name, version, None)));
     }
     Ok(components)
+}
+
+/// Returns the libraries that are linked into the programs and are not crates.
+fn linked_libraries() -> Result<Vec<Component>> {
+    let glibc = output_of(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
+    let glibc = glibc.trim().strip_prefix("glibc ").context("the C library is not glibc")?.to_owned();
+    let rust = output_of(Command::new("rustc").arg("--version"))?;
+    let rust = rust.split(' ').nth(1).context("rustc prints no version")?.to_owned();
+    let component = |name: &str, version: String, licence: &str| Component {
+        name: name.to_owned(),
+        url: format!("pkg:generic/{name}@{version}"),
+        version,
+        licence: Some(licence.to_owned()),
+        sources: None,
+    };
+    Ok(vec![component("glibc", glibc, "LGPL-2.1-or-later"), component("rust-std", rust, "MIT OR Apache-2.0")])
 }
 
 /// Describes a package of the Python package index.
@@ -138,8 +156,10 @@ fn crates(project: &Project) -> Result<Vec<Component>> {
         .map(|package| Component {
             name: package.name.clone(),
             version: package.version.clone(),
-            licence: package.license.clone(),
-            url: format!("pkg:cargo/{}@{}", package.name, package.version),
+            // The older form of cargo.
+            licence: package.license.as_ref().map(|licence| licence.replace('/', " OR ")),
+            // Build metadata in a version starts with a plus sign.
+            url: format!("pkg:cargo/{}@{}", package.name, package.version.replace('+', "%2B")),
             sources: package.manifest_path.parent().map(PathBuf::from),
         })
         .collect();

@@ -7,9 +7,11 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Release, archive};
 
-/// Files that are filled in, relative to the directory of packaging.
-const TEMPLATES: [&str; 6] = [
-    "install.sh",
+/// The install script, which can be given an address when it runs.
+const INSTALL_SCRIPT: &str = "install.sh";
+
+/// Files that need the address of the archives, relative to the directory of packaging.
+const TEMPLATES: [&str; 5] = [
     "homebrew/codebox.rb",
     "nix/package.nix",
     "winget/codebox.yaml",
@@ -23,11 +25,12 @@ pub(super) fn summary(release: &Release<'_>) -> Result<String> {
     Ok(fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?.trim().to_owned())
 }
 
-/// Writes the templates with version, address and checksums filled in. A checksum of a package that was not made stays open.
+/// Writes the install script, and with an address the templates, with version, address and checksums filled in. A checksum of a package that was not made stays open.
 pub(super) fn write(release: &Release<'_>, url: Option<&str>, sums: &BTreeMap<String, String>) -> Result<()> {
     let summary = summary(release)?;
     let sum = sums.get(&format!("{}.tar.gz", archive::name(release))).map_or("@SHA256@", String::as_str);
-    for template in TEMPLATES {
+    let addressed = TEMPLATES.iter().filter(|_| url.is_some());
+    for template in std::iter::once(&INSTALL_SCRIPT).chain(addressed) {
         let path = release.packaging.join(template);
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         let text = text.replace("@VERSION@", release.version).replace("@SUMMARY@", &summary);

@@ -79,7 +79,10 @@ impl Tree {
         }
         let components = sbom::components(project)?;
         put(&format!("{DOCUMENTS}/sbom.cdx.json"), &sbom::document(project, &components)?)?;
-        put(&format!("{DOCUMENTS}/third-party-licences.txt"), licences::text(&components)?.as_bytes())?;
+        put(
+            &format!("{DOCUMENTS}/third-party-licences.txt"),
+            licences::text(&components, &project.root.join("guest-runtimes/javascript/LICENSES"))?.as_bytes(),
+        )?;
         Self::at(root)
     }
 

@@ -110,10 +110,16 @@ fn protection_follows_scope() {
             scope: ProtectionScope::Subtree,
             what: "its own".to_owned(),
         },
+        ProtectedDir { path: unix("/opt/x/bin/x"), scope: ProtectionScope::Writes, what: "the program".to_owned() },
     ];
-    let check = |text| forbidden_grant_among(&unix(text), &protected).map(|f| f.to_string());
+    let check_for = |text, access| forbidden_grant_among(&unix(text), access, &protected).map(|f| f.to_string());
+    let check = |text| check_for(text, Access::ReadOnly);
     assert_eq!(check("/home/me").as_deref(), Some("cannot grant /home/me: it is your home directory"));
     assert_eq!(check("/home/me/ws"), None);
     assert!(check("/home/me/.cache").is_some_and(|text| text.ends_with("it contains its own")));
     assert!(check("/home/me/.cache/codebox/x").is_some_and(|text| text.ends_with("it is inside its own")));
+    for (text, is_forbidden) in [("/opt/x", true), ("/opt/x/bin", true), ("/opt/x/lib", false)] {
+        assert_eq!(check(text), None, "{text}");
+        assert_eq!(check_for(text, Access::ReadWrite).is_some(), is_forbidden, "{text}");
+    }
 }
