@@ -39,6 +39,9 @@ mod client;
 pub use capability::Capability;
 #[cfg(feature = "client")]
 pub use client::{AnalysisError, Analyzer, Budget, ResourceUsage, StripResponse};
-pub use needs::{MAX_PYTHON_LEN, MAX_SCRIPT_LEN, Needs, SyntaxError, may_have_needs, script_may_have_needs};
+pub use needs::{
+    FirstImport, MAX_FIRST_IMPORTS, MAX_IMPORT_LEN, MAX_PYTHON_LEN, MAX_SCRIPT_LEN, Needs, SyntaxError, may_have_needs,
+    script_may_have_needs,
+};
 pub use power::{Need, Weight};
 pub use strip::{StripFault, StripRequest, encode_fault, encode_program, split_answer};

@@ -29,10 +29,46 @@ pub struct Needs {
     /// All import statements count, including those in functions that may never run and in `try` blocks that may fail,
     /// because surplus entries cost little.
     pub imports: BTreeSet<String>,
+    /// The absolute imports with which a Python program starts, before any other statement, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_imports: Vec<FirstImport>,
     /// The needed capabilities that WebAssembly does not have, in the order of the text.
     pub powers: Vec<Need>,
     /// The syntax error of the text. Python itself reports it to the user. The other fields are empty in that case.
     pub syntax_error: Option<SyntaxError>,
+}
+
+/// An import statement at the start of a Python program.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstImport {
+    /// The module, as written.
+    pub module: String,
+    /// The names that `from MODULE import NAMES` imports; empty for `import MODULE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+/// The largest number of modules and names in the first imports of a program. Further ones are left out.
+pub const MAX_FIRST_IMPORTS: usize = 64;
+
+/// The largest length of a module or name in the first imports.
+pub const MAX_IMPORT_LEN: usize = 128;
+
+impl FirstImport {
+    /// Returns true if the module and all names are short identifiers.
+    #[must_use]
+    pub fn is_well_formed(&self) -> bool {
+        let is_plain = |name: &str| {
+            !name.is_empty()
+                && name.len() <= MAX_IMPORT_LEN
+                && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+                && !name.starts_with(|c: char| c.is_numeric())
+        };
+        self.module.len() <= MAX_IMPORT_LEN
+            && self.module.split('.').all(is_plain)
+            && self.names.iter().all(|name| name == "*" || is_plain(name))
+    }
 }
 
 /// A syntax error in a Python text.
@@ -65,7 +101,11 @@ impl Needs {
                 && !need.words.chars().any(char::is_control)
                 && !need.power.report_name().chars().any(char::is_control)
         };
-        self.powers.len() <= MAX_NEEDS && self.powers.iter().all(plain)
+        let count: usize = self.first_imports.iter().map(|import| 1 + import.names.len()).sum();
+        self.powers.len() <= MAX_NEEDS
+            && self.powers.iter().all(plain)
+            && count <= MAX_FIRST_IMPORTS
+            && self.first_imports.iter().all(FirstImport::is_well_formed)
     }
 }
 

@@ -3,6 +3,7 @@
 use codebox_analysis::{MAX_PYTHON_LEN, Needs, SyntaxError};
 use ruff_python_parser::{ParseError, parse_module};
 
+mod first_imports;
 mod imports;
 mod need_set;
 mod powers;
@@ -22,7 +23,7 @@ pub fn python_needs(text: &str) -> Needs {
     };
     let imports = imports::from_suite(text, module.suite());
     let powers = powers::from_suite(text, module.suite(), &imports);
-    Needs { imports, powers, syntax_error: None }
+    Needs { imports, first_imports: first_imports::from_suite(module.suite()), powers, syntax_error: None }
 }
 
 /// Returns true if a text may be Python, which includes every text that is too long to be parsed.

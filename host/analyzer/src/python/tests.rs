@@ -37,6 +37,28 @@ fn finds_imports_in_all_statements() {
 }
 
 #[test]
+fn finds_first_imports_in_order() {
+    let first = |text: &str| -> Vec<String> {
+        let imports = python_needs(text).first_imports;
+        imports.into_iter().map(|import| [vec![import.module], import.names].concat().join(" ")).collect()
+    };
+    for (text, found) in [
+        ("import b, a.c as d\nfrom e.f import g as h, i\n", vec!["b", "a.c", "e.f g i"]),
+        ("'text'\nfrom __future__ import annotations\nimport a\n'other'\nimport b", vec!["a"]),
+        ("import a\nimport os; os.environ['A'] = 'b'\nimport b", vec!["a", "os"]),
+        ("from a import *\nfrom . import b\nimport c", vec!["a *"]),
+        ("try:\n    import a\nexcept ImportError:\n    pass\nimport b", vec![]),
+        ("x = 1\nimport a", vec![]),
+        ("print('import a')", vec![]),
+    ] {
+        assert_eq!(first(text), found, "{text:?}");
+    }
+    let many: String = (0..100).map(|number| format!("import a{number}\n")).collect();
+    assert_eq!(first(&many).len(), codebox_analysis::MAX_FIRST_IMPORTS);
+    assert_eq!(first(&format!("import a\nimport {}\nimport b", "x".repeat(500))), ["a"]);
+}
+
+#[test]
 fn invalid_python_has_no_needs() {
     let needs = python_needs("import os\n\nimport ()\n");
     assert!(needs.imports.is_empty());
