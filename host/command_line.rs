@@ -20,7 +20,7 @@ pub fn cli_main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some(done) = processes::dispatch(&args) {
         return match done {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(status) => ExitCode::from(status),
             Err(error) => codebox_cli::fail(&error),
         };
     }
@@ -65,6 +65,8 @@ fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions, origin: O
     let (journal, checked) = (Arc::clone(machine), Arc::clone(machine));
     let builder = machine.builder().single_job().progress(progress).confinement(Arc::new(confinement));
     let builder = builder.journal(move || Ok(journal.places()?.jobs()));
+    #[cfg(unix)]
+    let builder = builder.automatic_images(Arc::new(crate::automatic_images::Images(Arc::clone(machine))));
     builder.checks(move || checks(&checked)).build()
 }
 

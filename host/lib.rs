@@ -32,6 +32,8 @@
 struct Readme;
 
 mod app_dirs;
+#[cfg(all(feature = "cli", unix))]
+mod automatic_images;
 #[cfg(feature = "cli")]
 mod command_line;
 #[cfg(feature = "cli")]

@@ -29,17 +29,22 @@ pub(crate) const BROKER_COMMAND: &str = "net-broker";
 /// Maximum number of bytes of a description on standard input.
 const MAX_INPUT: u64 = 1 << 20;
 
-/// Runs the command of such a process, if the arguments of this process name one.
-pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<(), RunnerError>> {
+/// Runs the command of such a process, if the arguments of this process name one, and returns its exit status.
+pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
+    let done = |result: Result<(), RunnerError>| result.map(|()| 0);
     match args.get(1)?.to_str()? {
-        BROKER_COMMAND => Some(network::serve()),
+        BROKER_COMMAND => Some(done(network::serve())),
         #[cfg(target_os = "linux")]
-        crate::host_process::HOST_COMMAND => Some(crate::host_process::serve()),
-        PACK_COMMAND => Some(pack(&args[2..])),
-        COMPILE_COMMAND => Some(input().and_then(|input| compile(&input))),
+        crate::host_process::HOST_COMMAND => Some(done(crate::host_process::serve())),
+        #[cfg(unix)]
+        crate::automatic_images::MAKE_COMMAND => Some(done(crate::automatic_images::make())),
+        #[cfg(unix)]
+        crate::automatic_images::DRAFT_COMMAND => Some(crate::automatic_images::draft(args.get(2)?.as_ref())),
+        PACK_COMMAND => Some(done(pack(&args[2..]))),
+        COMPILE_COMMAND => Some(done(input().and_then(|input| compile(&input)))),
         POOL_DAEMON_COMMAND => {
             let engine = args.get(2).and_then(|engine| engine.to_str()).unwrap_or_default();
-            Some(input().and_then(|input| serve_pool(engine, &input)))
+            Some(done(input().and_then(|input| serve_pool(engine, &input))))
         }
         _ => None,
     }
@@ -58,7 +63,7 @@ fn pack(args: &[OsString]) -> Result<(), RunnerError> {
 }
 
 /// Reads the description that another codebox process wrote to standard input.
-fn input() -> Result<String, RunnerError> {
+pub(crate) fn input() -> Result<String, RunnerError> {
     let mut text = String::new();
     match io::stdin().take(MAX_INPUT).read_to_string(&mut text) {
         Ok(_) => Ok(text),
@@ -77,7 +82,7 @@ pub(crate) fn own_program(command: &str) -> io::Result<Command> {
 }
 
 /// Starts a process with text as its standard input.
-fn start(mut command: Command, input: &str) -> io::Result<Child> {
+pub(crate) fn start(mut command: Command, input: &str) -> io::Result<Child> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.as_bytes())?;

@@ -33,8 +33,10 @@ const PYTHON_PRELUDE: &[&str] = &[
     "headers",
     "loop",
     "errors",
+    "draws",
     "start",
     "seeds",
+    "effects",
     "warm_up",
     "image",
 ];

@@ -1,5 +1,6 @@
 //! Packages of Python programs, from well-behaved and hostile indexes on the loopback interface.
 
+mod automatic_images;
 mod building;
 mod containers;
 mod hostile;
@@ -26,6 +27,7 @@ fn main() -> Result<()> {
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let ready = kit.prepare().map_err(|error| format!("{error:#}"));
     let topics = [
+        ("automatic_images", automatic_images::CASES),
         ("pure", pure::CASES),
         ("names", names::CASES),
         ("hostile", hostile::CASES),

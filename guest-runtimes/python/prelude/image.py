@@ -1,22 +1,24 @@
-"""Prepares a started interpreter for its image; runs once, at the end of the image's creation."""
+"""Prepares a started interpreter for its image: `begin`, the imports of programs if there are any, and `finish`."""
 import gc
 import importlib
+import linecache
 import os
 import platform
 import sys
+import types
 import warnings
 
 import _reactor
 from _codebox import (
-    compat, descriptors, frames, headers, host, integers, loop, missing, network, seeds, start, warm_up
+    compat, descriptors, effects, frames, headers, host, integers, loop, missing, network, seeds, start, warm_up
 )
 
 # Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
 _HEADROOM = 4 << 20
 
 
-def prepare(modules):
-    """Imports `modules`, installs every hook and leaves no trace of this call."""
+def begin(modules):
+    """Imports `modules` and installs every hook."""
     # Libraries read their settings when they are imported, so the environment is that of every job.
     _reset_environment()
     # Programs that start from the image must not get a library's warnings about its own import.
@@ -39,6 +41,39 @@ def prepare(modules):
     os.chdir("/work")
     _skip_idle_shutdown()
     warm_up.run()
+    _run_texts_in_new_module()
+
+
+def before_imports(job):
+    """Prepares the imports of programs, which run like a program."""
+    global _observation
+    start.renew(job)
+    _observation = effects.Observation(job)
+
+
+def run_imports(source):
+    """Runs a program that has only imports."""
+    _observation.run(source.encode())
+    _run_texts_in_new_module()
+
+
+def after_imports():
+    """Fails if the imports had an effect that an image must not keep."""
+    effect = _observation.effect()
+    if effect:
+        raise RuntimeError("the imports " + effect)
+    host.notify("modules", modules=_observation.added_modules())
+    linecache.cache.clear()
+
+
+def _run_texts_in_new_module():
+    # The reactor runs the host's texts in this module.
+    sys.modules["__main__"] = types.ModuleType("__main__")
+
+
+def finish():
+    """Leaves no trace of the calls before."""
+    start.take_turns()
     seeds.install()
     _reset_environment()
     sys.modules.pop("__main__", None)

@@ -11,7 +11,7 @@ import time
 import types
 
 import _reactor
-from _codebox import errors, host, missing, network
+from _codebox import draws, errors, host, missing, network
 
 # Environment of every program, which the grants of a job extend and override.
 ENVIRONMENT = {
@@ -64,6 +64,7 @@ def renew(job):
         modules["logging"]._startTime = time.time_ns()
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
+    draws.renew()
     # The image has ENVIRONMENT and no other variables.
     for name, value in job["env"].items():
         os.environ[name] = value
@@ -83,7 +84,7 @@ def program(job, source):
     main.__dict__["__builtins__"] = builtins
     main.__dict__.setdefault("__annotations__", {})
     sys.modules["__main__"] = main
-    sys.path[:] = [job["path0"], *_python_path(job["env"]), *_LIBRARY, *job.get("packages", ())]
+    sys.path[:] = search_path(job)
     name = job["file"]
     if job["kind"] == "file":
         main.__file__ = name
@@ -104,6 +105,11 @@ def program(job, source):
     finally:
         # The traceback refers to this frame; the reference cycle would keep the program's objects alive.
         del exc
+
+
+def search_path(job):
+    """Returns the directories that a program's imports search."""
+    return [job["path0"], *_python_path(job["env"]), *_LIBRARY, *job.get("packages", ())]
 
 
 def _run(source, name, space):
@@ -167,7 +173,7 @@ def _finalize_objects():
     # Streams that the program installed there are its own objects.
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     left = gc.get_objects()
-    if not any([_has_finaliser(kind) for kind in {type(one) for one in left}]):
+    if not any([has_finaliser(kind) for kind in {type(one) for one in left}]):
         return
     _flush_files(left)
     del left
@@ -185,7 +191,7 @@ def _finalize_objects():
     gc.collect()
 
 
-def _has_finaliser(kind):
+def has_finaliser(kind):
     """Returns true if objects of a type have a finaliser, without calling the type's own metaclass."""
     return any(["__del__" in _NAMESPACE(base) for base in _BASES(kind)])
 
@@ -241,4 +247,8 @@ def install():
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
     # Line buffering: output arrives at once, and is complete when a limit ends the program.
     sys.stdout.reconfigure(line_buffering=True)
+
+
+def take_turns():
+    """Makes every later turn of the reactor a job."""
     _reactor._run_turn = enter

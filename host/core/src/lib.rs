@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod automatic_image;
 mod backend;
 mod backend_id;
 mod capped;
@@ -31,6 +32,7 @@ mod report;
 mod runner_error;
 pub mod wire;
 
+pub use automatic_image::{AutomaticImage, ProgramFiles};
 pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
     ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage,

@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use codebox_analysis::Analyzer;
-use codebox_core::{Backend, InstanceSpec, Limits, Progress, RunnerError, SandboxLayer, Silent};
+use codebox_core::{
+    AutomaticImage, Backend, InstanceSpec, Limits, ProgramFiles, Progress, RunnerError, SandboxLayer, Silent,
+};
 use codebox_service::catalog::Catalog;
 use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
 use tokio::sync::OnceCell;
@@ -25,6 +27,15 @@ pub trait Confinement: Send + Sync {
     fn confine(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Vec<SandboxLayer>, RunnerError>;
 }
 
+/// Provider of memory images that are made for programs that run repeatedly.
+pub trait AutomaticImages: Send + Sync {
+    /// Returns the name of an image if it is made. Otherwise counts the run, and may start to make the image for later runs.
+    /// An image that the program's own files contradict is not used.
+    ///
+    /// Called before the process confines itself. Must be fast: it is part of every run that imports modules.
+    fn find(&self, image: &AutomaticImage, files: ProgramFiles<'_>) -> Option<String>;
+}
+
 type Adjustment = Box<dyn Fn(Policy) -> Policy + Send + Sync>;
 
 type Checks = Box<dyn Fn() -> Vec<Check> + Send + Sync>;
@@ -43,6 +54,7 @@ pub struct Builder {
     pub(crate) packages: Option<Lazy<Arc<dyn PackageProvider>>>,
     pub(crate) journal: Option<Lazy<Journal>>,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
+    pub(crate) automatic_images: Option<Arc<dyn AutomaticImages>>,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) checks: Checks,
     pub(crate) threads: Threads,
@@ -63,6 +75,7 @@ impl Builder {
             packages: None,
             journal: None,
             confinement: None,
+            automatic_images: None,
             progress: Arc::new(Silent),
             checks: Box::new(Vec::new),
             threads: Threads::Executor,
@@ -121,6 +134,13 @@ impl Builder {
     ) -> Self {
         self.backends.push(Lazy::new(backends));
         self
+    }
+
+    /// Sets the provider of images for programs that run repeatedly. Without one, programs start from the images that their runtime
+    /// and their user have made.
+    #[must_use]
+    pub fn automatic_images(self, images: Arc<dyn AutomaticImages>) -> Self {
+        Self { automatic_images: Some(images), ..self }
     }
 
     /// Sets the provider of packages.

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod automatic_image;
 mod builder;
 mod detached;
 mod explain;
@@ -30,7 +31,7 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{Builder, Confinement};
+pub use builder::{AutomaticImages, Builder, Confinement};
 pub use codebox_core::RunnerError;
 pub use detached::Detached;
 pub use explain::{Explanation, TierReport};

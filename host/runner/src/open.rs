@@ -34,15 +34,18 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code
 }
 
 impl<'a> OpenGuest<'a> {
-    /// Opens a guest with exactly the admitted grants, and with the layers of the job's packages.
+    /// Opens a guest with exactly the admitted grants, and with the layers of the job's packages. `image` replaces the image of
+    /// the plan.
     pub(crate) async fn open(
         admitted: &'a Admitted,
         plan: &'a Plan,
         backend: &dyn Backend,
         layers: Vec<Layer>,
         code: CodeScope,
+        image: Option<String>,
     ) -> Result<Self, BackendError> {
-        let spec = spec_of(admitted, plan, layers, code);
+        let mut spec = spec_of(admitted, plan, layers, code);
+        spec.image = image.or(spec.image);
         let instance = backend.open(&spec).await?;
         Ok(Self { admitted, plan, spec, instance })
     }

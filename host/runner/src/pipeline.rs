@@ -346,7 +346,17 @@ impl Runner {
         };
         notes.iter().for_each(|note| self.parts.progress.detail(note));
         let span = info_span!("open", backend = plan.choice.backend.as_str(), outcome = Empty);
-        let opened = async { Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers, *code).await?) };
+        let image = self.automatic_image(planned, &layers);
+        let opened = async {
+            if image.is_some() {
+                // An image that is being replaced or removed is not waited for.
+                let opened = OpenGuest::open(&job.admitted, plan, &**backend, layers.clone(), *code, image).await;
+                if let Ok(guest) = opened {
+                    return Ok(guest);
+                }
+            }
+            Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers, *code, None).await?)
+        };
         let opened = spans::stage(span, opened);
         let guest = match plan.choice.isolation {
             // A guest in WebAssembly opens at once, and reports a cancellation itself.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebox_core::{Backend, BackendId, CodeScope, Isolation, Language, Preparation, RunnerError, Unavailable};
-use codebox_service::catalog::Catalog;
+use codebox_service::catalog::{Catalog, ImageEntry, ImageOrigin};
 use codebox_service::image_choice::{ImageFacts, NoImage};
 use codebox_service::{
     Admitted, Candidate, Choice, Plan, PlanError, ProgramAnalysis, RouteStep, analyze_program, choose, is_analyzed,
@@ -178,7 +178,9 @@ impl Runner {
             return Ok(facts);
         }
         let catalog = self.parts.catalog.get()?;
-        let facts: Arc<[ImageFacts]> = catalog.images(Some(language))?.iter().map(|image| image.facts()).collect();
+        let images = catalog.images(Some(language))?;
+        let is_for_all = |image: &&ImageEntry| image.origin != ImageOrigin::Automatic;
+        let facts: Arc<[ImageFacts]> = images.iter().filter(is_for_all).map(|image| image.facts()).collect();
         if let Some(prepared) = self.prepared().get_mut(language) {
             prepared.facts = Some(Arc::clone(&facts));
         }

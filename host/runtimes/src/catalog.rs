@@ -411,7 +411,11 @@ fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
             runtime: spec.name.clone(),
             path: Some(image.path),
             size: Some(image.size),
-            origin: if image.built_in { ImageOrigin::BuiltIn } else { ImageOrigin::User },
+            origin: match (image.built_in, image.automatic) {
+                (true, _) => ImageOrigin::BuiltIn,
+                (false, true) => ImageOrigin::Automatic,
+                (false, false) => ImageOrigin::User,
+            },
             state: EntryState::Installed,
             name: image.name,
             imports: image.imports,

@@ -74,6 +74,8 @@ pub enum ImageOrigin {
     BuiltIn,
     /// Built by the user.
     User,
+    /// Made for programs that start with the same imports and run repeatedly. No other program can start from it.
+    Automatic,
 }
 
 /// A memory image.

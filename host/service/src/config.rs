@@ -47,6 +47,8 @@ pub struct Settings {
     pub images: Images,
     /// Number of containers to keep ready for later runs.
     pub warm: Option<u32>,
+    /// Permission to make memory images for programs that run repeatedly.
+    pub automatic_images: Option<bool>,
     /// Hosts that may be granted; `None` allows every host.
     pub allowed_hosts: Option<Vec<NetGrant>>,
     /// Allowed packages and their sources.
@@ -94,6 +96,8 @@ struct File {
     images: images::Table,
     network: network::Table,
     warm: Option<u32>,
+    #[serde(rename = "automatic-images")]
+    automatic_images: Option<bool>,
     packages: packages::Table,
     host: host::Table,
 }
@@ -109,8 +113,20 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image, escalation, engine, images, network, warm, packages, host } =
-            written;
+        let File {
+            limits,
+            ceilings,
+            isolation,
+            image,
+            escalation,
+            engine,
+            images,
+            network,
+            warm,
+            automatic_images,
+            packages,
+            host,
+        } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -123,6 +139,7 @@ impl Settings {
             engine: engine.map(|text| engine_of(text, file)).transpose()?,
             images: images.read(file)?,
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
+            automatic_images,
             allowed_hosts: network.read(file)?,
             packages: packages.read(file)?,
             host: host.read(file)?,
@@ -175,6 +192,11 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
     };
     // A project can lower the user's count, and cannot set one if the user has not.
     let warm = user.warm.map(|ours| ours.min(project.warm.unwrap_or(ours)));
+    // Either file can disable them.
+    let automatic_images = match (user.automatic_images, project.automatic_images) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (ours, theirs) => ours.or(theirs),
+    };
     let said = user.isolations.is_some() || project.isolations.is_some();
     Ok(Settings {
         limits: limits::lower(&user.limits, &project.limits, &Limits::default()),
@@ -185,6 +207,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         engine: user.engine.clone().or_else(|| project.engine.clone()),
         images,
         warm,
+        automatic_images,
         allowed_hosts,
         packages: user.packages.narrowed(&project.packages, file)?,
         host: user.host.narrowed(&project.host, file)?,

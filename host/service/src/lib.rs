@@ -40,7 +40,10 @@ pub use doctor::{Check, CheckState, highest_severity};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage};
 pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
 pub use missing_features::merge_missing;
-pub use needs::{Capability, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed};
+pub use needs::{
+    Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, LocalModules, Need, Needs, SyntaxError, Weight,
+    is_analyzed,
+};
 pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
 pub use plan::{Plan, PlanError, plan};
 pub use router::{Candidate, Choice, NoRoute, Rejected};

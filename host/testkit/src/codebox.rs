@@ -45,7 +45,12 @@ impl Codebox {
         Self {
             binary: binary.to_owned(),
             args: Vec::new(),
-            env: vec![("CODEBOX_HOME".into(), home.into()), ("CODEBOX_HOST".into(), host_process())],
+            env: vec![
+                ("CODEBOX_HOME".into(), home.into()),
+                ("CODEBOX_HOST".into(), host_process()),
+                // Images would appear at some time after a second run of the same imports.
+                ("CODEBOX_AUTOMATIC_IMAGES".into(), "off".into()),
+            ],
             keep_env: KeepEnv::No,
             folder: None,
             input: Input::Empty,

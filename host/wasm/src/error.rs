@@ -70,6 +70,9 @@ pub enum WasmError {
     /// The guest's prelude violated the contract while an image was made.
     #[error("the runtime's start-up code failed: {0}")]
     Prelude(String),
+    /// A guest from which an image was made needs code that is not compiled yet.
+    #[error("an image needs code that is not compiled yet")]
+    NotCompiled,
     /// A part of the job is invalid for this tier.
     #[error("cannot use {subject}: {detail}")]
     Input {

@@ -15,7 +15,7 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 use crate::code::{CodeImage, LaterParts, TRAP};
 use crate::error::WasmError;
-use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Parts, Quota, load_parts};
+use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Parts, Quota, Witness, load_parts};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::{Interrupt, StopReason, Ticker, TickerGuard};
 use crate::mounts::{Mount, MountTable};
@@ -46,6 +46,8 @@ pub(crate) struct Setup<'a> {
     pub channel: Channel,
     pub net: Option<Net>,
     pub code: CodeScope,
+    /// Observer of what the guest uses of its surroundings.
+    pub witness: Option<Arc<Witness>>,
 }
 
 /// A guest's instance and store.
@@ -236,9 +238,12 @@ impl GuestInstance {
 }
 
 fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net, code: _ } = setup;
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net, code: _, witness } = setup;
     let mut builder = WasiCtxBuilder::new();
     builder.max_random_size(MAX_RANDOM);
+    if let Some(witness) = &witness {
+        witness.observe(&mut builder);
+    }
     let preopen = |builder: &mut WasiCtxBuilder, host: &Path, guest: &str, perms| {
         builder.preopened_dir(host, guest, perms).map(|_| ()).map_err(WasmError::engine("open a granted directory"))
     };
@@ -267,6 +272,7 @@ fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, W
         channel,
         net,
         parts: code.later.clone().map(Parts::new),
+        witness,
     })
 }
 

@@ -106,6 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
         packages::wasm,
         packages::container,
         packages::lock,
+        packages::repeated,
     ];
     let mut rows = Vec::new();
     for compare in comparisons {

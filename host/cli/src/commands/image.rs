@@ -47,6 +47,7 @@ fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {
         let origin = match entry.origin {
             ImageOrigin::BuiltIn => "built in",
             ImageOrigin::User => "user",
+            ImageOrigin::Automatic => "automatic",
         };
         table.row([
             entry.name,

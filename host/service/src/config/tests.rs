@@ -122,6 +122,19 @@ proptest! {
 }
 
 #[test]
+fn either_file_disables_automatic_images() {
+    for (user, project, expected) in [
+        ("", "", None),
+        ("automatic-images = true", "", Some(true)),
+        ("automatic-images = true", "automatic-images = false", Some(false)),
+        ("automatic-images = false", "automatic-images = true", Some(false)),
+    ] {
+        let both = narrowed(&settings(user), &settings(project)).expect("no conflict");
+        assert_eq!(both.automatic_images, expected, "{user:?} {project:?}");
+    }
+}
+
+#[test]
 fn only_the_user_configures_the_host_process() {
     let user = settings("[host]\nenabled = false\nautostart = true\nidle = 5\n");
     let expected = HostProcess { enabled: false, autostart: true, idle: Limit::At(Duration::from_secs(5)) };

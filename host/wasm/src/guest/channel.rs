@@ -23,6 +23,9 @@ const MAX_NAME_LEN: usize = 1024;
 /// Maximum bytes kept of an error's message and of its traceback.
 const MAX_TEXT_LEN: usize = 256 << 10;
 
+/// Maximum number of random number generators in an image.
+pub(crate) const MAX_SEEDS: usize = 8;
+
 /// Status: the host has no answer.
 const NO_HOST: i32 = -1;
 /// Status: the request could not be read or answered.
@@ -36,9 +39,13 @@ pub(crate) struct Channel {
     pub missing: Vec<Missing>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
+    /// The names of modules that the imports of programs added to an image.
+    pub modules: Vec<String>,
+    /// Paths that these imports looked up, and that may exist in some jobs.
+    pub lookups: Vec<String>,
     /// The TypeScript stripper, for guests of a language that loads TypeScript.
     stripper: Option<Stripper>,
-    /// True while an image is made, by code that codebox chose.
+    /// True while an image is made. Its modules may be packages, which are untrusted.
     imaging: bool,
 }
 
@@ -87,6 +94,8 @@ enum Request {
     Facts { facts: serde_json::Value },
     /// Report of a state that must be random in every guest, while an image is made.
     Seed(SeedHint),
+    /// Report of the modules that the imports of programs added, while an image is made.
+    Modules { modules: Vec<String> },
 }
 
 impl Channel {
@@ -131,9 +140,11 @@ impl Channel {
             }
             Request::Error(error) => self.record_error(error),
             Request::Missing(missing) => self.record_missing(missing),
-            Request::Facts { .. } | Request::Seed(_) if !self.imaging => return Err(FAULT),
+            Request::Facts { .. } | Request::Seed(_) | Request::Modules { .. } if !self.imaging => return Err(FAULT),
             Request::Facts { facts } => self.facts = Some(facts),
+            Request::Seed(_) if self.seeds.len() == MAX_SEEDS => return Err(FAULT),
             Request::Seed(seed) => self.seeds.push(seed),
+            Request::Modules { modules } => self.modules = modules,
         }
         Ok(Answer::Ready(Vec::new()))
     }

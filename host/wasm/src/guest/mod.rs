@@ -13,8 +13,9 @@ mod parts;
 mod paths;
 mod quota;
 mod strip;
+mod witness;
 
-pub(crate) use channel::{Channel, Missing, SeedHint, UncaughtException};
+pub(crate) use channel::{Channel, MAX_SEEDS, Missing, SeedHint, UncaughtException};
 pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
@@ -24,6 +25,9 @@ pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest,
 pub(crate) use parts::{Parts, load_parts};
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
+pub(crate) use witness::{MAX_PATH_LEN, MAX_PATHS, Witness};
+
+use std::sync::Arc;
 
 use codebox_core::{CapturedOutput, NetworkUsage};
 use codebox_streams::{Delivery, Output, Stdin};
@@ -54,6 +58,8 @@ pub(crate) struct Guest {
     pub net: Option<Net>,
     /// The parts of the guest's code. `None` if it has no parts.
     pub parts: Option<Parts>,
+    /// Observer of what the guest uses of its surroundings, while an image is made.
+    pub witness: Option<Arc<Witness>>,
 }
 
 /// The results of a guest that has ended.

@@ -10,7 +10,7 @@ use crate::guest::descriptors::{Kind, OpenFile, device_stat, directory_stat, tou
 use crate::guest::linker::WASI;
 use crate::guest::memory::{range, read_u32, split};
 use crate::guest::{Guest, errno};
-use crate::mounts::{FinalSymlink, PathLocation, Target};
+use crate::mounts::{FinalSymlink, PathLocation, ROOT_FD, Target};
 
 /// `path_open` flag: create the file if it does not exist.
 const O_CREAT: i32 = 1;
@@ -71,6 +71,9 @@ impl PathArg {
         let unredirected = Self { location: PathLocation { fd, skip: 0, mount: None }, ptr, len, overwritten: None };
         // `wasmtime-wasi` refuses a path that is out of bounds or not UTF-8 with its own error.
         let Some(path) = text else { return Ok(PathTarget::File(unredirected)) };
+        if let Some(witness) = &guest.witness {
+            witness.look_up(if fd == ROOT_FD { path } else { "" });
+        }
         let location = match guest.mounts.target(fd, path) {
             Target::Files(location) => location,
             Target::Devices { skip } => return Ok(PathTarget::Device(lookup(Directory::Devices, &path[skip..]))),

@@ -1,16 +1,16 @@
 //! Makes memory images: starts a guest, runs its prelude, and saves its memory.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebox_core::{Access, CodeScope, GuestPath, Job, Limit, Source};
 
-use crate::code::CodeImage;
+use crate::code::{CodeImage, NotCompiled};
 use crate::error::WasmError;
 use crate::guest::{Channel, Parts, Quota, SeedHint, message};
-use crate::image::{ImageFacts, MemoryImage};
+use crate::image::{ImageFacts, MemoryImage, ProgramImports};
 use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
 use crate::region::{Capacity, RegionPool};
@@ -35,6 +35,8 @@ pub(crate) struct BuiltImage {
     pub facts: ImageFacts,
     /// The facts that the interpreter reported about itself.
     pub interpreter: serde_json::Value,
+    /// Processor time of the imports of programs, which a program that starts from the image saves.
+    pub saved: Duration,
 }
 
 impl ImageBuilder<'_> {
@@ -42,13 +44,13 @@ impl ImageBuilder<'_> {
     /// need. If none has them, guests of the image load the other parts when they start.
     pub(crate) fn build_with_least_code(
         &self,
-        codes: &BTreeMap<Option<&str>, CodeImage>,
+        codes: &[(Option<&str>, CodeImage)],
         imports: &[String],
+        program: Option<&ProgramImports<'_>>,
         path: &Path,
     ) -> Result<BuiltImage, WasmError> {
-        for (tried, last) in (1..).zip(self.store.spec().codes()) {
-            let code = codes.get(&last).ok_or_else(|| WasmError::Prelude("code of an image is missing".into()))?;
-            let image = self.build_image((last, code), imports, path)?;
+        for (tried, (last, code)) in (1..).zip(codes) {
+            let image = self.build_image((*last, code), imports, program, path)?;
             let is_enough = code.later.as_ref().is_none_or(|later| image.facts.parts <= later.first());
             if is_enough || codes.len() == tried {
                 return Ok(image);
@@ -64,11 +66,12 @@ impl ImageBuilder<'_> {
         &self,
         code: (Option<&str>, &CodeImage),
         imports: &[String],
+        program: Option<&ProgramImports<'_>>,
         path: &Path,
     ) -> Result<BuiltImage, WasmError> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let executor = executor.map_err(WasmError::io("start an executor for", path))?;
-        let made = executor.block_on(self.run(code, imports, path));
+        let made = executor.block_on(self.run(code, imports, program, path));
         // Its threads for files end here.
         drop(executor);
         made
@@ -78,32 +81,47 @@ impl ImageBuilder<'_> {
         &self,
         (last, code): (Option<&str>, &CodeImage),
         imports: &[String],
+        program: Option<&ProgramImports<'_>>,
         path: &Path,
     ) -> Result<BuiltImage, WasmError> {
         let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
         let initial = MemoryImage::open(self.initial, file, ImageFacts::default())?;
         let pool = RegionPool::new(Arc::new(initial), Capacity::Regions(0), Arc::default());
         // Imports may access /work and /tmp, and matplotlib writes to /tmp. Both directories are temporary.
-        let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
+        let scratch = match (program, path.parent()) {
+            // A confined process can write only there.
+            (Some(_), Some(dir)) => tempfile::tempdir_in(dir),
+            _ => tempfile::tempdir(),
+        };
+        let scratch = scratch.map_err(WasmError::io("create a directory for", path))?;
         let mut mounts = self.store.library_mounts()?;
+        mounts.extend(program.into_iter().flat_map(|program| program.mounts()));
         for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
             let host = scratch.path().join(name);
             std::fs::create_dir(&host).map_err(WasmError::io("create", &host))?;
             mounts.push(Mount { guest, host, access: Access::ReadWrite });
         }
         let root = self.store.root_dir();
-        let mut instance = GuestInstance::start(code, &pool, setup(&root, &mounts, Channel::imaging()))?;
+        let mut instance = GuestInstance::start(
+            code,
+            &pool,
+            match program {
+                Some(program) => program.limit(setup(&root, &mounts, Channel::imaging())),
+                None => setup(&root, &mounts, Channel::imaging()),
+            },
+        )?;
         let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));
         if instance.has_export("_initialize") {
             instance.call_unit("_initialize").await.map_err(failed)?;
         }
-        for text in self.prelude_scripts(imports) {
-            let (at, len) = instance.copy_into_guest(text.as_bytes()).await.map_err(failed)?;
-            match instance.turn(at, len).await {
-                Ok(0) => {}
-                Ok(_) => return Err(WasmError::Prelude(last_line(instance.end()))),
-                Err(e) => return Err(WasmError::Prelude(format!("{e:#}; {}", last_line(instance.end())))),
+        let mut saved = Duration::ZERO;
+        if let Some([boot, begin, finish]) = self.prelude_scripts(imports) {
+            instance = run_script(instance, &boot).await?;
+            instance = run_script(instance, &begin).await?;
+            if let Some(program) = program {
+                (instance, saved) = program.run(instance).await?;
             }
+            instance = run_script(instance, &finish).await?;
         }
         let entry = instance.copy_into_guest(ENTRY_TEXT).await.map_err(failed)?;
         let globals = instance.globals(code)?;
@@ -117,18 +135,21 @@ impl ImageBuilder<'_> {
             return Err(WasmError::Prelude(format!("{open} files are still open after the imports")));
         }
         let parts = instance.guest().parts.as_ref().map_or(0, Parts::loaded);
-        let interpreter = instance.end().channel.facts.unwrap_or_default();
+        let channel = instance.end().channel;
+        let interpreter = channel.facts.unwrap_or_default();
         let facts = ImageFacts {
             globals,
             entry: Some(entry),
             seeds,
             imports: imports.to_vec(),
+            modules: channel.modules,
+            lookups: channel.lookups,
             code: last.map(str::to_owned),
             parts,
             hot: Vec::new(),
         };
         let hot = self.hot_pages(code, &mounts, path, facts.clone()).await?;
-        Ok(BuiltImage { facts: ImageFacts { hot, ..facts }, interpreter })
+        Ok(BuiltImage { facts: ImageFacts { hot, ..facts }, interpreter, saved })
     }
 
     /// Returns the pages that the runtime's sample writes. Empty on systems that cannot find them, and if the sample fails
@@ -158,16 +179,30 @@ impl ImageBuilder<'_> {
         Ok(pool.hot_pages())
     }
 
-    /// Returns the texts that load and prepare a prelude. Empty for a module that contains its prelude.
-    fn prelude_scripts(&self, imports: &[String]) -> Vec<String> {
-        let Some((boot, modules)) = self.store.prelude_parts() else { return Vec::new() };
+    /// Returns the texts that load a prelude, and that begin and finish its preparation. `None` for a module that contains its
+    /// prelude.
+    fn prelude_scripts(&self, imports: &[String]) -> Option<[String; 3]> {
+        let (boot, modules) = self.store.prelude_parts()?;
         // A JSON string of ASCII text is also a valid Python string.
         let sources = serde_json::to_string(modules).unwrap_or_default();
         let names = serde_json::to_string(imports).unwrap_or_default();
-        vec![
+        Some([
             boot.replacen("_load(SOURCES)", &format!("_load({sources})"), 1),
-            format!("import _codebox.image\n_codebox.image.prepare({names})\n"),
-        ]
+            format!("import _codebox.image\n_codebox.image.begin({names})\n"),
+            "import _codebox.image\n_codebox.image.finish()\n".to_owned(),
+        ])
+    }
+}
+
+/// Runs a text of the prelude in a guest. A guest in which it fails is ended.
+pub(crate) async fn run_script(mut instance: GuestInstance, text: &str) -> Result<GuestInstance, WasmError> {
+    let copied = instance.copy_into_guest(text.as_bytes()).await;
+    let (at, len) = copied.map_err(|e| WasmError::Prelude(format!("{e:#}")))?;
+    match instance.turn(at, len).await {
+        Ok(0) => Ok(instance),
+        Ok(_) => Err(WasmError::Prelude(last_line(instance.end()))),
+        Err(e) if e.is::<NotCompiled>() => Err(WasmError::NotCompiled),
+        Err(e) => Err(WasmError::Prelude(format!("{e:#}; {}", last_line(instance.end())))),
     }
 }
 
@@ -185,6 +220,7 @@ fn setup<'a>(root: &'a Path, mounts: &'a [Mount], channel: Channel) -> Setup<'a>
         channel,
         net: None,
         code: CodeScope::Image,
+        witness: None,
     }
 }
 

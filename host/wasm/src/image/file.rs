@@ -35,6 +35,12 @@ pub(crate) struct ImageFacts {
     pub seeds: Vec<(u32, u32)>,
     /// The modules that were imported into the image.
     pub imports: Vec<String>,
+    /// The names of the modules that the imports of programs added, without those inside packages. Empty in other images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
+    /// Paths at which these imports found no file, and where a job may have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lookups: Vec<String>,
     /// The last part of the code with which guests of the image start. `None` if the code has no parts.
     pub code: Option<String>,
     /// The number of parts of the code that the image needs.
@@ -42,6 +48,16 @@ pub(crate) struct ImageFacts {
     /// Addresses and lengths in memory of the pages that every job writes. Empty if they are unknown.
     #[serde(default)]
     pub hot: Vec<(u32, u32)>,
+}
+
+impl ImageFacts {
+    /// Returns true if the globals of two images have the same types, in the same order.
+    pub(crate) fn have_same_types(one: &Self, other: &Self) -> bool {
+        let types = |facts: &Self| -> Vec<bool> {
+            facts.globals.iter().map(|global| matches!(global, GlobalValue::I32(_))).collect()
+        };
+        types(one) == types(other)
+    }
 }
 
 /// An open memory image.

@@ -2,6 +2,8 @@
 
 mod builder;
 mod file;
+mod program_imports;
 
 pub(crate) use builder::{BuiltImage, ImageBuilder};
 pub(crate) use file::{GlobalValue, ImageFacts, MemoryImage};
+pub(crate) use program_imports::ProgramImports;

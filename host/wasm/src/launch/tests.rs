@@ -55,6 +55,7 @@ fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
         channel: Channel::default(),
         net: None,
         code: CodeScope::Image,
+        witness: None,
     }
 }
 

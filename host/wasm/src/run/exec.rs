@@ -129,6 +129,7 @@ impl WasmInstance {
                 .zip(self.network.as_ref())
                 .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
             code: self.code,
+            witness: None,
         };
         let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
         let interrupt =

@@ -234,6 +234,11 @@ impl Store {
         }
     }
 
+    /// Returns a value from the manifest in memory; `None` if this process has not checked it.
+    pub(super) fn of_known<T>(&self, value: impl FnOnce(&Manifest) -> T) -> Option<T> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(value)
+    }
+
     /// Discards the manifest in memory, because the artefacts are about to change or have to be checked again.
     pub fn invalidate(&self) {
         self.cache_manifest(None);
@@ -247,7 +252,7 @@ impl Store {
     /// calls check nothing.
     pub fn state(&self, required: Preparation<'_>) -> RuntimeState {
         let has_required = |manifest: &Manifest| self.is_prepared(manifest, required);
-        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(has_required) {
+        if self.of_known(has_required) == Some(true) {
             return RuntimeState::Ready;
         }
         // The manifest of prepared files includes the files of an installation.
@@ -300,8 +305,7 @@ impl Store {
 
     /// Returns true if this process knows that all contents are prepared. Reads nothing.
     pub(crate) fn is_known_complete(&self) -> bool {
-        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.as_ref().is_some_and(|manifest| self.is_prepared(manifest, Preparation::Complete))
+        self.of_known(|manifest| self.is_prepared(manifest, Preparation::Complete)) == Some(true)
     }
 
     /// Returns true if a manifest has the required contents: an image, and the code that its guests start with.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::error::WasmError;
 use crate::store::Store;
+use crate::store::automatic::is_automatic;
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{Manifest, image_file};
 use crate::store::seal::write_atomic;
@@ -23,8 +24,10 @@ pub struct ImageEntry {
     pub size: u64,
     /// The sha256 of the image's bytes.
     pub sha256: String,
-    /// True if the image comes with the runtime, and not from the user.
+    /// True if the image comes with the runtime.
     pub built_in: bool,
+    /// True if the image was made for programs that run repeatedly.
+    pub automatic: bool,
 }
 
 impl Store {
@@ -43,6 +46,7 @@ impl Store {
                 let file = image_file(&name);
                 let path = manifest.path(&dir, &file);
                 ImageEntry {
+                    automatic: is_automatic(&name),
                     built_in: self.spec.image.iter().any(|recipe| recipe.name == name),
                     size: fs::metadata(&path).map_or(0, |meta| meta.len()),
                     path,
@@ -84,6 +88,7 @@ impl Store {
         manifest.seals.remove(&file);
         manifest.write(&dir)?;
         self.store_recipe(name, None)?;
+        self.forget_uses(name);
         let path = dir.join(file);
         fs::remove_file(&path).map_err(WasmError::io("remove", &path))?;
         Ok(true)

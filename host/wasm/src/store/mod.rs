@@ -4,6 +4,7 @@
 //! are therefore kept in directories of this user alone and are written as a whole (temporary name, then rename), and
 //! each artefact is checked against a seal before it is mapped.
 
+mod automatic;
 mod entry;
 mod images;
 mod install;
@@ -17,6 +18,7 @@ mod registry;
 mod runtime;
 mod seal;
 
+pub use automatic::{AutomaticState, Drafted};
 pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
 pub(crate) use install::ROOT_MOUNT_POINTS;

@@ -1,7 +1,6 @@
 //! Prepares an installed runtime: compiles its code and makes its images, each when it is first needed.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -285,18 +284,18 @@ impl<'s> Preparer<'s> {
         let last = recipe.code.as_deref();
         let code = store.load_code_from(&self.dir, &self.manifest, last)?;
         let imports = store.spec.imports_of(&recipe.name);
-        self.make_image(&recipe.name, |builder, file| builder.build_image((last, &code), &imports, file))?;
+        self.make_image(&recipe.name, |builder, file| builder.build_image((last, &code), &imports, None, file))?;
         Ok(())
     }
 
     /// Makes an image of the user's own. All code has to be compiled.
     fn make_user_image(&mut self, name: &str, imports: &[String]) -> Result<BuiltImage, WasmError> {
         let codes = self.codes()?;
-        self.make_image(name, |builder, file| builder.build_with_least_code(&codes, imports, file))
+        self.make_image(name, |builder, file| builder.build_with_least_code(&codes, imports, None, file))
     }
 
-    /// Returns the code of all images, by the name of its last part.
-    fn codes(&self) -> Result<BTreeMap<Option<&'s str>, CodeImage>, WasmError> {
+    /// Returns the code of all images with the name of its last part, the smallest first.
+    fn codes(&self) -> Result<Vec<(Option<&'s str>, CodeImage)>, WasmError> {
         let store = self.store;
         let load = |last| Ok((last, store.load_code_from(&self.dir, &self.manifest, last)?));
         store.spec.codes().into_iter().map(load).collect()
@@ -319,8 +318,17 @@ impl<'s> Preparer<'s> {
         if !made.interpreter.is_null() {
             self.manifest.facts = made.interpreter.clone();
         }
-        self.manifest.images.insert(name.to_owned(), made.facts.clone());
-        self.record(&file)?;
+        self.add_image(name, made.facts.clone())?;
         Ok(made)
+    }
+
+    /// Records an image whose file is in its place.
+    pub(super) fn add_image(&mut self, name: &str, facts: ImageFacts) -> Result<(), WasmError> {
+        self.manifest.images.insert(name.to_owned(), facts);
+        self.record(&image_file(name))
+    }
+
+    pub(super) fn into_manifest(self) -> Manifest {
+        self.manifest
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::BenchInputs;
 use super::table::{Measurement, Row};
@@ -13,6 +15,8 @@ use crate::project::output_of;
 const WASM: &str = "wasm, second run with 10 pure packages, vs the same process without";
 const CONTAINER: &str = "container, second run `--with polars`, vs the same without";
 const LOCK: &str = "choosing 30 packages, warm cache, `codebox lock` vs `uv pip compile`";
+
+const REPEATED: &str = "third run of a script with requests and rich vs `uv run` of it, warm";
 
 /// Ten platform-independent packages that the runtime does not have built in.
 const PURE: [&str; 10] = [
@@ -124,6 +128,45 @@ pub fn lock(inputs: &BenchInputs) -> Result<Row> {
     let runs = inputs.runs.long * 3;
     let theirs = Subject { command: theirs, expected_output: &chosen };
     let medians = run_alternately(Subject { command: ours, expected_output }, theirs, runs)?;
+    Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
+}
+
+/// Compares a script with packages, whose image codebox has made by itself, with `uv run`.
+///
+/// # Errors
+/// Fails if an output is wrong, or no image is made.
+pub fn repeated(inputs: &BenchInputs) -> Result<Row> {
+    let row = |measurement| Row { what: REPEATED, max_ratio: Some(0.25), measurement };
+    let folder = tempfile::tempdir().context("make a directory")?;
+    let uv = match uv(inputs, folder.path()) {
+        Ok(uv) => uv,
+        Err(error) => return Ok(row(Err(format!("no uv: {error:#}")))),
+    };
+    let script = folder.path().join("main.py");
+    let text = "# /// script\n# dependencies = ['requests', 'rich']\n# ///\nimport requests\n\
+                from rich.console import Console\nConsole().print(requests.__name__)\n";
+    fs::write(&script, text)?;
+    let ours = || {
+        let mut ours = inputs.codebox();
+        ours.arg(&script);
+        ours
+    };
+    let mut theirs = Command::new(uv);
+    theirs.env("UV_CACHE_DIR", folder.path().join("cache")).arg("run").arg(&script);
+    for first in [&mut ours(), &mut ours(), &mut theirs] {
+        if let Err(error) = output_of(first) {
+            return Ok(row(Err(format!("{error:#}"))));
+        }
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !output_of(inputs.command().args(["image", "list"]))?.contains("requests, rich.console") {
+        ensure!(Instant::now() < deadline, "no image was made of {text:?}");
+        thread::sleep(Duration::from_millis(200));
+    }
+    theirs.env("UV_OFFLINE", "1");
+    let (runs, expected_output) = (inputs.runs.short, "requests\n");
+    let theirs = Subject { command: theirs, expected_output };
+    let medians = run_alternately(Subject { command: ours(), expected_output }, theirs, runs)?;
     Ok(row(Ok(Measurement::of(&medians, format!("{runs} each")))))
 }
 
