@@ -73,7 +73,11 @@ fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions, origin: O
 /// Returns the command of the small program that waits for a byte and then executes codebox. A program that cannot be
 /// verified is not run; the job is then run only once.
 fn standby_launcher(machine: &Machine) -> Option<Command> {
-    let program = codebox_container::agent_program(&machine.places().ok()?.containers()).ok()?;
+    let installed = machine.installation();
+    let installed =
+        installed.and_then(|installation| codebox_container::installed_agent_program(&installation.programs_dir()));
+    let own = || codebox_container::agent_program(&machine.places().ok()?.containers()).ok();
+    let program = installed.or_else(own)?;
     let command = program.command();
     // The program's descriptor must stay open until the process has started.
     std::mem::forget(program);

@@ -99,7 +99,13 @@ impl Machine {
     }
 
     pub(crate) fn analyzer(&self) -> Result<&Analyzer, RunnerError> {
-        get_or_create(&self.analyzer, || Ok(Analyzer::below(&self.places()?.programs())))
+        get_or_create(&self.analyzer, || {
+            #[cfg(feature = "wasm")]
+            let installed = self.installation().map(|installation| installation.programs_dir());
+            #[cfg(not(feature = "wasm"))]
+            let installed = None;
+            Ok(Analyzer::installed_or_below(installed, &self.places()?.programs()))
+        })
     }
 
     #[cfg(any(feature = "wasm", feature = "containers"))]

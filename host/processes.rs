@@ -50,7 +50,7 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
     }
 }
 
-/// Packs all built-in runtimes, and installs and prepares them first if they are missing.
+/// Packs all built-in runtimes, and installs and prepares them first if they are missing, and the programs that codebox starts.
 fn pack(args: &[OsString]) -> Result<(), RunnerError> {
     let usage = || RunnerError::new(ResultKind::InvalidRequest, "expected a directory and processor levels");
     let (dir, levels) = args.split_first().ok_or_else(usage)?;
@@ -59,7 +59,12 @@ fn pack(args: &[OsString]) -> Result<(), RunnerError> {
     let levels = levels.collect::<Result<Vec<_>, _>>()?;
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
     let catalog = machine.catalog()?;
-    Ok(catalog.pack(&Installation::at(dir.into()), &levels, &Silent)?)
+    let installation = Installation::at(dir.into());
+    catalog.pack(&installation, &levels, &Silent)?;
+    let programs = installation.programs_dir();
+    let packed = std::fs::create_dir_all(&programs).and_then(|()| codebox_analysis::Analyzer::pack(&programs));
+    packed.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+    codebox_container::pack_agent(&programs).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))
 }
 
 /// Reads the description that another codebox process wrote to standard input.

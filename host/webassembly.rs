@@ -32,7 +32,7 @@ impl Machine {
     }
 
     /// Returns the runtimes that were installed with this program. A library is part of another program.
-    fn installation(&self) -> Option<Installation> {
+    pub(crate) fn installation(&self) -> Option<Installation> {
         match self.usage {
             Use::Library => None,
             #[cfg(feature = "cli")]

@@ -100,6 +100,9 @@ fn runs_at_once_without_network() {
     }
     let own = home.path().join("data/runtimes");
     assert!(!own.exists(), "runtimes are copied to {}", own.display());
+    for embedded in ["cache/programs", "cache/containers"] {
+        assert!(!home.path().join(embedded).exists(), "a program is copied to {embedded}");
+    }
     let prepared = find(&home.path().join("cache/prepared"), "python");
     let mut files: Vec<_> =
         fs::read_dir(prepared).expect("a directory").map(|e| e.expect("an entry").file_name()).collect();
@@ -216,6 +219,21 @@ fn other_installations_are_ignored() {
         let result = run_javascript(installation.path(), home.path());
         assert_eq!(result.stdout_text(), "42\n", "{}", result.stderr_text());
         assert!(result.stderr_text().contains("compiling javascript"), "{}", result.stderr_text());
+    }
+}
+
+/// The manifest of installed files is not flushed to the disk. It may be empty after a failure of the system.
+#[test]
+fn lost_manifests_are_made_again() {
+    let (installation, home) = (javascript_installation(), folder());
+    assert_eq!(run_javascript(installation.path(), home.path()).stdout_text(), "42\n");
+    let manifest = find(&home.path().join("cache/prepared"), "javascript").join("manifest.json");
+    let written = fs::read(&manifest).expect("it is our own");
+    for content in [&[][..], &written[..written.len() / 2]] {
+        fs::write(&manifest, content).expect("it is our own");
+        let result = run_javascript(installation.path(), home.path());
+        assert_eq!((result.stdout_text().as_str(), result.stderr_text().as_str()), ("42\n", ""));
+        assert_eq!(fs::read(&manifest).expect("it is our own").len(), written.len());
     }
 }
 

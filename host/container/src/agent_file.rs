@@ -19,6 +19,30 @@ const DIGEST: &str = env!("CODEBOX_AGENT_DIGEST");
 /// # Errors
 /// Returns an error if the folder is not private, if the file cannot be written, or if this build has no agent.
 pub fn agent_program(folder: &Path) -> Result<ProgramFile, ContainerError> {
+    check_presence()?;
+    let name = file_name();
+    ProgramFile::install(folder, &name, AGENT).map_err(ContainerError::io("install", &folder.join(name)))
+}
+
+/// Opens the agent in a directory of an installation, where [`pack_agent`] has written it. Returns `None` if it is missing, or
+/// if other users can change it. An engine may not see this directory; it mounts the file of [`agent_program`].
+#[must_use]
+pub fn installed_agent_program(dir: &Path) -> Option<ProgramFile> {
+    check_presence().ok()?;
+    ProgramFile::installed(&dir.join(file_name()), AGENT)
+}
+
+/// Writes the agent into a directory of an installation.
+///
+/// # Errors
+/// Returns an error if the file cannot be written, or if this build has no agent.
+pub fn pack_agent(dir: &Path) -> Result<(), ContainerError> {
+    check_presence()?;
+    let path = dir.join(file_name());
+    ProgramFile::pack(&path, AGENT).map_err(ContainerError::io("write", &path))
+}
+
+fn check_presence() -> Result<(), ContainerError> {
     if AGENT.is_absent() {
         return Err(ContainerError::NoEngine {
             reason: "this build has no agent for Linux containers".to_owned(),
@@ -26,6 +50,9 @@ pub fn agent_program(folder: &Path) -> Result<ProgramFile, ContainerError> {
             unresponsive: false,
         });
     }
-    let name = format!("agent-{DIGEST}");
-    ProgramFile::install(folder, &name, AGENT).map_err(ContainerError::io("install", &folder.join(name)))
+    Ok(())
+}
+
+fn file_name() -> String {
+    format!("agent-{DIGEST}")
 }

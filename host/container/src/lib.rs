@@ -40,7 +40,7 @@ mod shared;
 mod warm;
 mod watch;
 
-pub use agent_file::agent_program;
+pub use agent_file::{agent_program, installed_agent_program, pack_agent};
 pub use backend::{ContainerBackend, Settings};
 pub use discover::{Candidate, EngineAddress, HostEnvironment, candidates};
 pub use error::ContainerError;

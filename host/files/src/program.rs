@@ -45,6 +45,32 @@ impl ProgramFile {
         Ok(Self { path, file })
     }
 
+    /// Opens a program that was installed at `path` together with codebox. Returns `None` unless it has the length of `content`, is
+    /// executable, and can be changed only by root and by this user.
+    ///
+    /// The content is not compared: a user who can change the file can change codebox beside it.
+    #[must_use]
+    pub fn installed(path: &Path, content: EmbeddedFile<'_>) -> Option<Self> {
+        sys::check_resolved_path(path).ok()?;
+        let mut options = OpenOptions::new();
+        set_nofollow(options.read(true));
+        let file = options.open(path).ok()?;
+        let meta = file.metadata().ok()?;
+        let is_usable = meta.is_file()
+            && meta.len() == content.content_len()
+            && sys::check_own_or_private(&meta).is_ok()
+            && sys::is_executable_by_all(&meta);
+        is_usable.then(|| Self { path: path.to_owned(), file })
+    }
+
+    /// Writes a program for an installation, which all users can read and execute. The directory must exist.
+    ///
+    /// # Errors
+    /// The system's error if the file cannot be written.
+    pub fn pack(path: &Path, content: EmbeddedFile<'_>) -> io::Result<()> {
+        write(path.parent().unwrap_or(path), path, &content.content()?, sys::set_program_mode)
+    }
+
     /// Returns the program's path.
     #[must_use]
     pub fn path(&self) -> &Path {

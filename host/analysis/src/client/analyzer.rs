@@ -98,7 +98,23 @@ impl Analyzer {
     /// Creates an analyzer whose program file is kept below `folder`, a private directory that is created on demand.
     #[must_use]
     pub fn below(folder: &Path) -> Self {
-        Self::from_pool(Pool::new(ProgramSource::BuiltIn(folder.to_owned()), ANSWER_TIMEOUT))
+        Self::installed_or_below(None, folder)
+    }
+
+    /// Creates an analyzer whose program file is in `installed`, where [`pack`](Self::pack) has written it. If it is missing there,
+    /// or other users can change it, it is kept below `folder` as with [`below`](Self::below).
+    #[must_use]
+    pub fn installed_or_below(installed: Option<PathBuf>, folder: &Path) -> Self {
+        let source = ProgramSource::BuiltIn { installed, folder: folder.to_owned() };
+        Self::from_pool(Pool::new(source, ANSWER_TIMEOUT))
+    }
+
+    /// Writes the program file into a directory of an installation.
+    ///
+    /// # Errors
+    /// The system's error if the file cannot be written, or if this build has no analyzer.
+    pub fn pack(dir: &Path) -> std::io::Result<()> {
+        super::program::pack(dir)
     }
 
     /// Creates an analyzer that starts another program with another timeout, for tests.

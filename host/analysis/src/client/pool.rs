@@ -15,8 +15,8 @@ const MAX_PROCESSES: usize = 4;
 
 /// The source of the program file.
 pub(super) enum ProgramSource {
-    /// The embedded program, installed below this directory.
-    BuiltIn(PathBuf),
+    /// The embedded program, installed together with codebox or below a directory.
+    BuiltIn { installed: Option<PathBuf>, folder: PathBuf },
     /// Another program at this path.
     At(PathBuf),
 }
@@ -164,7 +164,9 @@ impl Pool {
             Some(program) => program,
             None => {
                 let program = match &self.source {
-                    ProgramSource::BuiltIn(folder) => Program::below(folder).map_err(failed)?,
+                    ProgramSource::BuiltIn { installed, folder } => {
+                        Program::find(installed.as_deref(), folder).map_err(failed)?
+                    }
                     ProgramSource::At(path) => Program::At(path.clone()),
                 };
                 self.program.get_or_init(|| program)

@@ -30,14 +30,25 @@ impl Program {
         }
     }
 
-    /// Installs the embedded program below `folder`.
-    pub(super) fn below(folder: &Path) -> io::Result<Self> {
-        if ANALYZER.is_absent() {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "this build of codebox has no analyzer (feature `analysis`)",
-            ));
-        }
-        ProgramFile::install(folder, &format!("codebox-analyzer-{DIGEST}"), ANALYZER).map(Self::BuiltIn)
+    /// Opens the program in `installed`, if it is usable, or installs the embedded program below `folder`.
+    pub(super) fn find(installed: Option<&Path>, folder: &Path) -> io::Result<Self> {
+        check_presence()?;
+        let installed = installed.and_then(|dir| ProgramFile::installed(&dir.join(file_name()), ANALYZER));
+        installed.map_or_else(|| ProgramFile::install(folder, &file_name(), ANALYZER), Ok).map(Self::BuiltIn)
     }
+}
+
+/// Writes the embedded program into the directory of an installation.
+pub(super) fn pack(dir: &Path) -> io::Result<()> {
+    check_presence()?;
+    ProgramFile::pack(&dir.join(file_name()), ANALYZER)
+}
+
+fn check_presence() -> io::Result<()> {
+    let absent = "this build of codebox has no analyzer (feature `analysis`)";
+    if ANALYZER.is_absent() { Err(io::Error::new(io::ErrorKind::Unsupported, absent)) } else { Ok(()) }
+}
+
+fn file_name() -> String {
+    format!("codebox-analyzer-{DIGEST}")
 }

@@ -62,6 +62,31 @@ fn command_runs_verified_file_after_replacement() -> io::Result<()> {
 }
 
 #[test]
+fn installed_programs_are_used_unless_others_can_change_them() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let (path, content) = (home.path().join("tool"), embed(b"#!/bin/true\n"));
+    let content = EmbeddedFile::new(&content);
+    let is_used = || ProgramFile::installed(&path, content).is_some();
+    assert!(!is_used());
+    ProgramFile::pack(&path, content)?;
+    assert!(is_used() && fs::metadata(&path)?.mode() & 0o7777 == 0o555);
+    for (mode, expected) in [(0o757, false), (0o775, false), (0o444, false), (0o755, true)] {
+        set_mode(&path, mode)?;
+        assert_eq!(is_used(), expected, "{mode:o}");
+    }
+    set_mode(home.path(), 0o777)?;
+    assert!(!is_used(), "others can replace it");
+    set_mode(home.path(), 0o700)?;
+    fs::write(&path, "#!/bin/true\nmore")?;
+    assert!(!is_used());
+    fs::rename(&path, path.with_extension("other"))?;
+    ProgramFile::pack(&path.with_extension("target"), content)?;
+    symlink(path.with_extension("target"), &path)?;
+    assert!(!is_used());
+    Ok(())
+}
+
+#[test]
 fn compares_content_once() -> io::Result<()> {
     let home = tempfile::tempdir()?;
     let seal = home.path().join("tool.seal");

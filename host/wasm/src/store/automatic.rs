@@ -19,7 +19,7 @@ use crate::image::{ImageBuilder, ImageFacts, MemoryImage, ProgramImports};
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{INITIAL_IMAGE_FILE, Manifest, code_file, image_file};
 use crate::store::prepare::Preparer;
-use crate::store::seal::{sha256_of, write_atomic};
+use crate::store::seal::{Durability, sha256_of, write_atomic};
 use crate::store::{Store, install};
 
 /// Start of the names of these images. The names of the user's own images have no dots.
@@ -215,7 +215,7 @@ impl Store {
     /// # Errors
     /// [`WasmError::Io`] if that cannot be recorded.
     pub fn refuse_automatic_image(&self, wanted: &AutomaticImage) -> Result<(), WasmError> {
-        write_atomic(&self.prepared_dir().join(USES).join(name_of(wanted)), REFUSED)
+        write_atomic(&self.prepared_dir().join(USES).join(name_of(wanted)), REFUSED, Durability::Reproducible)
     }
 
     /// Creates a directory for the file of an image, on the disk of the store.

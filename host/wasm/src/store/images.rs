@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::store::automatic::is_automatic;
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{Manifest, image_file};
-use crate::store::seal::write_atomic;
+use crate::store::seal::{Durability, write_atomic};
 
 /// A memory image of a prepared runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Store {
             None => recipes.remove(name),
         };
         let bytes = serde_json::to_vec_pretty(&recipes).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
-        write_atomic(&path, &bytes)
+        write_atomic(&path, &bytes, Durability::Durable)
     }
 
     fn recipes(&self) -> PathBuf {

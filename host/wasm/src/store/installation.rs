@@ -18,7 +18,7 @@ use crate::store::seal::{Seal, check_installed_tree};
 /// Directory of the runtimes and their prepared files that were installed together with the program.
 ///
 /// It has `runtimes/RUNTIME`, with the files that guests read, and `prepared/KEY` with `images` and the code of each level.
-/// Each of these directories has a manifest.
+/// Each of these directories has a manifest. `programs` has the programs that codebox starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     dir: PathBuf,
@@ -53,6 +53,12 @@ impl Installation {
     #[must_use]
     pub fn at(dir: PathBuf) -> Self {
         Self { dir }
+    }
+
+    /// Returns the directory of programs that codebox starts.
+    #[must_use]
+    pub fn programs_dir(&self) -> PathBuf {
+        self.dir.join("programs")
     }
 
     /// Returns the directories of a runtime. `None` if the installation has no such runtime for this version of codebox and

@@ -13,7 +13,7 @@ use crate::code::SplitSpec;
 use crate::error::WasmError;
 use crate::image::ImageFacts;
 use crate::store::seal::{
-    Seal, check_ancestor_dir, check_installed_dir, check_private_dir, read_installed_file, write_atomic,
+    Durability, Seal, check_ancestor_dir, check_installed_dir, check_private_dir, read_installed_file, write_atomic,
 };
 
 /// File name of compiled code. Code that has parts has a file for each module instead.
@@ -92,7 +92,10 @@ impl Manifest {
             let stored = ManifestFile { sha256: self.digest()?, manifest: self.clone() };
             serde_json::to_vec_pretty(&stored)
         };
-        write_atomic(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
+        let bytes = stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?;
+        // A manifest of installed files alone is made again in a moment if the system fails before it is on the disk.
+        let is_reproducible = self.seals.values().all(|seal| seal.installed_in().is_some());
+        write_atomic(&path, &bytes, if is_reproducible { Durability::Reproducible } else { Durability::Durable })
     }
 
     /// Checks every artefact by its seal. A file that was copied or restored is read, and its seal is renewed. Returns true

@@ -19,7 +19,7 @@ use crate::store::lock::StoreLock;
 use crate::store::manifest::{
     CODE_FILE, INITIAL_IMAGE_FILE, MODULE_FILE, Manifest, code_file, image_file, later_parts, part_file,
 };
-use crate::store::seal::{Seal, check_private_dir, write_atomic};
+use crate::store::seal::{Durability, Seal, check_private_dir, write_atomic};
 use crate::store::{ImageRecipe, Store};
 
 impl Store {
@@ -186,7 +186,7 @@ impl<'s> Preparer<'s> {
 
     /// Writes an artefact, seals it and records it.
     fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), WasmError> {
-        write_atomic(&self.dir.join(name), bytes)?;
+        write_atomic(&self.dir.join(name), bytes, Durability::Durable)?;
         self.record(name)
     }
 

@@ -9,7 +9,7 @@ use codebox_core::NamedLanguage;
 use codebox_files::private_dir;
 
 use crate::error::WasmError;
-use crate::store::seal::write_atomic;
+use crate::store::seal::{Durability, write_atomic};
 use crate::store::{RuntimeSpec, StoreDirs};
 
 /// Registry of added runtimes: a `runtime.toml` for each, under its name.
@@ -61,7 +61,7 @@ impl Registry {
         private_dir(&self.dir).map_err(WasmError::io("create", &self.dir))?;
         let path = self.path(&spec.name);
         let text = toml::to_string(spec).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
-        write_atomic(&path, text.as_bytes())
+        write_atomic(&path, text.as_bytes(), Durability::Durable)
     }
 
     /// Removes a runtime. Returns true if one of this name existed.

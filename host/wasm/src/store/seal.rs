@@ -222,14 +222,28 @@ fn check_owner(meta: &fs::Metadata, path: &Path, check: OwnerCheck) -> Result<()
     check(meta).map_err(|reason| WasmError::damaged(path, reason.to_string()))
 }
 
-/// Writes a file atomically: no reader sees a part of it, and a crash leaves either the old or the new file.
-pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
+/// State of an atomically written file after a failure of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Either the old or the new file is there.
+    Durable,
+    /// The file may be empty or missing, and is made again at little cost.
+    Reproducible,
+}
+
+/// Writes a file atomically: no reader sees a part of it, and the end of this process leaves either the old or the new file.
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), WasmError> {
     let failed = |e| WasmError::Io { doing: "write", path: path.to_owned(), source: e };
     let dir = path.parent().ok_or_else(|| WasmError::damaged(path, "it has no directory"))?;
     let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(dir).map_err(failed)?;
     io::Write::write_all(&mut temp, bytes).map_err(failed)?;
-    temp.as_file().sync_all().map_err(failed)?;
+    if durability == Durability::Durable {
+        temp.as_file().sync_all().map_err(failed)?;
+    }
     temp.persist(path).map_err(|e| failed(e.error))?;
+    if durability == Durability::Reproducible {
+        return Ok(());
+    }
     // Windows opens no directories as files, and orders such changes itself.
     if cfg!(unix) { fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed) } else { Ok(()) }
 }
