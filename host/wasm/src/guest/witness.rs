@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rand::{Rng, TryRng};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
-/// What a guest has used so far.
+/// Record of the surroundings that a guest has used so far.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     random: AtomicU64,
@@ -21,7 +21,7 @@ pub(crate) struct Witness {
 pub(crate) const MAX_PATHS: usize = 64;
 pub(crate) const MAX_PATH_LEN: usize = 512;
 
-/// What a guest has used up to some time.
+/// Copy of a record at some time.
 pub(crate) struct Uses {
     calls: [u64; 3],
     files: Vec<String>,
