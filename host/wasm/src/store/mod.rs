@@ -6,6 +6,7 @@
 
 mod automatic;
 mod entry;
+mod estimate;
 mod images;
 mod install;
 mod installation;

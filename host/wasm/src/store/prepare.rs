@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Instant;
 
 use codebox_core::{Preparation, Progress};
 use codebox_files::private_dir;
@@ -12,6 +13,7 @@ use crate::code::{CodeImage, Patch, Plan, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{BuiltImage, ImageBuilder, ImageFacts};
+use crate::store::estimate::Estimate;
 use crate::store::install::{
     INCOMPLETE_PREFIX, make_root, remove_dir, remove_incomplete, remove_other_versions, rename,
 };
@@ -258,19 +260,26 @@ impl<'s> Preparer<'s> {
         let refused = |reason: String| WasmError::Module { path: source.path.clone(), reason };
         let plan = self.store.spec.split.as_ref().map(|split| Plan::new(&source.code, &source.named, split));
         let plan = plan.transpose().map_err(refused)?;
-        let count = missing.len();
-        for (number, (module, file)) in (1..).zip(missing) {
-            let name = &self.store.spec.name;
-            self.progress.note(&match count {
-                1 => format!("compiling {name}"),
-                _ => format!("compiling {name}, part {number} of {count}"),
-            });
-            let encoded = match (module, &plan) {
+        let encode = |module| -> Result<Cow<'_, [u8]>, WasmError> {
+            Ok(match (module, &plan) {
                 (CodeModule::Primary(last), Some(plan)) => Cow::Owned(plan.primary(last).map_err(refused)?),
                 (CodeModule::Secondary(index), Some(plan)) => Cow::Owned(plan.secondary(index).map_err(refused)?),
                 (CodeModule::Whole, _) | (_, None) => Cow::Borrowed(&source.code[..]),
-            };
+            })
+        };
+        let missing: Vec<(Cow<'_, [u8]>, String)> =
+            missing.into_iter().map(|(module, file)| Ok((encode(module)?, file))).collect::<Result<_, WasmError>>()?;
+        let count = missing.len();
+        let mut estimate = Estimate::new(missing.iter().map(|(encoded, _)| encoded.len()).sum());
+        for (number, (encoded, file)) in (1..).zip(missing) {
+            let (name, left) = (&self.store.spec.name, estimate.words());
+            self.progress.note(&match count {
+                1 => format!("compiling {name}, {left}"),
+                _ => format!("compiling {name}, part {number} of {count}, {left}"),
+            });
+            let started = Instant::now();
             self.write(&file, &CodeImage::compile(&self.store.engine, &encoded)?)?;
+            estimate.compiled(encoded.len(), started.elapsed());
         }
         Ok(())
     }
