@@ -18,7 +18,7 @@ use codebox_wasm::{AutomaticState, Drafted, Store, WasmError};
 use crate::app_dirs::AppDirs;
 use crate::confinement;
 use crate::machine::{Machine, Use};
-use crate::processes::{input, own_program, start};
+use crate::processes::{BACKGROUND_NICE, input, own_program, start};
 
 /// Command of the process that has an image made and adds it to the store.
 pub(crate) const MAKE_COMMAND: &str = "make-image";
@@ -34,9 +34,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum length of the description of an image.
 const MAX_DRAFT: u64 = 4 << 20;
-
-/// Priority of the processes below that of runs.
-const NICE: i32 = 10;
 
 /// Environment variable that disables images for programs if its value is `off`.
 const VARIABLE: &str = "CODEBOX_AUTOMATIC_IMAGES";
@@ -74,13 +71,13 @@ fn start_making(image: &AutomaticImage) -> io::Result<()> {
     let mut command = own_program(MAKE_COMMAND)?;
     // A signal to the group of the run does not end it, and the directory of the run may be removed meanwhile.
     command.process_group(0).current_dir("/");
-    start(command, &image.to_text()).map(drop)
+    start(&mut command, &image.to_text()).map(drop)
 }
 
 /// Has an image made by another process, and adds it to the store.
 pub(crate) fn make() -> Result<(), RunnerError> {
     let failed = |error: io::Error| RunnerError::of(ResultKind::InternalError, &error);
-    let _ = rustix::process::nice(NICE);
+    let _ = rustix::process::nice(BACKGROUND_NICE);
     let text = input()?;
     let image = parse(&text)?;
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);

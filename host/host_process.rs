@@ -20,7 +20,7 @@ use crate::app_dirs::AppDirs;
 use crate::command_line::{self, Origin};
 use crate::launch;
 use crate::machine::{Machine, Use};
-use crate::processes::own_program;
+use crate::processes::{own_program, start_compiling_rest};
 
 /// Command of the host process.
 pub(crate) const HOST_COMMAND: &str = "serve-runs";
@@ -57,6 +57,7 @@ pub(crate) fn start_if_due(machine: &Machine) {
     let is_recent = place.record_run(PERIOD).unwrap_or(false);
     if is_recent || autostart {
         let _ = start();
+        start_compiling_rest(machine);
     }
 }
 
@@ -230,7 +231,10 @@ impl HostControl for Control<'_> {
             output.read_to_end(&mut Vec::new()).map_err(failed)?;
         }
         match self.status()? {
-            Some(_) => Ok(true),
+            Some(_) => {
+                start_compiling_rest(&self.0);
+                Ok(true)
+            }
             None => Err(failed(io::Error::other("it ended before it accepted runs"))),
         }
     }

@@ -26,6 +26,13 @@ const PACK_COMMAND: &str = "pack-runtimes";
 /// Command of a process that opens network connections for a confined process.
 pub(crate) const BROKER_COMMAND: &str = "net-broker";
 
+/// Command of a process that compiles the code that no run has needed yet.
+const COMPILE_REST_COMMAND: &str = "compile-rest";
+
+/// Priority of processes that nobody waits for below that of runs.
+#[cfg(unix)]
+pub(crate) const BACKGROUND_NICE: i32 = 10;
+
 /// Maximum number of bytes of a description on standard input.
 const MAX_INPUT: u64 = 1 << 20;
 
@@ -40,6 +47,7 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
         crate::automatic_images::MAKE_COMMAND => Some(done(crate::automatic_images::make())),
         #[cfg(unix)]
         crate::automatic_images::DRAFT_COMMAND => Some(crate::automatic_images::draft(args.get(2)?.as_ref())),
+        COMPILE_REST_COMMAND => Some(done(compile_rest())),
         PACK_COMMAND => Some(done(pack(&args[2..]))),
         COMPILE_COMMAND => Some(done(input().and_then(|input| compile(&input)))),
         POOL_DAEMON_COMMAND => {
@@ -87,7 +95,7 @@ pub(crate) fn own_program(command: &str) -> io::Result<Command> {
 }
 
 /// Starts a process with text as its standard input.
-pub(crate) fn start(mut command: Command, input: &str) -> io::Result<Child> {
+pub(crate) fn start(command: &mut Command, input: &str) -> io::Result<Child> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.as_bytes())?;
@@ -99,7 +107,7 @@ pub(crate) fn start(mut command: Command, input: &str) -> io::Result<Child> {
 pub(crate) fn start_pool_daemon(flavour: codebox_container::Flavour, request: &str) -> io::Result<()> {
     let mut command = own_program(POOL_DAEMON_COMMAND)?;
     command.arg(flavour.as_str());
-    start(command, request).map(drop)
+    start(&mut command, request).map(drop)
 }
 
 /// Runs the pool daemon in this process.
@@ -115,7 +123,30 @@ fn serve_pool(engine: &str, request: &str) -> Result<(), RunnerError> {
 /// Runs a compilation in another process. Returns true if it succeeded.
 pub(crate) fn compile_elsewhere(work: &CompileWork) -> io::Result<bool> {
     let text = work.to_text().map_err(io::Error::other)?;
-    start(own_program(COMPILE_COMMAND)?, &text)?.wait().map(|status| status.success())
+    start(&mut own_program(COMPILE_COMMAND)?, &text)?.wait().map(|status| status.success())
+}
+
+/// Starts a process that compiles the code that is missing, if there is any. Uses one thread of the lowest priority, and does not
+/// wait for the end.
+#[cfg(unix)]
+pub(crate) fn start_compiling_rest(machine: &Machine) {
+    let Ok(catalog) = machine.catalog() else { return };
+    if catalog.stores().iter().any(|(_, store)| store.lacks_code().unwrap_or(false)) {
+        // Without this process, runs compile what they need.
+        let _ = own_program(COMPILE_REST_COMMAND).and_then(|mut command| {
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            start(command.current_dir("/").env("RAYON_NUM_THREADS", "1"), "")
+        });
+    }
+}
+
+/// Compiles the code that is missing in this process.
+fn compile_rest() -> Result<(), RunnerError> {
+    #[cfg(unix)]
+    let _ = rustix::process::nice(BACKGROUND_NICE);
+    let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
+    let failed = |error: codebox_wasm::WasmError| RunnerError::of(ResultKind::InternalError, &error);
+    machine.catalog()?.stores().iter().try_for_each(|(_, store)| store.compile_rest()).map_err(failed)
 }
 
 /// Runs a compilation in this process, which confines itself: the guest reads untrusted modules.

@@ -16,6 +16,7 @@ mod manifest;
 mod pack;
 mod prepare;
 mod registry;
+mod rest;
 mod runtime;
 mod seal;
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use codebox_core::{Preparation, Progress};
 use codebox_files::private_dir;
 
-use crate::code::{CodeImage, Patch, Plan, apply, split};
+use crate::code::{CodeImage, Patch, Plan, SplitSpec, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{BuiltImage, ImageBuilder, ImageFacts};
@@ -121,6 +121,36 @@ struct Source {
     named: Vec<u8>,
     /// The module without data.
     code: Vec<u8>,
+}
+
+/// The modules of a source.
+struct Encoder<'s> {
+    source: &'s Source,
+    /// The parts, if the code is split.
+    plan: Option<Plan<'s>>,
+}
+
+impl<'s> Encoder<'s> {
+    fn new(source: &'s Source, split: Option<&'s SplitSpec>) -> Result<Self, WasmError> {
+        let plan = split.map(|split| Plan::new(&source.code, &source.named, split)).transpose();
+        Ok(Self { source, plan: plan.map_err(|reason| source.refused(reason))? })
+    }
+
+    fn encode(&self, module: CodeModule) -> Result<Cow<'s, [u8]>, WasmError> {
+        let Self { source, plan } = self;
+        let encoded = match (module, plan) {
+            (CodeModule::Primary(last), Some(plan)) => plan.primary(last).map(Cow::Owned),
+            (CodeModule::Secondary(index), Some(plan)) => plan.secondary(index).map(Cow::Owned),
+            (CodeModule::Whole, _) | (_, None) => Ok(Cow::Borrowed(&source.code[..])),
+        };
+        encoded.map_err(|reason| source.refused(reason))
+    }
+}
+
+impl Source {
+    fn refused(&self, reason: String) -> WasmError {
+        WasmError::Module { path: self.path.clone(), reason }
+    }
 }
 
 /// A module that is compiled.
@@ -244,8 +274,8 @@ impl<'s> Preparer<'s> {
         }
     }
 
-    /// Compiles modules of the code that are not compiled yet.
-    fn compile(&mut self, modules: &[CodeModule]) -> Result<(), WasmError> {
+    /// Returns those of some modules that are not compiled yet, and the names of their files.
+    fn missing(&self, modules: &[CodeModule]) -> Vec<(CodeModule, String)> {
         let mut missing: Vec<(CodeModule, String)> = Vec::new();
         for module in modules {
             let file = self.file_of(*module);
@@ -253,22 +283,21 @@ impl<'s> Preparer<'s> {
                 missing.push((*module, file));
             }
         }
+        missing
+    }
+
+    /// Compiles modules of the code that are not compiled yet.
+    fn compile(&mut self, modules: &[CodeModule]) -> Result<(), WasmError> {
+        let missing = self.missing(modules);
         if missing.is_empty() && self.is_made(INITIAL_IMAGE_FILE) {
             return Ok(());
         }
         let source = self.source()?;
-        let refused = |reason: String| WasmError::Module { path: source.path.clone(), reason };
-        let plan = self.store.spec.split.as_ref().map(|split| Plan::new(&source.code, &source.named, split));
-        let plan = plan.transpose().map_err(refused)?;
-        let encode = |module| -> Result<Cow<'_, [u8]>, WasmError> {
-            Ok(match (module, &plan) {
-                (CodeModule::Primary(last), Some(plan)) => Cow::Owned(plan.primary(last).map_err(refused)?),
-                (CodeModule::Secondary(index), Some(plan)) => Cow::Owned(plan.secondary(index).map_err(refused)?),
-                (CodeModule::Whole, _) | (_, None) => Cow::Borrowed(&source.code[..]),
-            })
-        };
-        let missing: Vec<(Cow<'_, [u8]>, String)> =
-            missing.into_iter().map(|(module, file)| Ok((encode(module)?, file))).collect::<Result<_, WasmError>>()?;
+        let encoder = Encoder::new(&source, self.store.spec.split.as_ref())?;
+        let missing: Vec<(Cow<'_, [u8]>, String)> = missing
+            .into_iter()
+            .map(|(module, file)| Ok((encoder.encode(module)?, file)))
+            .collect::<Result<_, WasmError>>()?;
         let count = missing.len();
         let mut estimate = Estimate::new(missing.iter().map(|(encoded, _)| encoded.len()).sum());
         for (number, (encoded, file)) in (1..).zip(missing) {
@@ -282,6 +311,25 @@ impl<'s> Preparer<'s> {
             estimate.compiled(encoded.len(), started.elapsed());
         }
         Ok(())
+    }
+
+    /// Returns true if a module of the code is not compiled yet.
+    pub(super) fn has_missing_code(&self) -> bool {
+        self.store.spec.component.is_none() && !self.missing(&self.modules()).is_empty()
+    }
+
+    /// Compiles the first module that is missing, and returns the name of its file and the content. Writes nothing.
+    pub(super) fn compile_missing(&mut self) -> Result<Option<(String, Vec<u8>)>, WasmError> {
+        let Some((module, file)) = self.missing(&self.modules()).into_iter().next() else { return Ok(None) };
+        let source = self.source()?;
+        let encoder = Encoder::new(&source, self.store.spec.split.as_ref())?;
+        Ok(Some((file, CodeImage::compile(&self.store.engine, &encoder.encode(module)?)?)))
+    }
+
+    /// Adds compiled code to the manifest on the disk, unless another process has added it. The caller holds the store's lock.
+    pub(super) fn add_code(&mut self, manifest: Manifest, file: &str, bytes: &[u8]) -> Result<(), WasmError> {
+        self.manifest = manifest;
+        if self.is_made(file) { Ok(()) } else { self.write(file, bytes) }
     }
 
     fn make_recipe(&mut self, recipe: &ImageRecipe) -> Result<(), WasmError> {
