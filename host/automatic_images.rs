@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_core::{AutomaticImage, InstanceSpec, Isolation, Language, ProgramFiles, ResultKind, RunnerError};
+use codebox_core::{AutomaticImage, ImageUse, InstanceSpec, Isolation, Language, ResultKind, RunnerError};
 use codebox_runner::AutomaticImages;
 use codebox_wasm::{AutomaticState, Drafted, Store, WasmError};
 
@@ -27,7 +27,7 @@ pub(crate) const MAKE_COMMAND: &str = "make-image";
 pub(crate) const DRAFT_COMMAND: &str = "draft-image";
 
 /// Maximum time for the imports of an image.
-const MAX_TIME: Duration = Duration::from_secs(120);
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 /// Interval at which the end of the other process is awaited.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -45,7 +45,7 @@ const LANGUAGE: Language = Language::Python;
 pub(crate) struct Images(pub Arc<Machine>);
 
 impl AutomaticImages for Images {
-    fn find(&self, image: &AutomaticImage, files: ProgramFiles<'_>) -> Option<String> {
+    fn find(&self, image: &AutomaticImage, files: ImageUse<'_>) -> Option<String> {
         if !is_enabled() || !self.0.settings().ok()?.automatic_images.unwrap_or(true) {
             return None;
         }
@@ -77,12 +77,14 @@ fn start_making(image: &AutomaticImage) -> io::Result<()> {
 /// Has an image made by another process, and adds it to the store.
 pub(crate) fn make() -> Result<(), RunnerError> {
     let failed = |error: io::Error| RunnerError::of(ResultKind::InternalError, &error);
+    close_inherited_descriptors();
     let _ = rustix::process::nice(BACKGROUND_NICE);
     let text = input()?;
     let image = parse(&text)?;
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
     let store = store(&machine)?;
-    let dir = store.draft_dir().map_err(wasm_failure)?;
+    // Programs count further runs, so another process makes this image later.
+    let Some(dir) = store.draft_dir().map_err(wasm_failure)? else { return Ok(()) };
     let file = dir.path().join("image");
     let mut command = own_program(DRAFT_COMMAND).map_err(failed)?;
     command.arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -99,7 +101,7 @@ enum Draft {
     Made(String),
     /// The imports cannot be in an image.
     Refused,
-    /// The process was ended, or lacked code or memory. It may succeed later.
+    /// The process was killed, or lacked compiled code. It may succeed later.
     Failed,
 }
 
@@ -120,9 +122,11 @@ fn run_draft(mut command: Command, input: &str) -> io::Result<Draft> {
     let status = wait(&mut child)?;
     let text = reader.join().map_err(|_| io::Error::other("the thread that reads the description has failed"))?;
     Ok(match status.map(|status| status.code()) {
+        // It did not end in time.
+        None => Draft::Refused,
         Some(Some(0)) => Draft::Made(text?),
         Some(Some(code)) if code == i32::from(REFUSED_STATUS) => Draft::Refused,
-        _ => Draft::Failed,
+        Some(_) => Draft::Failed,
     })
 }
 
@@ -142,6 +146,8 @@ fn wait(child: &mut Child) -> io::Result<Option<std::process::ExitStatus>> {
 
 /// Makes the file of an image in this process, which confines itself, and prints its description. Returns the exit status.
 pub(crate) fn draft(file: &Path) -> Result<u8, RunnerError> {
+    close_inherited_descriptors();
+    end_with_parent().map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
     let image = parse(&input()?)?;
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
     let spec = InstanceSpec { layers: image.layers.clone(), ..InstanceSpec::bare(LANGUAGE, Isolation::Wasm) };
@@ -162,6 +168,30 @@ pub(crate) fn draft(file: &Path) -> Result<u8, RunnerError> {
         Err(DraftError::Wasm(error)) => Err(wasm_failure(error)),
         Err(DraftError::Runner(error)) => Err(error),
     }
+}
+
+/// Ends this process when its parent ends, which would have ended it after the maximum time, and limits its processor time.
+fn end_with_parent() -> io::Result<()> {
+    let limit = Some(MAX_TIME.as_secs());
+    rustix::process::setrlimit(
+        rustix::process::Resource::Cpu,
+        rustix::process::Rlimit { current: limit, maximum: limit },
+    )?;
+    #[cfg(target_os = "linux")]
+    {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // A parent that has ended already sends no signal. This process belongs to another one then.
+        if rustix::process::getppid() == Some(rustix::process::Pid::INIT) {
+            return Err(io::Error::other("the process that makes the image has ended"));
+        }
+    }
+    Ok(())
+}
+
+/// Closes what the process of a run has inherited from its caller, such as a lock that its caller releases when it ends.
+fn close_inherited_descriptors() {
+    #[cfg(target_os = "linux")]
+    crate::host_process::close_inherited_descriptors();
 }
 
 /// Failure of the store or of the confinement.

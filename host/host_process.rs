@@ -61,6 +61,12 @@ pub(crate) fn start_if_due(machine: &Machine) {
     }
 }
 
+/// Closes all descriptors except for the standard streams, at the start of a process that does not use them.
+pub(crate) fn close_inherited_descriptors() {
+    // SAFETY: this process has opened nothing that it still uses.
+    let _ = unsafe { codebox_zygote::close_other_descriptors() };
+}
+
 /// Starts a host process, and returns its command's standard output, which ends when it accepts runs or has failed.
 fn start() -> io::Result<std::process::Child> {
     let mut command = own_program(HOST_COMMAND)?;
@@ -232,7 +238,7 @@ impl HostControl for Control<'_> {
         }
         match self.status()? {
             Some(_) => {
-                start_compiling_rest(&self.0);
+                start_compiling_rest(self.0);
                 Ok(true)
             }
             None => Err(failed(io::Error::other("it ended before it accepted runs"))),

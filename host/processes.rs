@@ -29,7 +29,7 @@ pub(crate) const BROKER_COMMAND: &str = "net-broker";
 /// Command of a process that compiles the code that no run has needed yet.
 const COMPILE_REST_COMMAND: &str = "compile-rest";
 
-/// Priority of processes that nobody waits for below that of runs.
+/// Priority of background processes below that of runs.
 #[cfg(unix)]
 pub(crate) const BACKGROUND_NICE: i32 = 10;
 

@@ -62,7 +62,8 @@ impl<'a> Home<'a> {
     /// Returns the names of the images that are counted.
     fn counted(&self) -> Result<BTreeSet<String>> {
         let entries = fs::read_dir(self.uses()?).into_iter().flatten().flatten();
-        Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        Ok(names.filter(|name| name.starts_with("auto.")).collect())
     }
 
     /// Returns the lines of the list of images that are made.
@@ -188,8 +189,20 @@ const EFFECTS: &[(&str, &str)] = &[
     ("environment", "import os\nos.environ['SET'] = '1'"),
     ("path", "import sys\nsys.path.append('/work/more')"),
     ("directory", "import os\nos.chdir('/tmp')"),
-    ("main", "import __main__\nMAIN = __main__"),
-    ("globals", "import __main__\nSPACE = vars(__main__)"),
+    ("main", "import sys\nMAIN = sys.modules['__main__']"),
+    (
+        "globals",
+        "import sys\nSPACE = sys._getframe(0)\nwhile SPACE.f_back and SPACE.f_globals['__name__'] != '__main__':\n    \
+                SPACE = SPACE.f_back\nSPACE = SPACE.f_globals",
+    ),
+    ("interactive", "import sys\nVALUE = hasattr(sys.modules['__main__'], '__file__')"),
+    ("original", "import sys\nVALUE = sys.orig_argv[0]"),
+    ("added", "import sys\nVALUE = ['python'] + sys.argv"),
+    ("input", "import sys\nVALUE = sys.stdin.read()"),
+    ("collector", "import gc\ngc.disable()"),
+    ("enabled", "import gc\nVALUE = gc.isenabled()"),
+    ("state", "import random\nVALUE = random.getstate()"),
+    ("callback", "import gc\ngc.callbacks.append(lambda *_: print('collected'))"),
     ("finaliser", "class Last:\n    def __del__(self):\n        print('last')\nLAST = Last()"),
     ("exit", "import sys\nsys.exit(0)"),
     ("error", "raise ValueError"),
@@ -206,20 +219,26 @@ fn imports_with_other_effects_have_no_image(kit: &Kit) -> Result<()> {
         Ok((report.stdout().to_owned(), report.outcome()))
     };
     let before = home.counted()?;
+    let uses = home.uses()?;
+    let refused_of = |names: &BTreeSet<String>| {
+        names.iter().filter(|name| fs::read(uses.join(name)).is_ok_and(|content| content == b"-")).count()
+    };
     let mut outcomes = Vec::new();
     for package in &made {
         outcomes.push(run(package)?);
         ensure!(run(package)? == outcomes[outcomes.len() - 1], "{}", package.2);
+        // A limited number of processes waits to make images.
+        wait_for(|| {
+            let counted = home.counted()?;
+            let made = home.images()?.lines().count();
+            Ok((counted.len() < refused_of(&counted) + made + 6).then_some(()))
+        })?;
     }
     let new: BTreeSet<String> = home.counted()?.difference(&before).cloned().collect();
     ensure!(new.len() >= EFFECTS.len(), "{new:?}");
     // Each of them is refused in the end, or has an image.
-    let uses = home.uses()?;
-    wait_for(|| {
-        let refused = new.iter().filter(|name| fs::read(uses.join(name)).is_ok_and(|content| content == b"-"));
-        Ok((refused.count() >= EFFECTS.len()).then_some(()))
-    })
-    .with_context(|| home.images().unwrap_or_default())?;
+    wait_for(|| Ok((refused_of(&new) >= EFFECTS.len()).then_some(())))
+        .with_context(|| home.images().unwrap_or_default())?;
     for (package, outcome) in made.iter().zip(&outcomes) {
         ensure!(run(package)? == *outcome, "{}", package.2);
     }
@@ -268,6 +287,15 @@ fn jobs_of_other_circumstances_do_not_share_images(kit: &Kit) -> Result<()> {
     ensure!(image == "python", "{image}");
     let (_, image) = output_and_image(run().args(["--net", "example.org:443"]))?;
     ensure!(image == "python", "{image}");
+    // An image takes no more than half of the memory.
+    let (_, image) = output_and_image(run().args(["--memory", "64M"]))?;
+    ensure!(image == "python", "{image}");
+    let folder = kit.folder()?;
+    for guest in ["/work", "/work/data", "/tmp/data", "/usr/local/share"] {
+        let (_, image) = output_and_image(run().grant(folder.path(), guest, "ro"))?;
+        ensure!(image == "python", "{guest}: {image}");
+    }
+    ensure!(output_and_image(run().grant(folder.path(), "/data", "rw"))?.1.starts_with("auto."));
     let (_, image) = output_and_image(home.run(&index, &name, &format!("import sys\n{program}")))?;
     ensure!(image == "python", "{image}");
     Ok(())
@@ -283,7 +311,6 @@ fn modules_of_the_program_take_precedence(kit: &Kit) -> Result<()> {
     let members: Vec<(&str, &str)> = members.iter().map(|(file, text)| (file.as_str(), *text)).collect();
     let index = Index::of([pure(&name, "1", &[], &members)])?;
     let program = format!("import {module}\nprint({module}.VALUE)\n");
-    make_image(&home, &index, &name, &module, &program)?;
     let folder = kit.folder()?;
     let run = |path: &Path, grant: Option<&str>| {
         let codebox = home.run_without_program(&index, &name);
@@ -293,9 +320,13 @@ fn modules_of_the_program_take_precedence(kit: &Kit) -> Result<()> {
     let script = folder.path().join("script.py");
     fs::write(&script, &program)?;
     let plain = "('package', False)\n";
+    for _ in 0..2 {
+        ensure!(run(&script, None)? == (plain.to_owned(), "python".to_owned()));
+    }
+    home.wait_for_image(&module)?;
     let (output, image) = run(&script, None)?;
     ensure!(output == plain && image.starts_with("auto."), "{output} {image}");
-    // The imports have looked for a file in the directory that is granted now.
+    // The imports look for files in the directory that is granted now.
     let (output, image) = run(&script, Some("ro"))?;
     ensure!(output == plain && image == "python", "{output} {image}");
     fs::write(folder.path().join("settings.ini"), "")?;

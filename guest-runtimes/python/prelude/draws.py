@@ -12,6 +12,9 @@ def _renew_rich_style(module):
         module._id_generator = itertools.count(random.getrandbits(24))
 
 
+# The function itself: its uses by modules are recorded.
+_getstate = random.getstate
+
 # The modules whose numbers are not the same in every program that starts from an image, with the functions that draw them again.
 _RENEWED = {"rich.style": _renew_rich_style}
 
@@ -62,7 +65,7 @@ class Observation:
 
 
 def _states():
-    states = {"random": random.getstate()}
+    states = {"random": _getstate()}
     if "numpy.random" in sys.modules:
         state = sys.modules["numpy.random"].get_state(legacy=False)["state"]
         states["numpy.random"] = state["key"].tobytes(), state["pos"]

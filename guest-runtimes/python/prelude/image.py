@@ -62,7 +62,7 @@ def after_imports():
     effect = _observation.effect()
     if effect:
         raise RuntimeError("the imports " + effect)
-    host.notify("modules", modules=_observation.added_modules())
+    host.notify("modules", modules=_observation.modules())
     linecache.cache.clear()
 
 

@@ -95,8 +95,8 @@ def program(job, source):
         _cache_source(name, source)
     if job.get("local"):
         _unload_shadowed_modules(job["path0"])
-    exc = _run(source, name, main.__dict__)
-    # Handled outside of `_run`, where it is no longer the current exception and therefore not the context of a hook's
+    exc = run_text(source, name, main.__dict__)
+    # Handled outside of `run_text`, where it is no longer the current exception and therefore not the context of a hook's
     # own.
     try:
         if exc is None:
@@ -112,7 +112,8 @@ def search_path(job):
     return [job["path0"], *_python_path(job["env"]), *_LIBRARY, *job.get("packages", ())]
 
 
-def _run(source, name, space):
+def run_text(source, name, space):
+    """Runs a text and returns the exception that ended it, if any."""
     try:
         exec(compile(source, name, "exec", dont_inherit=True), space)
     except BaseException as exc:

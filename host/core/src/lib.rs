@@ -32,7 +32,7 @@ mod report;
 mod runner_error;
 pub mod wire;
 
-pub use automatic_image::{AutomaticImage, ProgramFiles};
+pub use automatic_image::{AutomaticImage, ImageUse};
 pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
     ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage,

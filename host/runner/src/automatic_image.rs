@@ -1,8 +1,8 @@
 //! Choice of an image that was made for a program that runs repeatedly.
 
 use codebox_core::path::MappedPath as _;
-use codebox_core::{Adapter, AutomaticImage, CodeScope, GuestPath, Isolation, Layer, ProgramFiles, Source};
-use codebox_service::{Admitted, FirstImport, LocalModules};
+use codebox_core::{Adapter, AutomaticImage, CodeScope, GuestPath, ImageUse, Isolation, Layer, Source};
+use codebox_service::{Admitted, FirstImport};
 
 use crate::pipeline::PlannedJob;
 use crate::runner::Runner;
@@ -23,37 +23,47 @@ impl Runner {
             return None;
         }
         let imports = first_imports.iter().map(|FirstImport { module, names }| (module.clone(), names.clone()));
+        let program = program_file(admitted);
+        let job = admitted.job();
         let wanted = AutomaticImage {
             base: planned.plan.image.name.clone(),
             imports: imports.collect(),
             layers: layers.to_vec(),
-            network: !admitted.job().grants.net.is_empty(),
+            program_dir: program.map(dir_of).unwrap_or_default(),
+            network: !job.grants.net.is_empty(),
         };
-        let local = LocalModules::of(admitted.job(), admitted.path_map());
         let has_module = |module: &str| {
             let is_program = |name: &GuestPath| name.file_name() == Some(&format!("{module}.py"));
-            program_file(admitted).is_some_and(is_program) || local.has(module)
+            program.is_some_and(is_program)
         };
-        let has_path = |path: &str| {
-            let granted = admitted.job().grants.dirs.iter().map(|grant| &grant.guest);
-            let overlaps = |path: GuestPath| granted.clone().any(|dir| path.is_within(dir) || dir.is_within(&path));
-            GuestPath::new(path).map_or(true, overlaps)
-        };
-        images.find(&wanted, ProgramFiles { has_module: &has_module, has_path: &has_path })
+        let has_path = |path: &str| GuestPath::new(path).map_or(true, |path| is_granted(admitted, &path));
+        // Programs need memory beyond that of the image.
+        let max_size = job.limits.memory.at().map_or(u64::MAX, |limit| limit.get() / 2);
+        images.find(&wanted, ImageUse { has_module: &has_module, has_path: &has_path, max_size })
     }
 }
 
-/// Returns true if the imports of a job's program have the same effect in every job with the same packages, unless it has
-/// modules of its own.
+/// Returns true if the imports of a job's program have the same effect in every job with the same packages and a program in the
+/// same directory.
 fn is_independent_of_user(admitted: &Admitted) -> bool {
     let job = admitted.job();
     // Libraries read variables when they are imported.
     let is_python = job.language.adapter() == Some(Adapter::Python);
     let has_choice = admitted.image().is_some() || admitted.default_image().is_some();
+    let program = program_file(admitted);
+    // The places in which imports look for modules, and list and inspect files.
+    let searched = ["/work", "/tmp", "/usr"].map(str::to_owned).into_iter().chain(program.map(dir_of));
+    let has_user_files = searched.filter_map(|path| GuestPath::new(&path).ok()).any(|path| is_granted(admitted, &path));
     is_python
         && !has_choice
+        && !has_user_files
         && job.env.is_empty()
-        && job.files.iter().all(|file| Some(&file.path) == program_file(admitted))
+        && job.files.iter().all(|file| Some(&file.path) == program)
+}
+
+/// Returns true if a granted directory contains a path, or is below it.
+fn is_granted(admitted: &Admitted, path: &GuestPath) -> bool {
+    admitted.job().grants.dirs.iter().any(|grant| path.is_within(&grant.guest) || grant.guest.is_within(path))
 }
 
 fn program_file(admitted: &Admitted) -> Option<&GuestPath> {
@@ -61,4 +71,8 @@ fn program_file(admitted: &Admitted) -> Option<&GuestPath> {
         Source::File { name, .. } => Some(name),
         _ => None,
     }
+}
+
+fn dir_of(file: &GuestPath) -> String {
+    file.as_str().rsplit_once('/').map_or_else(String::new, |(dir, _)| dir.to_owned())
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    AutomaticImage, Backend, InstanceSpec, Limits, ProgramFiles, Progress, RunnerError, SandboxLayer, Silent,
+    AutomaticImage, Backend, ImageUse, InstanceSpec, Limits, Progress, RunnerError, SandboxLayer, Silent,
 };
 use codebox_service::catalog::Catalog;
 use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
@@ -33,7 +33,7 @@ pub trait AutomaticImages: Send + Sync {
     /// An image that the program's own files contradict is not used.
     ///
     /// Called before the process confines itself. Must be fast: it is part of every run that imports modules.
-    fn find(&self, image: &AutomaticImage, files: ProgramFiles<'_>) -> Option<String>;
+    fn find(&self, image: &AutomaticImage, files: ImageUse<'_>) -> Option<String>;
 }
 
 type Adjustment = Box<dyn Fn(Policy) -> Policy + Send + Sync>;

@@ -41,8 +41,7 @@ pub use image_choice::{ImageChoice, ImageFacts, NoImage};
 pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
 pub use missing_features::merge_missing;
 pub use needs::{
-    Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, LocalModules, Need, Needs, SyntaxError, Weight,
-    is_analyzed,
+    Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed,
 };
 pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
 pub use plan::{Plan, PlanError, plan};

@@ -13,7 +13,7 @@ mod local_modules;
 
 pub use codebox_analysis::{Capability, FirstImport, Need, Needs, SyntaxError, Weight};
 pub use isolation_request::{InvalidIsolationRequest, IsolationRequest};
-pub use local_modules::LocalModules;
+pub(crate) use local_modules::LocalModules;
 
 /// Returns the needs of a job's program: imports and required features. If the text cannot be parsed within the job's
 /// limits, returns no needs and the reason.

@@ -21,8 +21,8 @@ pub use error::WasmError;
 pub use region::ResetChecks;
 pub use run::{Connector, Connectors, WasmBackend};
 pub use store::{
-    AutomaticState, BuiltInModule, ComponentFile, DataArchive, Drafted, ImageEntry, ImageRecipe, Installation, Package,
-    Registry, RuntimeParts, RuntimeSpec, RuntimeState, Store, StoreDirs, sha256_of_file,
+    AutomaticState, BuiltInModule, ComponentFile, DataArchive, DraftDir, Drafted, ImageEntry, ImageRecipe,
+    Installation, Package, Registry, RuntimeParts, RuntimeSpec, RuntimeState, Store, StoreDirs, sha256_of_file,
 };
 
 /// Returns true if this system can reset a guest's memory without mapping it again.

@@ -30,4 +30,5 @@ pub use control::{ControlError, status, stop};
 pub use place::Place;
 pub use program::ProgramId;
 pub use server::{Ended, Options, ServeError, Work, serve};
+pub use sys::close_other_descriptors;
 pub use wire::Status;

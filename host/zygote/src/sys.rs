@@ -90,9 +90,12 @@ pub(crate) fn io_priority(pid: i32) -> io::Result<libc::c_long> {
 
 /// Closes all descriptors except the standard streams.
 ///
+/// # Errors
+/// The system's error.
+///
 /// # Safety
 /// No value of this process may own one of them.
-pub(crate) unsafe fn close_other_descriptors() -> io::Result<()> {
+pub unsafe fn close_other_descriptors() -> io::Result<()> {
     // SAFETY: the caller guarantees that no value owns a descriptor from 3 on.
     match unsafe { libc::close_range(3, libc::c_uint::MAX, 0) } {
         0 => Ok(()),

@@ -8,7 +8,7 @@ use codebox_core::{DirGrant, GuestPath, HostPath, Job, PathMap, Source};
 ///
 /// They are searched only for a name that the library lacks, and only for the existence of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LocalModules(Vec<PathBuf>);
+pub(crate) struct LocalModules(Vec<PathBuf>);
 
 impl LocalModules {
     /// Returns an empty set of directories.
@@ -19,16 +19,14 @@ impl LocalModules {
 
     /// Returns the directory of a job's program, if it is granted, and the granted directories, which a program may add
     /// to its path. `map` maps the granted directories to guest paths.
-    #[must_use]
-    pub fn of(job: &Job, map: &PathMap<HostPath, GuestPath>) -> Self {
+    pub(crate) fn of(job: &Job, map: &PathMap<HostPath, GuestPath>) -> Self {
         let beside = beside(job, map);
         let granted = job.grants.dirs.iter().map(|DirGrant { host, .. }| host.to_path_buf());
         Self(beside.into_iter().chain(granted).collect())
     }
 
     /// Returns true if one of the directories contains a module with this name.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|dir| dir.join(format!("{name}.py")).exists() || dir.join(name).is_dir())
     }
 }

@@ -114,6 +114,11 @@ impl Channel {
         Self { imaging: true, ..Self::default() }
     }
 
+    /// Returns true if the guest reported an error or a missing feature.
+    fn has_report(&self) -> bool {
+        self.error.is_some() || !self.missing.is_empty()
+    }
+
     /// Stores the error that ended the program. A later error replaces an earlier one.
     pub(crate) fn record_error(&mut self, mut error: UncaughtException) {
         truncate_to(&mut error.name, MAX_NAME_LEN);
@@ -181,12 +186,22 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
                         None => Err(FAULT),
                     }
                 } else {
+                    if let Some(witness) = guest.witness.as_ref().filter(|_| request.first() == Some(&net::REQUEST_TAG))
+                    {
+                        witness.use_network();
+                    }
                     match (&mut guest.net, request.first()) {
                         (Some(net), Some(&net::REQUEST_TAG)) => {
                             net.answer(request).await.map(Answer::Ready).ok_or(FAULT)
                         }
                         (None, Some(&net::REQUEST_TAG)) => Ok(Answer::Ready(net::not_granted().into_bytes())),
-                        _ => guest.channel.answer(request),
+                        _ => {
+                            let answer = guest.channel.answer(request);
+                            if let (Some(witness), true) = (&guest.witness, guest.channel.has_report()) {
+                                witness.report();
+                            }
+                            answer
+                        }
                     }
                 }
             }

@@ -25,7 +25,7 @@ pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest,
 pub(crate) use parts::{Parts, load_parts};
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
-pub(crate) use witness::{MAX_PATH_LEN, MAX_PATHS, Witness};
+pub(crate) use witness::{MAX_PATH_LEN, MAX_PATHS, Uses, Witness};
 
 use std::sync::Arc;
 

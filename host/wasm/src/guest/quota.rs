@@ -69,6 +69,11 @@ impl Quota {
         self.changed || self.written > 0 || self.created > 0
     }
 
+    /// Forgets all changes so far. The files that are open stay counted.
+    pub(crate) fn forget_changes(&mut self) {
+        (self.written, self.created, self.changed) = (0, 0, false);
+    }
+
     /// Returns the limits that the guest has reached, each once.
     pub(crate) fn denied(&self) -> &[LimitKind] {
         &self.denied

@@ -8,12 +8,18 @@ use std::time::{Duration, Instant, SystemTime};
 use rand::{Rng, TryRng};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
+/// Maximum number of paths that are recorded, those before the imports included.
+const MAX_KEPT: usize = 4096;
+
 /// Record of the surroundings that a guest has used so far.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     random: AtomicU64,
     date: AtomicU64,
     time: AtomicU64,
+    input: AtomicU64,
+    network: AtomicU64,
+    missing: AtomicU64,
     files: Mutex<Vec<String>>,
 }
 
@@ -23,19 +29,27 @@ pub(crate) const MAX_PATH_LEN: usize = 512;
 
 /// Copy of a record at some time.
 pub(crate) struct Uses {
-    calls: [u64; 3],
+    calls: [u64; 6],
     files: Vec<String>,
 }
 
 impl Uses {
     /// Returns the first use since an earlier time that prevents an image, as the end of a sentence.
     pub(crate) fn first_since(&self, before: &Self) -> Option<String> {
-        let what = ["random numbers", "the date", "the time"];
-        let call = (0..what.len()).find(|&index| self.calls[index] > before.calls[index]);
+        let call = self.first_call_since(
+            before,
+            &["random numbers", "the date", "input", "the network", "features that are missing", "the time"],
+        );
         let is_refused = |path: &&String| path.as_str() == "/" || path.starts_with("/dev") || path.len() > MAX_PATH_LEN;
-        call.map(|index| format!("use {}", what[index]))
-            .or_else(|| self.files_since(before).iter().find(is_refused).map(|path| format!("look for {path:?}")))
-            .or_else(|| (self.files.len() > MAX_PATHS).then(|| "look for many files".to_owned()))
+        call.or_else(|| self.files_since(before).iter().find(is_refused).map(|path| format!("look for {path:?}")))
+            .or_else(|| (self.files_since(before).len() > MAX_PATHS).then(|| "look for many files".to_owned()))
+    }
+
+    /// Returns the first of the kinds of calls, as the end of a sentence, with more calls than at an earlier time. The last kinds can
+    /// be left out.
+    pub(crate) fn first_call_since(&self, before: &Self, kinds: &[&str]) -> Option<String> {
+        let calls = self.calls.iter().zip(&before.calls);
+        calls.zip(kinds).find(|((now, before), _)| now > before).map(|(_, kind)| format!("use {kind}"))
     }
 
     /// Returns the paths that were looked up since an earlier time, and that may exist only in some jobs.
@@ -47,7 +61,8 @@ impl Uses {
 impl Witness {
     /// Returns the uses so far.
     pub(crate) fn uses(&self) -> Uses {
-        let calls = [&self.random, &self.date, &self.time].map(|count| count.load(Ordering::Relaxed));
+        let counts = [&self.random, &self.date, &self.input, &self.network, &self.missing, &self.time];
+        let calls = counts.map(|count| count.load(Ordering::Relaxed));
         Uses { calls, files: self.files.lock().unwrap_or_else(PoisonError::into_inner).clone() }
     }
 
@@ -56,6 +71,21 @@ impl Witness {
         builder.secure_random(CountedRandom(Arc::clone(self)));
         builder.wall_clock(CountedWallClock(Arc::clone(self)));
         builder.monotonic_clock(CountedMonotonicClock(Arc::clone(self), Instant::now()));
+    }
+
+    /// Records a read of standard input.
+    pub(crate) fn read_input(&self) {
+        self.input.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records a request to the network.
+    pub(crate) fn use_network(&self) {
+        self.network.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that the guest reported an error or a missing feature.
+    pub(crate) fn report(&self) {
+        self.missing.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records a path relative to the root that the guest looks up, unless all jobs find the same there.
@@ -69,13 +99,13 @@ impl Witness {
         }
         // Imports look for modules in the working directory.
         let is_same = match *names {
-            ["usr" | "work" | "tmp"] | ["usr", "local", ..] => true,
+            ["usr" | "work" | "tmp"] | ["usr", "local"] | ["usr", "local", "lib", ..] => true,
             // Code without a file has such names.
             ["work", name] => name.starts_with('<') && name.ends_with('>'),
             _ => false,
         };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_same && files.len() <= MAX_PATHS {
+        if !is_same && files.len() < MAX_KEPT {
             files.push(format!("/{}", names.join("/")));
         }
     }

@@ -121,7 +121,11 @@ impl ImageBuilder<'_> {
             if let Some(program) = program {
                 (instance, saved) = program.run(instance).await?;
             }
+            let uses = program.map(ProgramImports::uses);
             instance = run_script(instance, &finish).await?;
+            if let (Some(program), Some(uses)) = (program, uses) {
+                program.check_end(&mut instance, &uses)?;
+            }
         }
         let entry = instance.copy_into_guest(ENTRY_TEXT).await.map_err(failed)?;
         let globals = instance.globals(code)?;
@@ -148,7 +152,9 @@ impl ImageBuilder<'_> {
             parts,
             hot: Vec::new(),
         };
-        let hot = self.hot_pages(code, &mounts, path, facts.clone()).await?;
+        // A program that starts from imports of programs would run their code at its end.
+        let hot =
+            if program.is_some() { Vec::new() } else { self.hot_pages(code, &mounts, path, facts.clone()).await? };
         Ok(BuiltImage { facts: ImageFacts { hot, ..facts }, interpreter, saved })
     }
 

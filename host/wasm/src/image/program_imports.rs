@@ -8,7 +8,7 @@ use codebox_streams::Output;
 use serde_json::json;
 
 use crate::error::WasmError;
-use crate::guest::{Quota, Witness};
+use crate::guest::{Quota, Uses, Witness};
 use crate::image::builder::run_script;
 use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
@@ -65,7 +65,7 @@ impl<'a> ProgramImports<'a> {
         let call = |function: String| format!("import _codebox.image\n_codebox.image.{function}\n");
         let mut instance = run_script(instance, &call(format!("before_imports({})", self.job()))).await?;
         let guest = instance.guest();
-        let had_changes = guest.quota.touched_disk();
+        guest.quota.forget_changes();
         for output in [&mut guest.stdout, &mut guest.stderr] {
             *output = new_output();
         }
@@ -73,26 +73,29 @@ impl<'a> ProgramImports<'a> {
         let mut instance = run_script(instance, &call(format!("run_imports({})", json!(self.program())))).await?;
         let saved = thread_cpu_time().saturating_sub(started);
         let uses = self.witness.uses();
-        let guest = instance.guest();
-        let outputs =
-            [&mut guest.stdout, &mut guest.stderr].map(|output| std::mem::replace(output, new_output()).finish());
-        let refused = |effect: &str| Err(WasmError::Prelude(format!("the imports {effect}")));
-        match uses.first_since(&before) {
-            Some(effect) => return refused(&effect),
-            None if outputs.iter().any(|output| output.total() > 0) => return refused("print"),
-            None if guest.quota.touched_disk() != had_changes => return refused("write files"),
-            None => {}
-        }
+        check_effects(&mut instance, uses.first_since(&before))?;
         instance.guest().channel.lookups = uses.files_since(&before).to_vec();
         Ok((run_script(instance, &call("after_imports()".to_owned())).await?, saved))
     }
 
+    /// Checks that the code that ran after the imports, such as callbacks of the collector, had no effect either. The collector
+    /// reads the time.
+    pub(crate) fn check_end(&self, instance: &mut GuestInstance, before: &Uses) -> Result<(), WasmError> {
+        let kinds = ["random numbers", "the date", "input", "the network", "features that are missing"];
+        check_effects(instance, self.witness.uses().first_call_since(before, &kinds))
+    }
+
+    /// Returns the uses so far.
+    pub(crate) fn uses(&self) -> Uses {
+        self.witness.uses()
+    }
+
     /// Returns the Python text of the job whose program has these imports.
     fn job(&self) -> String {
-        let AutomaticImage { layers, network, .. } = self.wanted;
+        let AutomaticImage { layers, network, program_dir, .. } = self.wanted;
         let packages: Vec<&str> = layers.iter().map(|layer| layer.guest.as_str()).collect();
         let mut job = json!({
-            "kind": "inline", "file": "<string>", "argv": ["-c"], "env": {}, "path0": "", "cwd": "/work",
+            "kind": "inline", "file": "<string>", "argv": ["-c"], "env": {}, "path0": program_dir, "cwd": "/work",
         });
         if !packages.is_empty() {
             job["packages"] = json!(packages);
@@ -116,6 +119,18 @@ impl<'a> ProgramImports<'a> {
              completed = True\n",
             json!(self.wanted.imports)
         )
+    }
+}
+
+fn check_effects(instance: &mut GuestInstance, use_of: Option<String>) -> Result<(), WasmError> {
+    let guest = instance.guest();
+    let outputs = [&mut guest.stdout, &mut guest.stderr].map(|output| std::mem::replace(output, new_output()).finish());
+    let refused = |effect: &str| Err(WasmError::Prelude(format!("the imports {effect}")));
+    match use_of {
+        Some(effect) => refused(&effect),
+        None if outputs.iter().any(|output| output.total() > 0) => refused("print"),
+        None if guest.quota.touched_disk() => refused("write files"),
+        None => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use codebox_core::{AutomaticImage, ByteSize, Preparation, ProgramFiles};
+use codebox_core::{AutomaticImage, ByteSize, ImageUse, Preparation};
 use codebox_files::private_dir;
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::WasmError;
 use crate::guest::{MAX_PATH_LEN, MAX_PATHS, MAX_SEEDS};
 use crate::image::{ImageBuilder, ImageFacts, MemoryImage, ProgramImports};
+use crate::store::Store;
+use crate::store::install::{self, remove_dir};
 use crate::store::lock::StoreLock;
 use crate::store::manifest::{INITIAL_IMAGE_FILE, Manifest, code_file, image_file};
 use crate::store::prepare::Preparer;
 use crate::store::seal::{Durability, sha256_of, write_atomic};
-use crate::store::{Store, install};
 
 /// Start of the names of these images. The names of the user's own images have no dots.
 const PREFIX: &str = "auto.";
@@ -37,6 +38,15 @@ const MAX_COUNTED: u64 = 4096;
 
 /// Maximum number of files with counts after the oldest are removed.
 const MAX_COUNTS: usize = 512;
+
+/// Start of the names of the directories in which images are made.
+const DRAFT_PREFIX: &str = ".draft-";
+
+/// Maximum number of processes that wait to make an image, or make one.
+const MAX_WAITING: usize = 16;
+
+/// Maximum number of bytes that imports may add to an image.
+const MAX_GROWTH: ByteSize = ByteSize::mib(128);
 
 /// Maximum number of images.
 const MAX_IMAGES: usize = 16;
@@ -65,6 +75,20 @@ pub enum AutomaticState {
     NotDue,
 }
 
+/// A directory for the file of an image, which is removed when it is dropped. One process at a time has one.
+pub struct DraftDir {
+    dir: tempfile::TempDir,
+    _only: StoreLock,
+}
+
+impl DraftDir {
+    /// Returns the path of the directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
 /// The result of the first step of making an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drafted {
@@ -89,18 +113,18 @@ pub(super) fn is_automatic(image: &str) -> bool {
 
 fn name_of(wanted: &AutomaticImage) -> String {
     let layers: Vec<_> = wanted.layers.iter().map(|layer| (&layer.host, format!("{}", layer.guest))).collect();
-    let key = (&wanted.base, &wanted.imports, layers, wanted.network);
+    let key = (&wanted.base, &wanted.imports, layers, &wanted.program_dir, wanted.network);
     let mut digest = sha256_of(&serde_json::to_vec(&key).unwrap_or_default());
     digest.truncate(20);
     format!("{PREFIX}{digest}")
 }
 
 impl Store {
-    /// Returns the state of an image after one more run of its program. An image that the program's files contradict is not used.
-    pub fn count_use(&self, wanted: &AutomaticImage, files: ProgramFiles<'_>) -> AutomaticState {
+    /// Returns the state of an image after one more run of its program. An image that contradicts the job is not used.
+    pub fn count_use(&self, wanted: &AutomaticImage, job: ImageUse<'_>) -> AutomaticState {
         let name = name_of(wanted);
         let path = self.prepared_dir().join(USES).join(&name);
-        if let Some(fits) = self.fits_if_prepared(&name, files) {
+        if let Some(fits) = self.fits_if_prepared(&name, job) {
             if !fits {
                 return AutomaticState::NotDue;
             }
@@ -127,14 +151,15 @@ impl Store {
         self.of_known(has) == Some(true)
     }
 
-    /// Returns true if a program's files do not contradict an image; `None` unless this process knows that it is prepared.
-    fn fits_if_prepared(&self, image: &str, files: ProgramFiles<'_>) -> Option<bool> {
+    /// Returns true if an image does not contradict a job; `None` unless this process knows that it is prepared.
+    fn fits_if_prepared(&self, image: &str, job: ImageUse<'_>) -> Option<bool> {
         self.of_known(|manifest| {
             let is_prepared = self.is_prepared(manifest, Preparation::Image(image));
             let ImageFacts { modules, lookups, .. } = manifest.images.get(image).filter(|_| is_prepared)?;
-            let contradicts = modules.iter().any(|name| (files.has_module)(name))
-                || lookups.iter().any(|path| (files.has_path)(path));
-            Some(!contradicts)
+            let contradicts =
+                modules.iter().any(|name| (job.has_module)(name)) || lookups.iter().any(|path| (job.has_path)(path));
+            let size = fs::metadata(self.prepared_dir().join(image_file(image))).map_or(0, |meta| meta.len());
+            Some(!contradicts && size <= job.max_size)
         })?
     }
 
@@ -194,11 +219,17 @@ impl Store {
         if Duration::from_micros(draft.saved) < MIN_SAVED {
             return self.refuse_automatic_image(wanted);
         }
+        let opened = open_draft(file)?;
         let _lock = StoreLock::acquire(&self.dirs.data, || ())?;
         let dir = self.prepared_dir();
         let manifest = Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         let name = name_of(wanted);
-        let facts = self.checked(draft.facts, &manifest, wanted, file)?;
+        let len = MemoryImage::open(file, opened, ImageFacts::default())?.len() as u64;
+        let base_len = fs::metadata(manifest.path(&dir, &image_file(&wanted.base))).map_or(0, |meta| meta.len());
+        if len > base_len + MAX_GROWTH.get() {
+            return self.refuse_automatic_image(wanted);
+        }
+        let facts = self.checked(draft.facts, &manifest, wanted, file, len)?;
         let mut preparer = Preparer::new(self, &codebox_core::Silent, dir.clone(), manifest);
         install::rename(file, &dir.join(image_file(&name)))?;
         preparer.add_image(&name, facts)?;
@@ -218,14 +249,30 @@ impl Store {
         write_atomic(&self.prepared_dir().join(USES).join(name_of(wanted)), REFUSED, Durability::Reproducible)
     }
 
-    /// Creates a directory for the file of an image, on the disk of the store.
+    /// Creates a directory for the file of an image, on the disk of the store, and removes those that processes have left which were
+    /// killed. Waits while another process makes an image. `None` if many processes wait already.
     ///
     /// # Errors
     /// [`WasmError::Io`] if it cannot be created.
-    pub fn draft_dir(&self) -> Result<tempfile::TempDir, WasmError> {
+    pub fn draft_dir(&self) -> Result<Option<DraftDir>, WasmError> {
         let dir = self.prepared_dir();
-        let made = tempfile::Builder::new().prefix(install::INCOMPLETE_PREFIX).tempdir_in(&dir);
-        made.map_err(WasmError::io("create a directory in", &dir))
+        let uses = dir.join(USES);
+        private_dir(&uses).map_err(WasmError::io("create", &uses))?;
+        let places = (0..MAX_WAITING).map(|number| uses.join(format!("place-{number}")));
+        let place = places.into_iter().find_map(|place| {
+            private_dir(&place).ok()?;
+            StoreLock::try_acquire(&place)
+        });
+        let Some(_place) = place else { return Ok(None) };
+        let only = StoreLock::acquire(&uses, || ())?;
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX) {
+                remove_dir(&entry.path())?;
+            }
+        }
+        let made = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempdir_in(&dir);
+        let dir = made.map_err(WasmError::io("create a directory in", &dir))?;
+        Ok(Some(DraftDir { dir, _only: only }))
     }
 
     /// Returns the facts of an image if they fit its memory and the runtime's code.
@@ -235,10 +282,9 @@ impl Store {
         manifest: &Manifest,
         wanted: &AutomaticImage,
         file: &Path,
+        len: u64,
     ) -> Result<ImageFacts, WasmError> {
         let refused = |what: &str| WasmError::damaged(file, format!("the description of the image has invalid {what}"));
-        let opened = File::open(file).map_err(WasmError::io("open", file))?;
-        let len = MemoryImage::open(file, opened, ImageFacts::default())?.len() as u64;
         let base = manifest.images.get(&wanted.base).ok_or_else(|| refused("base"))?;
         let fits = |&(at, size): &(u32, u32)| u64::from(at) + u64::from(size) <= len;
         let parts = self.spec.split.as_ref().map_or(0, |split| split.parts.len());
@@ -253,7 +299,6 @@ impl Store {
             {
                 Err(refused("generators"))
             }
-            () if !facts.hot.iter().all(fits) => Err(refused("pages")),
             () if facts.modules.len() > MAX_MODULES || facts.modules.iter().any(|name| name.len() > MAX_MODULE_LEN) => {
                 Err(refused("modules"))
             }
@@ -262,7 +307,8 @@ impl Store {
             }
             () => {
                 let imports = wanted.imports.iter().map(|(module, _)| module.clone()).collect();
-                Ok(ImageFacts { imports, ..facts })
+                // The pages that every program writes are those of the other image.
+                Ok(ImageFacts { imports, hot: base.hot.clone(), ..facts })
             }
         }
     }
@@ -281,7 +327,6 @@ impl Store {
         for name in &surplus {
             manifest.images.remove(name);
             manifest.seals.remove(&image_file(name));
-            let _ = fs::remove_file(dir.join(USES).join(name));
         }
         // A damaged image has no entry. A guest that still runs from a file keeps it open.
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
@@ -317,6 +362,14 @@ fn beyond_limits(mut images: Vec<(SystemTime, String, u64)>) -> Vec<String> {
     surplus
 }
 
+/// Opens the file of an image, which a process that has run untrusted code may have replaced.
+fn open_draft(path: &Path) -> Result<File, WasmError> {
+    let parent = path.parent().unwrap_or(path);
+    let dir = codebox_files::open_dir_without_symlinks(parent).map_err(WasmError::io("open", parent))?;
+    let name = path.file_name().unwrap_or_default();
+    codebox_files::open_for_appending(&dir, name).map_err(WasmError::io("open", path))
+}
+
 /// Counts a run in a file, and returns the number of runs so far; zero if the image is refused.
 fn count_run(path: &PathBuf) -> io::Result<u64> {
     match fs::read(path) {
@@ -346,6 +399,7 @@ fn count_run(path: &PathBuf) -> io::Result<u64> {
 /// Removes the oldest counts beyond the maximum. A program whose count is removed is counted from the start.
 fn remove_oldest_counts(dir: &Path) {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_automatic));
     let aged = |entry: fs::DirEntry| Some((entry.metadata().and_then(|meta| meta.modified()).ok()?, entry.path()));
     let mut counts: Vec<_> = entries.filter_map(aged).collect();
     counts.sort();
@@ -402,9 +456,11 @@ mod tests {
             base: "python".to_owned(),
             imports: vec![("a".to_owned(), vec!["b".to_owned()])],
             layers: vec![layer("/x")],
+            program_dir: String::new(),
             network: false,
         };
         let others = [
+            AutomaticImage { program_dir: "/run/codebox".to_owned(), ..image.clone() },
             AutomaticImage { base: "python-data".to_owned(), ..image.clone() },
             AutomaticImage { imports: vec![("a".to_owned(), vec![])], ..image.clone() },
             AutomaticImage { layers: vec![layer("/y")], ..image.clone() },
@@ -413,7 +469,7 @@ mod tests {
         let mut names: Vec<_> = others.iter().chain([&image]).map(name_of).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 5);
+        assert_eq!(names.len(), 6);
         assert!(names.iter().all(|name| is_automatic(name) && !is_automatic("own")));
     }
 }

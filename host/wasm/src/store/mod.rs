@@ -20,7 +20,7 @@ mod rest;
 mod runtime;
 mod seal;
 
-pub use automatic::{AutomaticState, Drafted};
+pub use automatic::{AutomaticState, DraftDir, Drafted};
 pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
 pub(crate) use install::ROOT_MOUNT_POINTS;

@@ -238,6 +238,9 @@ async fn read_stream(caller: &mut Caller<'_, Guest>, iovs: i32, count: i32, out:
         return Ok(errno::FAULT);
     };
     let buffer = buffers.into_iter().find(|buffer| !buffer.is_empty()).unwrap_or(0..0);
+    if let Some(witness) = &guest.witness {
+        witness.read_input();
+    }
     let Ok(read) = guest.stdin.read(&mut bytes[buffer]).await else {
         return Ok(errno::IO);
     };
