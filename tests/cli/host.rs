@@ -9,7 +9,7 @@ use std::sync::RwLockReadGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_testkit::{Codebox, HostProcess, Input, ProcessResult};
+use codebox_testkit::{Codebox, HostProcess, Input, ProcessResult, Soak, soak};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -552,4 +552,35 @@ fn images_list_the_pages_that_programs_write() {
     let hot = manifest["manifest"]["images"]["python"]["hot"].as_array().expect("a list");
     let bytes: u64 = hot.iter().filter_map(|range| range[1].as_u64()).sum();
     assert!((1 << 18..8 << 20).contains(&bytes), "{bytes} bytes in {} ranges", hot.len());
+}
+
+/// The parts of the code that no run has needed are compiled in the background. Takes minutes, so only the long form runs.
+#[test]
+fn compiles_rest_in_background() {
+    if soak() == Soak::Short {
+        return;
+    }
+    let (kit, home) = (kit(), folder());
+    fs::create_dir_all(home.path().join("data")).expect("a directory");
+    std::os::unix::fs::symlink(kit.home().join("data/runtimes"), home.path().join("data/runtimes")).expect("a link");
+    let codebox = || kit.codebox().home(home.path());
+    assert_eq!(run(codebox().args(["run", "-c", "print(1)"])).stdout_text(), "1\n");
+    assert_eq!(run(codebox().env("CODEBOX_HOST", "on").args(["host", "start"])).code, Some(0));
+    let prepared = fs::read_dir(home.path().join("cache/prepared")).expect("a directory");
+    let prepared = prepared.map(|entry| entry.expect("an entry").path()).next().expect("Python is prepared");
+    let is_complete = || {
+        let manifest = fs::read_to_string(prepared.join("manifest.json")).unwrap_or_default();
+        ["code-core", "code-data", "part-data", "part-rest"]
+            .iter()
+            .all(|name| manifest.contains(&format!("{name}.cwasm")))
+    };
+    let start = Instant::now();
+    while !is_complete() {
+        assert!(start.elapsed() < Duration::from_secs(900), "the code is not compiled");
+        thread::sleep(Duration::from_millis(200));
+    }
+    let ran = run(codebox().args(["run", "-c", "import scipy; print(scipy.__name__)"]));
+    assert_eq!(ran.stdout_text(), "scipy\n", "{}", ran.stderr_text());
+    assert!(!ran.stderr_text().contains("compiling"), "{}", ran.stderr_text());
+    run(codebox().env("CODEBOX_HOST", "on").args(["host", "stop"]));
 }
