@@ -82,11 +82,16 @@ impl<'a> Home<'a> {
 }
 
 fn create_home(kit: &Kit) -> Result<PathBuf> {
-    let home = kit.temporary().join("automatic-images");
+    let (home, link) = (kit.temporary().join("automatic-images"), kit.temporary().join("automatic-images-link"));
     if home.exists() {
         fs::remove_dir_all(&home)?;
     }
     fs::create_dir_all(home.join("data"))?;
+    if !link.is_symlink() {
+        symlink(&home, &link)?;
+    }
+    // The directories of users are often behind links.
+    let home = link;
     symlink(kit.home().join("data/runtimes"), home.join("data/runtimes"))?;
     let prepared = kit.codebox().home(&home).args(["run", "-c", "print(1)"]).run()?;
     ensure!(prepared.stdout_text() == "1\n", "{}", prepared.stderr_text());

@@ -364,7 +364,9 @@ fn beyond_limits(mut images: Vec<(SystemTime, String, u64)>) -> Vec<String> {
 
 /// Opens the file of an image, which a process that has run untrusted code may have replaced.
 fn open_draft(path: &Path) -> Result<File, WasmError> {
+    // The process could change only what is in this directory.
     let parent = path.parent().unwrap_or(path);
+    let parent = &parent.canonicalize().map_err(WasmError::io("resolve", parent))?;
     let dir = codebox_files::open_dir_without_symlinks(parent).map_err(WasmError::io("open", parent))?;
     let name = path.file_name().unwrap_or_default();
     codebox_files::open_for_appending(&dir, name).map_err(WasmError::io("open", path))
