@@ -84,7 +84,7 @@ pub(crate) fn make() -> Result<(), RunnerError> {
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
     let store = store(&machine)?;
     // Programs count further runs, so another process makes this image later.
-    let Some(dir) = store.draft_dir().map_err(wasm_failure)? else { return Ok(()) };
+    let Some(dir) = store.draft_dir(&image).map_err(wasm_failure)? else { return Ok(()) };
     let file = dir.path().join("image");
     let mut command = own_program(DRAFT_COMMAND).map_err(failed)?;
     command.arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -42,7 +42,7 @@ const MAX_COUNTS: usize = 512;
 /// Start of the names of the directories in which images are made.
 const DRAFT_PREFIX: &str = ".draft-";
 
-/// Maximum number of processes that wait to make an image, or make one.
+/// Maximum number of processes that wait until they can make an image.
 const MAX_WAITING: usize = 16;
 
 /// Maximum number of bytes that imports may add to an image.
@@ -163,7 +163,8 @@ impl Store {
         })?
     }
 
-    /// Makes an image as a file for [`add_automatic_image`](Self::add_automatic_image). Uses only code that is compiled. The process is confined by `confine` before any code of a package runs.
+    /// Makes an image as a file for [`add_automatic_image`](Self::add_automatic_image). Uses only code that is compiled.
+    /// `confine` confines the process before any code of a package runs.
     ///
     /// # Errors
     /// Fails if an artefact of the runtime is damaged, or a file cannot be written.
@@ -250,11 +251,12 @@ impl Store {
     }
 
     /// Creates a directory for the file of an image, on the disk of the store, and removes those that processes have left which were
-    /// killed. Waits while another process makes an image. `None` if many processes wait already.
+    /// killed. Waits while another process makes an image. `None` if many processes wait already, or if the image was made or
+    /// refused meanwhile.
     ///
     /// # Errors
     /// [`WasmError::Io`] if it cannot be created.
-    pub fn draft_dir(&self) -> Result<Option<DraftDir>, WasmError> {
+    pub fn draft_dir(&self, wanted: &AutomaticImage) -> Result<Option<DraftDir>, WasmError> {
         let dir = self.prepared_dir();
         let uses = dir.join(USES);
         private_dir(&uses).map_err(WasmError::io("create", &uses))?;
@@ -265,6 +267,11 @@ impl Store {
         });
         let Some(_place) = place else { return Ok(None) };
         let only = StoreLock::acquire(&uses, || ())?;
+        let name = name_of(wanted);
+        let is_refused = fs::read(uses.join(&name)).is_ok_and(|content| content.starts_with(REFUSED));
+        if is_refused || Manifest::read(&dir)?.is_some_and(|manifest| manifest.images.contains_key(&name)) {
+            return Ok(None);
+        }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX) {
                 remove_dir(&entry.path())?;
