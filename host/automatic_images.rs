@@ -172,7 +172,9 @@ pub(crate) fn draft(file: &Path) -> Result<u8, RunnerError> {
 
 /// Ends this process when its parent ends, which would have ended it after the maximum time, and limits its processor time.
 fn end_with_parent() -> io::Result<()> {
-    let limit = Some(MAX_TIME.as_secs());
+    // The caller's own limit can be lower.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Cpu).maximum.unwrap_or(u64::MAX);
+    let limit = Some(limit.min(MAX_TIME.as_secs()));
     rustix::process::setrlimit(
         rustix::process::Resource::Cpu,
         rustix::process::Rlimit { current: limit, maximum: limit },

@@ -91,6 +91,10 @@ pub(crate) fn input() -> Result<String, RunnerError> {
 pub(crate) fn own_program(command: &str) -> io::Result<Command> {
     let mut program = Command::new(std::env::current_exe()?);
     program.arg(command).env_remove(codebox_cli::STANDBY_VARIABLE);
+    // Some of these processes have another working directory.
+    if let Some(home) = std::env::var_os("CODEBOX_HOME").filter(|home| !home.is_empty()) {
+        program.env("CODEBOX_HOME", std::path::absolute(home)?);
+    }
     Ok(program)
 }
 

@@ -206,6 +206,12 @@ const EFFECTS: &[(&str, &str)] = &[
     ("input", "import sys\nVALUE = sys.stdin.read()"),
     ("collector", "import gc\ngc.disable()"),
     ("enabled", "import gc\nVALUE = gc.isenabled()"),
+    ("bound", "from gc import isenabled"),
+    (
+        "finalized",
+        "import time, weakref\nSTATE = []\nclass Cycle:\n    pass\ncycle = Cycle()\ncycle.own = cycle\n\
+                   weakref.finalize(cycle, lambda: STATE.append(time.time()))\ndel cycle",
+    ),
     ("state", "import random\nVALUE = random.getstate()"),
     ("callback", "import gc\ngc.callbacks.append(lambda *_: print('collected'))"),
     ("finaliser", "class Last:\n    def __del__(self):\n        print('last')\nLAST = Last()"),

@@ -80,6 +80,7 @@ class Observation:
         for name, arguments in self._lists.items():
             setattr(sys, name, arguments)
         self._functions = [(module, name, getattr(module, name)) for module, name in _FUNCTIONS]
+        self._recorded = []
         self._main = _Main("__main__")
         self._space = {"__name__": "__main__", "__builtins__": builtins}
         gc.collect()
@@ -92,7 +93,10 @@ class Observation:
         sys.modules["__main__"] = self._main
         sys.meta_path.append(self._not_found)
         for module, name, function in self._functions:
-            setattr(module, name, _recorded(module.__name__ + "." + name, function))
+            recorded = _recorded(module.__name__ + "." + name, function)
+            self._recorded.append(weakref.ref(recorded))
+            setattr(module, name, recorded)
+        del recorded
         hidden = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "_codebox"}
         for name in hidden:
             del sys.modules[name]
@@ -145,6 +149,7 @@ class Observation:
         token = self._space["token"] = _Token()
         kept = [("namespace", weakref.ref(token)), ("module", weakref.ref(self._main))]
         kept += [("arguments", weakref.ref(arguments)) for arguments in self._lists.values()]
+        kept += [("recorded functions", reference) for reference in self._recorded]
         del token
         self._main = self._space = self._lists = None
         sys.argv, sys.orig_argv = [], []

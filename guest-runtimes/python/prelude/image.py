@@ -1,7 +1,6 @@
 """Prepares a started interpreter for its image: `begin`, the imports of programs if there are any, and `finish`."""
 import gc
 import importlib
-import linecache
 import os
 import platform
 import sys
@@ -63,7 +62,6 @@ def after_imports():
     if effect:
         raise RuntimeError("the imports " + effect)
     host.notify("modules", modules=_observation.modules())
-    linecache.cache.clear()
 
 
 def _run_texts_in_new_module():

@@ -11,11 +11,11 @@ pub(super) fn from_suite(suite: &[Stmt]) -> Vec<FirstImport> {
     for (index, statement) in suite.iter().enumerate() {
         let found: Vec<FirstImport> = match statement {
             Stmt::Expr(docstring) if index == 0 && matches!(&*docstring.value, Expr::StringLiteral(_)) => continue,
-            Stmt::Import(import) => {
+            Stmt::Import(import) if !import.is_lazy => {
                 let modules = import.names.iter().map(|alias| alias.name.to_string());
                 modules.map(|module| FirstImport { module, names: Vec::new() }).collect()
             }
-            Stmt::ImportFrom(import) if import.level == 0 => {
+            Stmt::ImportFrom(import) if import.level == 0 && !import.is_lazy => {
                 let Some(module) = &import.module else { break };
                 let names = import.names.iter().map(|alias| alias.name.to_string()).collect();
                 vec![FirstImport { module: module.to_string(), names }]

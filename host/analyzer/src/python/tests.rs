@@ -49,6 +49,8 @@ fn finds_first_imports_in_order() {
         ("from a import *\nfrom . import b\nimport c", vec!["a *"]),
         ("try:\n    import a\nexcept ImportError:\n    pass\nimport b", vec![]),
         ("x = 1\nimport a", vec![]),
+        ("import a\nlazy import b\nimport c", vec!["a"]),
+        ("import a\nlazy from b import c\nimport d", vec!["a"]),
         ("print('import a')", vec![]),
     ] {
         assert_eq!(first(text), found, "{text:?}");

@@ -50,7 +50,10 @@ impl ImageBuilder<'_> {
         path: &Path,
     ) -> Result<BuiltImage, WasmError> {
         for (tried, (last, code)) in (1..).zip(codes) {
-            let image = self.build_image((*last, code), imports, program, path)?;
+            let image = match self.build_image((*last, code), imports, program, path) {
+                Err(WasmError::NotCompiled) if tried < codes.len() => continue,
+                image => image?,
+            };
             let is_enough = code.later.as_ref().is_none_or(|later| image.facts.parts <= later.first());
             if is_enough || codes.len() == tried {
                 return Ok(image);
@@ -119,12 +122,12 @@ impl ImageBuilder<'_> {
             instance = run_script(instance, &boot).await?;
             instance = run_script(instance, &begin).await?;
             if let Some(program) = program {
-                (instance, saved) = program.run(instance).await?;
-            }
-            let uses = program.map(ProgramImports::uses);
-            instance = run_script(instance, &finish).await?;
-            if let (Some(program), Some(uses)) = (program, uses) {
+                let uses;
+                (instance, saved, uses) = program.run(instance).await?;
+                instance = run_script(instance, &finish).await?;
                 program.check_end(&mut instance, &uses)?;
+            } else {
+                instance = run_script(instance, &finish).await?;
             }
         }
         let entry = instance.copy_into_guest(ENTRY_TEXT).await.map_err(failed)?;

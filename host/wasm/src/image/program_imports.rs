@@ -60,8 +60,9 @@ impl<'a> ProgramImports<'a> {
         }
     }
 
-    /// Runs the imports in a guest whose preparation has begun. Returns the guest, and the processor time of the imports.
-    pub(crate) async fn run(&self, instance: GuestInstance) -> Result<(GuestInstance, Duration), WasmError> {
+    /// Runs the imports in a guest whose preparation has begun. Returns the guest, the processor time of the imports, and the
+    /// uses up to their end.
+    pub(crate) async fn run(&self, instance: GuestInstance) -> Result<(GuestInstance, Duration, Uses), WasmError> {
         let call = |function: String| format!("import _codebox.image\n_codebox.image.{function}\n");
         let mut instance = run_script(instance, &call(format!("before_imports({})", self.job()))).await?;
         let guest = instance.guest();
@@ -75,7 +76,7 @@ impl<'a> ProgramImports<'a> {
         let uses = self.witness.uses();
         check_effects(&mut instance, uses.first_since(&before))?;
         instance.guest().channel.lookups = uses.files_since(&before).to_vec();
-        Ok((run_script(instance, &call("after_imports()".to_owned())).await?, saved))
+        Ok((run_script(instance, &call("after_imports()".to_owned())).await?, saved, uses))
     }
 
     /// Checks that the code that ran after the imports, such as callbacks of the collector, had no effect either. The collector
@@ -83,11 +84,6 @@ impl<'a> ProgramImports<'a> {
     pub(crate) fn check_end(&self, instance: &mut GuestInstance, before: &Uses) -> Result<(), WasmError> {
         let kinds = ["random numbers", "the date", "input", "the network", "features that are missing"];
         check_effects(instance, self.witness.uses().first_call_since(before, &kinds))
-    }
-
-    /// Returns the uses so far.
-    pub(crate) fn uses(&self) -> Uses {
-        self.witness.uses()
     }
 
     /// Returns the Python text of the job whose program has these imports.

@@ -129,10 +129,16 @@ impl Store {
                 return AutomaticState::NotDue;
             }
             // The time decides only which image is removed first.
-            let _ = OpenOptions::new().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+            let _ = OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(&path)
+                .and_then(|file| file.set_modified(SystemTime::now()));
             return AutomaticState::Ready(name);
         }
-        if self.has_imports(wanted) {
+        // The images of the user contain what their user has chosen.
+        let is_built_in = self.spec.image.iter().any(|recipe| recipe.name == wanted.base);
+        if !is_built_in || self.has_imports(wanted) {
             return AutomaticState::NotDue;
         }
         match count_run(&path) {
