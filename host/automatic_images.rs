@@ -45,11 +45,11 @@ const LANGUAGE: Language = Language::Python;
 pub(crate) struct Images(pub Arc<Machine>);
 
 impl AutomaticImages for Images {
-    fn find(&self, image: &AutomaticImage, files: ImageUse<'_>) -> Option<String> {
+    fn find(&self, image: &AutomaticImage, job: ImageUse<'_>) -> Option<String> {
         if !is_enabled() || !self.0.settings().ok()?.automatic_images.unwrap_or(true) {
             return None;
         }
-        match store(&self.0).ok()?.count_use(image, files) {
+        match store(&self.0).ok()?.count_use(image, job) {
             AutomaticState::Ready(name) => Some(name),
             AutomaticState::Due => {
                 // Without the other process, this run and the next ones start as before.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 /// The databases that codebox looks up, with the services that the C library itself contains.
 const SERVICES: [(&CStr, &CStr); 3] = [(c"hosts", c"files dns"), (c"passwd", c"files"), (c"group", c"files")];
 
+// SAFETY: glibc declares the function with this signature, and the only build that has this module is linked with glibc.
 unsafe extern "C" {
     /// Replaces the services of a database in `/etc/nsswitch.conf`, for this process.
     fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;

@@ -130,9 +130,9 @@ pub(crate) fn compile_elsewhere(work: &CompileWork) -> io::Result<bool> {
     start(&mut own_program(COMPILE_COMMAND)?, &text)?.wait().map(|status| status.success())
 }
 
-/// Starts a process that compiles the code that is missing, if there is any. Uses one thread of the lowest priority, and does not
-/// wait for the end.
-#[cfg(unix)]
+/// Starts a process that compiles the code that is missing, if there is any. Uses one thread of low priority, and does not wait
+/// for the end.
+#[cfg(target_os = "linux")]
 pub(crate) fn start_compiling_rest(machine: &Machine) {
     let Ok(catalog) = machine.catalog() else { return };
     if catalog.stores().iter().any(|(_, store)| store.lacks_code().unwrap_or(false)) {
@@ -146,6 +146,9 @@ pub(crate) fn start_compiling_rest(machine: &Machine) {
 
 /// Compiles the code that is missing in this process.
 fn compile_rest() -> Result<(), RunnerError> {
+    // The caller of the run may hold a lock until it ends.
+    #[cfg(target_os = "linux")]
+    crate::host_process::close_inherited_descriptors();
     #[cfg(unix)]
     let _ = rustix::process::nice(BACKGROUND_NICE);
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);

@@ -61,7 +61,7 @@ def after_imports():
     effect = _observation.effect()
     if effect:
         raise RuntimeError("the imports " + effect)
-    host.notify("modules", modules=_observation.modules())
+    host.call("modules", modules=_observation.modules())
 
 
 def _run_texts_in_new_module():

@@ -30,10 +30,10 @@ pub trait Confinement: Send + Sync {
 /// Provider of memory images that are made for programs that run repeatedly.
 pub trait AutomaticImages: Send + Sync {
     /// Returns the name of an image if it is made. Otherwise counts the run, and may start to make the image for later runs.
-    /// An image that the program's own files contradict is not used.
+    /// An image that contradicts the job is not used.
     ///
     /// Called before the process confines itself. Must be fast: it is part of every run that imports modules.
-    fn find(&self, image: &AutomaticImage, files: ImageUse<'_>) -> Option<String>;
+    fn find(&self, image: &AutomaticImage, job: ImageUse<'_>) -> Option<String>;
 }
 
 type Adjustment = Box<dyn Fn(Policy) -> Policy + Send + Sync>;
