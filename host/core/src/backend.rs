@@ -3,6 +3,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::backend_id::BackendId;
@@ -155,7 +156,7 @@ pub struct Unavailable {
 pub const MAX_WARM_INSTANCES: u32 = 16;
 
 /// Requirements on a new instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceSpec {
     /// Language to run.
     pub language: Language,
@@ -196,7 +197,7 @@ impl InstanceSpec {
 /// Directory that codebox made for guests, such as one with packages.
 ///
 /// A layer is not a grant, and it is read-only whatever is granted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// Path on this machine.
     pub host: PathBuf,

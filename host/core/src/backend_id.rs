@@ -1,11 +1,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Names of the container engines that a user can select, the preferred one first.
 pub const CONTAINER_ENGINES: [&str; 2] = ["podman", "docker"];
 
 /// Name of a backend, such as `wasm` or `podman`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BackendId(Cow<'static, str>);
 
 impl BackendId {

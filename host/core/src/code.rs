@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// Code with which a guest of a memory image starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum CodeScope {
     /// The code of the image. Other code is loaded when the guest first uses it.
     #[default]

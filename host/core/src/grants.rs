@@ -1,8 +1,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::name::NameError;
 use crate::path::DirGrant;
+use crate::text_form::serialize_as_text;
 
 mod dir;
 mod net;
@@ -15,7 +18,7 @@ pub(crate) use net::{authority, shorten_host};
 ///
 /// Backends destructure this type without `..`, so that a new kind of grant breaks the build of every backend that does
 /// not handle it yet.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Grants {
     /// Host directories.
     pub dirs: Vec<DirGrant>,
@@ -72,6 +75,8 @@ macro_rules! name {
                 f.write_str(&self.0)
             }
         }
+
+        serialize_as_text!($name);
 
         impl FromStr for $name {
             type Err = NameError;

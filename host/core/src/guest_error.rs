@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// Exception or error that ended a guest.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GuestError {
     /// Type, such as `ZeroDivisionError`.
     pub name: String,

@@ -1,10 +1,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::name::NameError;
+use crate::text_form::serialize_as_text;
 
 /// Isolation between guest and host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Isolation {
     /// A WebAssembly sandbox inside a confined process.
     Wasm,
@@ -110,6 +113,8 @@ impl fmt::Display for IsolationSet {
         f.write_str(&names.join(","))
     }
 }
+
+serialize_as_text!(IsolationSet);
 
 impl FromStr for IsolationSet {
     type Err = NameError;

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::grants::Grants;
 use crate::isolation::IsolationSet;
 use crate::language::Language;
@@ -10,7 +12,7 @@ use crate::path::{GuestPath, HostPath};
 ///
 /// A job is complete: a backend needs nothing from the host's environment to run it. Settings from the user's
 /// configuration and environment have already been resolved into the job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The program.
     pub source: Source,
@@ -67,7 +69,7 @@ impl Job {
 }
 
 /// Origin of a program, which also determines the name that the program sees as its own.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     /// Text on the command line: `argv[0]` is `-c`, and the file name is `<string>`.
     Inline(String),
@@ -80,6 +82,7 @@ pub enum Source {
         /// Path of the file in the guest, for `__file__`, tracebacks and `sys.path[0]`.
         name: GuestPath,
         /// Bytes of the file, in the encoding that the file declares.
+        #[serde(with = "serde_bytes")]
         text: Vec<u8>,
     },
     /// A command line, for backends with an operating system in the guest; a backend never accepts an empty one.
@@ -130,23 +133,24 @@ impl Source {
 }
 
 /// Standard input of the guest.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Stdin {
     /// End of file at once.
     #[default]
     Empty,
     /// These bytes, then end of file.
-    Bytes(Vec<u8>),
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// The bytes of [`ExecIo::stdin`](crate::ExecIo::stdin), read only when the guest requests input.
     Streamed,
 }
 
 /// File to create in the guest before the program starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// Path in the guest.
     pub path: GuestPath,
     /// Content of the file.
+    #[serde(with = "serde_bytes")]
     pub content: Vec<u8>,
 }
 

@@ -6,6 +6,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use serde::{Deserialize, Serialize};
+
 use crate::name::{NameError, RuntimeName};
 
 mod adapter;
@@ -18,7 +20,7 @@ pub use spec::{Interpreter, LanguageSpec, Languages, check_extension};
 ///
 /// Everything that codebox has to know about a language is in its [description](LanguageSpec) and its
 /// [adapter](Adapter). Languages are equal if their names are.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Language {
     /// Python.
     Python,
@@ -33,7 +35,8 @@ pub enum Language {
 }
 
 /// Language that is known only by its description.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "LanguageSpec", into = "LanguageSpec")]
 pub struct NamedLanguage {
     name: RuntimeName,
     spec: Arc<LanguageSpec>,
@@ -53,6 +56,20 @@ impl NamedLanguage {
     #[must_use]
     pub fn name(&self) -> &RuntimeName {
         &self.name
+    }
+}
+
+impl TryFrom<LanguageSpec> for NamedLanguage {
+    type Error = NameError;
+
+    fn try_from(spec: LanguageSpec) -> Result<Self, NameError> {
+        Self::new(spec)
+    }
+}
+
+impl From<NamedLanguage> for LanguageSpec {
+    fn from(language: NamedLanguage) -> Self {
+        Arc::unwrap_or_clone(language.spec)
     }
 }
 

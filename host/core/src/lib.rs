@@ -30,6 +30,7 @@ pub mod path;
 mod progress;
 mod report;
 mod runner_error;
+mod text_form;
 pub mod wire;
 
 pub use automatic_image::{AutomaticImage, ImageUse};

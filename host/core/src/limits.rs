@@ -1,6 +1,8 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 mod enforcement;
 mod kind;
 mod overrides;
@@ -14,7 +16,7 @@ pub use parse::{LimitParseError, parse_count, parse_duration, parse_size};
 pub use size::ByteSize;
 
 /// Ceiling, or the absence of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Limit<T> {
     /// No ceiling.
     Unlimited,
@@ -47,7 +49,7 @@ impl<T: Copy + Ord> Limit<T> {
 ///
 /// Backends destructure this type without `..`, so that a new limit breaks the build of every backend that neither
 /// enforces the limit nor reports it as unsupported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     /// Time from the program's start to its end; 60 seconds by default.
     pub wall: Limit<Duration>,

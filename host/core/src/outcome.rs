@@ -1,5 +1,7 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::LimitKind;
 
 mod kind;
@@ -10,7 +12,7 @@ pub use kind::ResultKind;
 ///
 /// Every way in which a guest can end is a value of this type. An error in place of a report means that codebox cannot
 /// determine what the guest did.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// Normal exit with this status.
     Exited(i32),
@@ -25,7 +27,7 @@ pub enum Outcome {
 }
 
 /// Cause of a trap.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TrapKind {
     /// Stack overflow.
     StackOverflow,

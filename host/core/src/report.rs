@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::guest_error::GuestError;
@@ -20,7 +21,7 @@ pub use provenance::{EscalatedFrom, Provenance, Usage};
 ///
 /// A partial run has a complete report: if a limit ended the guest, the report contains its output and files up to that
 /// point.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
     /// Job id under which the run was accepted, if it was recorded.
     pub id: Option<String>,
@@ -102,7 +103,7 @@ impl RunReport {
 /// One rich result in several forms, keyed by MIME type, as in Jupyter.
 ///
 /// Text forms are JSON strings, `application/json` and similar types are JSON values, binary forms are base64 strings.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MimeBundle {
     /// Forms of the result.
     pub data: BTreeMap<String, Value>,
@@ -113,7 +114,7 @@ pub struct MimeBundle {
 }
 
 /// Role of a rich result in its program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum ResultRole {
     /// Output that the program displayed while it ran.
     #[default]
@@ -123,7 +124,7 @@ pub enum ResultRole {
 }
 
 /// Request of the guest that was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// Kind of the resource.
     pub what: DenialKind,
@@ -134,7 +135,7 @@ pub struct Denial {
 }
 
 /// Kind of a refused resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DenialKind {
     /// A file or directory.
     Fs,
@@ -149,7 +150,7 @@ pub enum DenialKind {
 }
 
 /// Requirement of a failed run that needs a stronger isolation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeedsEscalation {
     /// Missing feature, and the reason that the job was not run again.
     pub reason: String,
@@ -158,7 +159,7 @@ pub struct NeedsEscalation {
 }
 
 /// Effects of a run outside of its sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Effects {
     /// No effect except the output: the job can run again as if it had not run before.
     #[default]
@@ -168,7 +169,7 @@ pub enum Effects {
 }
 
 /// Requirement of the program that this isolation cannot meet, such as threads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Missing feature.
     pub what: String,

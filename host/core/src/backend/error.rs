@@ -1,5 +1,6 @@
 use std::io;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Unavailable;
@@ -128,6 +129,16 @@ pub enum BackendError {
         /// Reason that the image cannot be used.
         detail: String,
     },
+    /// An error of a backend in another process.
+    #[error("{message}")]
+    Remote {
+        /// Result kind of the error.
+        kind: ResultKind,
+        /// The error with its causes, in one line.
+        message: String,
+        /// Remedy, in one line.
+        fix: Option<String>,
+    },
     /// Another error, which occurred while a job ran.
     #[error("{error}")]
     DuringJob {
@@ -146,7 +157,7 @@ pub enum BackendError {
 }
 
 /// Output of a job up to the point where contact with it was lost; the job may have written more.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PartialOutput {
     /// Standard output.
     pub stdout: CapturedOutput,
@@ -173,6 +184,7 @@ impl BackendError {
             Self::Engine { .. } => ResultKind::InternalError,
             Self::EngineLost { .. } => ResultKind::EngineLost,
             Self::ImageMissing { .. } | Self::Image { .. } => ResultKind::ImageError,
+            Self::Remote { kind, .. } => *kind,
             Self::DuringJob { error, .. } => error.kind(),
             Self::Interrupted { .. } => ResultKind::Interrupted,
         }
@@ -192,6 +204,7 @@ impl BackendError {
             }
             Self::Interrupted { .. } => "run it again".to_owned(),
             Self::EngineLost { .. } => "see codebox doctor, and run it again".to_owned(),
+            Self::Remote { fix, .. } => return fix.clone(),
             Self::DuringJob { error, .. } => return error.fix(),
             Self::Image { .. } => "check its name, and that the engine can reach its registry".to_owned(),
             Self::ImageMissing { image, .. } => format!("pull it: codebox image pull {image}"),

@@ -12,6 +12,7 @@ use std::str::FromStr;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::name::NameError;
+use crate::text_form::serialize_as_text;
 
 mod refusal;
 mod rules;
@@ -227,6 +228,8 @@ impl fmt::Display for NetGrant {
         }
     }
 }
+
+serialize_as_text!(NetGrant);
 
 impl FromStr for NetGrant {
     type Err = NameError;

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::LimitKind;
 
 /// Enforcement level of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EnforcementLevel {
     /// Strict enforcement: the guest cannot exceed the limit.
     Enforced,
@@ -26,7 +28,7 @@ impl EnforcementLevel {
 }
 
 /// Limits and sandbox layers that were in effect during a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Enforcement {
     /// Enforcement level of each limit.
     pub limits: BTreeMap<LimitKind, EnforcementLevel>,
@@ -37,7 +39,7 @@ pub struct Enforcement {
 }
 
 /// One sandbox layer between guest and host, such as Landlock or a seccomp filter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLayer {
     /// Name of the layer, such as `landlock`.
     pub name: String,
@@ -48,7 +50,7 @@ pub struct SandboxLayer {
 }
 
 /// State of a sandbox layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LayerState {
     /// Active.
     Held,

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::exit;
 
 macro_rules! result_kinds {
@@ -7,7 +9,7 @@ macro_rules! result_kinds {
         /// Result kind of a request, the same for every backend.
         ///
         /// The set is closed, and a failure of the guest never has the same kind as a failure of codebox.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum ResultKind {
             $($(#[$doc])* $variant,)*
         }

@@ -1,10 +1,12 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::guest::GuestPath;
 use super::host::HostPath;
 
 /// Access to a granted directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Access {
     /// Read only.
     #[default]
@@ -37,7 +39,7 @@ impl fmt::Display for Access {
 }
 
 /// Host directory that is visible in the guest.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DirGrant {
     /// Absolute path of the directory, free of symbolic links.
     pub host: HostPath,

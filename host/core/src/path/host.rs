@@ -1,11 +1,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::kind::{MappedPath, PathError, posix_component_fault, posix_fault, sealed};
 use super::windows;
 
 /// Syntax rules of a host path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Style {
     /// Separator `/`; names compare byte by byte.
     Unix,
@@ -192,6 +194,19 @@ impl MappedPath for HostPath {
             Style::Unix => '/',
             Style::Windows => '\\',
         }
+    }
+}
+
+impl Serialize for HostPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.style, &self.text).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (style, text) = <(Style, String)>::deserialize(deserializer)?;
+        Self::new(style, &text).map_err(serde::de::Error::custom)
     }
 }
 

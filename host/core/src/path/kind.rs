@@ -182,6 +182,8 @@ macro_rules! posix_path {
             }
         }
 
+        $crate::text_form::serialize_as_text!($name);
+
         impl std::str::FromStr for $name {
             type Err = PathError;
 

@@ -2,13 +2,16 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 
 /// Kept output of one stream: all of it, or its head and its tail.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CapturedOutput {
     /// First bytes; all of them if no byte was dropped and `tail` is empty.
+    #[serde(with = "serde_bytes")]
     pub head: Vec<u8>,
     /// Last bytes, after the dropped ones.
+    #[serde(with = "serde_bytes")]
     pub tail: Vec<u8>,
     /// Number of bytes that were dropped between `head` and `tail`.
     pub dropped: u64,

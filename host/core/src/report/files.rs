@@ -1,7 +1,9 @@
+use serde::{Deserialize, Serialize};
+
 use crate::path::{GuestPath, HostPath};
 
 /// Changes of a run to the files of its working directory.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FileChanges {
     /// Files that did not exist before.
     pub created: Vec<OutFile>,
@@ -26,7 +28,7 @@ impl FileChanges {
 }
 
 /// File that a run changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutFile {
     /// Path in the guest.
     pub guest: GuestPath,
@@ -41,7 +43,7 @@ pub struct OutFile {
 }
 
 /// Kind of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FileKind {
     /// A regular file.
     Regular,
@@ -54,7 +56,7 @@ pub enum FileKind {
 }
 
 /// Changed file that is not listed with the others, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedFile {
     /// Path in the guest as bytes, which need not be UTF-8.
     pub name: Vec<u8>,

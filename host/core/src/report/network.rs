@@ -1,11 +1,13 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Denial, DenialKind};
 use crate::grants::{Refusal, RefusalReason, authority, shorten_host};
 
 /// Network activity of a run: every attempt to connect, allowed or not.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkUsage {
     /// Attempts, like ones merged, in the order of their first occurrence; at most [`NetworkUsage::MAX_LISTED`] entries.
     pub attempts: Vec<NetAttempt>,
@@ -18,7 +20,7 @@ pub struct NetworkUsage {
 }
 
 /// Attempts to connect to the same place with the same result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetAttempt {
     /// Host as the guest wrote it, shortened if it is long.
     pub host: String,
@@ -37,7 +39,7 @@ pub struct NetAttempt {
 }
 
 /// Result of an attempt to connect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetVerdict {
     /// An attempt that was allowed and connected.
     Allowed,

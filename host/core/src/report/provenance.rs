@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend_id::BackendId;
 use crate::isolation::Isolation;
 
 /// Resource use of a run; an unknown value is `None`, never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Time from the program's start to its end.
     pub wall: Duration,
@@ -21,7 +23,7 @@ pub struct Usage {
 }
 
 /// Backend that ran a job, and the reason that it was chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Backend.
     pub backend: BackendId,
@@ -62,7 +64,7 @@ impl Provenance {
 }
 
 /// Run that was abandoned for a stronger isolation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EscalatedFrom {
     /// Backend that ran first.
     pub backend: BackendId,

@@ -1,0 +1,104 @@
+//! Backend whose guests run in workers.
+
+use std::io;
+use std::sync::Arc;
+
+use codebox_core::{
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Instance, InstanceSpec, Isolation,
+    Job, RunReport, Unavailable,
+};
+
+use crate::connection::{Connection, Launch};
+use crate::execution;
+use crate::message::{Event, Request};
+
+/// Name of a worker in errors.
+pub(crate) const WORKER: BackendId = BackendId::new("its worker process");
+
+/// Backend whose guests run in processes of their own, one for each instance.
+///
+/// Futures of the backend must be polled in a tokio runtime with I/O and time enabled. An instance runs one job.
+pub struct WorkerBackend {
+    inner: Arc<dyn Backend>,
+    launch: Arc<dyn Launch>,
+}
+
+impl WorkerBackend {
+    /// Creates a backend that opens guests in workers, whose backend is equal to `inner`. `inner` describes the backend and is not
+    /// used to open guests.
+    pub fn new(inner: Arc<dyn Backend>, launch: Arc<dyn Launch>) -> Self {
+        Self { inner, launch }
+    }
+}
+
+impl Backend for WorkerBackend {
+    fn id(&self) -> BackendId {
+        self.inner.id()
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.inner.isolation()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
+        self.inner.probe()
+    }
+
+    fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
+        Box::pin(async move {
+            let launch = Arc::clone(&self.launch);
+            let launched = tokio::task::spawn_blocking(move || launch.launch()).await;
+            let failed = |source: io::Error| BackendError::io("start a worker process", source);
+            let launched = launched.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
+            let mut connection = Connection::new(launched).map_err(failed)?;
+            let opened = connection.open(&Request::Open(Box::new(spec.clone())));
+            opened.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
+            match connection.event().await {
+                Some(Ok(Event::Opened)) => {}
+                Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
+                other => return Err(lost("open the guest", &mut connection, other).await),
+            }
+            let (id, spec) = (self.id(), spec.clone());
+            Ok(Box::new(WorkerInstance { id, spec, connection }) as Box<dyn Instance>)
+        })
+    }
+
+    fn may_be_available(&self) -> bool {
+        self.inner.may_be_available()
+    }
+
+    fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
+        self.inner.diagnose()
+    }
+}
+
+/// Returns the error of a worker that has sent an unexpected event, or whose channel has ended.
+pub(crate) async fn lost(action: &str, connection: &mut Connection, event: Option<io::Result<Event>>) -> BackendError {
+    if event.is_some() {
+        connection.kill();
+    }
+    let source = match event {
+        Some(Ok(_)) => io::Error::new(io::ErrorKind::InvalidData, "unexpected message"),
+        Some(Err(error)) => error,
+        None => io::Error::new(io::ErrorKind::UnexpectedEof, connection.end().await),
+    };
+    BackendError::EngineLost { backend: WORKER, action: action.to_owned(), source: source.into() }
+}
+
+struct WorkerInstance {
+    id: BackendId,
+    spec: InstanceSpec,
+    connection: Connection,
+}
+
+impl Instance for WorkerInstance {
+    fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
+        Box::pin(execution::run(&mut self.connection, &self.id, &self.spec, job, io))
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
+        // A worker reports the end of its job when it has removed the directories of the job.
+        drop(self);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,149 @@
+//! Connection to a worker, with a task for each direction.
+
+use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::frame;
+use crate::message::{Event, Hello, Request, VERSION};
+
+/// Maximum size of a message in bytes before a job has started.
+const MAX_EVENT: u32 = 1 << 20;
+
+/// Number of events that wait to be handled, after which the worker waits.
+const QUEUED_EVENTS: usize = 16;
+
+/// Maximum time for the end of a worker whose channel has ended.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Start of workers.
+pub trait Launch: Send + Sync {
+    /// Starts a worker, which serves one end of a socket by [`serve`](crate::serve), and returns the other end.
+    ///
+    /// May block.
+    ///
+    /// # Errors
+    /// Returns an error if no worker can be started.
+    fn launch(&self) -> io::Result<Launched>;
+}
+
+/// A worker that was started.
+pub struct Launched {
+    /// The socket to the worker.
+    pub channel: StdUnixStream,
+    /// The process. Dropping it ends the process.
+    pub process: Box<dyn WorkerProcess>,
+}
+
+/// The process of a worker. Dropping it ends the process.
+pub trait WorkerProcess: Send {
+    /// Waits for the end of the process, for at most this time, and returns a description of it, such as "it was ended by signal
+    /// 9".
+    fn wait(&mut self, timeout: Duration) -> Option<String>;
+}
+
+/// Connection to a worker. Dropping it ends the worker.
+pub(crate) struct Connection {
+    requests: mpsc::UnboundedSender<Vec<u8>>,
+    events: mpsc::Receiver<io::Result<Event>>,
+    max_event: Arc<AtomicU32>,
+    tasks: [JoinHandle<()>; 2],
+    process: Option<Box<dyn WorkerProcess>>,
+}
+
+impl Connection {
+    /// Connects to a worker. Must be called in a tokio runtime with I/O enabled.
+    pub(crate) fn new(launched: Launched) -> io::Result<Self> {
+        let Launched { channel, process } = launched;
+        channel.set_nonblocking(true)?;
+        let (mut reader, mut writer) = UnixStream::from_std(channel)?.into_split();
+        let (requests, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
+        let write = async move {
+            while let Some(frames) = queue.recv().await {
+                // The end of the worker is noticed by the other task.
+                if writer.write_all(&frames).await.is_err() {
+                    break;
+                }
+            }
+        };
+        let (sender, events) = mpsc::channel(QUEUED_EVENTS);
+        let max_event = Arc::new(AtomicU32::new(MAX_EVENT));
+        let max = Arc::clone(&max_event);
+        let read = async move {
+            loop {
+                let event = frame::read_async(&mut reader, max.load(Ordering::Relaxed)).await;
+                let is_last = event.is_err();
+                let Some(event) = event.transpose() else { break };
+                if sender.send(event).await.is_err() || is_last {
+                    break;
+                }
+            }
+        };
+        let tasks = [tokio::spawn(write), tokio::spawn(read)];
+        Ok(Self { requests, events, max_event, tasks, process: Some(process) })
+    }
+
+    /// Sends the first messages.
+    pub(crate) fn open(&self, request: &Request) -> io::Result<()> {
+        let mut frames = Vec::new();
+        frame::append(&mut frames, &Hello { version: VERSION.to_owned() })?;
+        frame::append(&mut frames, request)?;
+        self.queue(frames);
+        Ok(())
+    }
+
+    /// Sends a message, without waiting until the worker has read it.
+    pub(crate) fn send(&self, request: &Request) -> io::Result<()> {
+        let mut frames = Vec::new();
+        frame::append(&mut frames, request)?;
+        self.queue(frames);
+        Ok(())
+    }
+
+    fn queue(&self, frames: Vec<u8>) {
+        // A worker that has ended is noticed by its events.
+        let _ = self.requests.send(frames);
+    }
+
+    /// Changes the maximum size of a message from the worker.
+    pub(crate) fn accept_events_up_to(&self, max: u32) {
+        self.max_event.store(max, Ordering::Relaxed);
+    }
+
+    /// Waits for a message; `None` if the channel has ended.
+    pub(crate) async fn event(&mut self) -> Option<io::Result<Event>> {
+        self.events.recv().await
+    }
+
+    /// Ends the worker, without waiting until the system has released its memory.
+    pub(crate) fn kill(&mut self) {
+        let Some(process) = self.process.take() else { return };
+        match Handle::try_current() {
+            Ok(executor) => drop(executor.spawn_blocking(move || drop(process))),
+            Err(_) => drop(process),
+        }
+    }
+
+    /// Ends the worker, whose channel has ended or should have, and returns the way in which it ended by itself.
+    pub(crate) async fn end(&mut self) -> String {
+        let unknown = || "it closed its channel".to_owned();
+        let Some(mut process) = self.process.take() else { return unknown() };
+        let ended = tokio::task::spawn_blocking(move || process.wait(END_TIMEOUT));
+        ended.await.ok().flatten().unwrap_or_else(unknown)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.kill();
+    }
+}

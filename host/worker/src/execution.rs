@@ -1,0 +1,248 @@
+//! Execution of one job in a worker, seen from the other process.
+
+use std::io;
+use std::time::Duration;
+
+use codebox_core::{
+    BackendError, BackendId, BoxFuture, CancelToken, CapturedOutput, Effects, ExecIo, InstanceSpec, Job, LimitKind,
+    Limits, Outcome, PartialOutput, Provenance, RunReport,
+};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
+use serde_bytes::ByteBuf;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::backend::{WORKER, lost};
+use crate::check::checked;
+use crate::connection::Connection;
+use crate::message::{Event, Request};
+
+/// Time after its wall limit at which a worker that has not ended its job is killed.
+const WALL_LIMIT_GRACE: Duration = Duration::from_secs(5);
+
+/// Time after a cancellation at which a worker that has not ended its job is killed.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same, after a forced cancellation.
+const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum size of one piece of input.
+const CHUNK_SIZE: usize = 64 << 10;
+
+/// Maximum size in bytes of a report without its output.
+const MAX_REPORT: u32 = 64 << 20;
+
+/// Runs a job. The output that has arrived is kept, however the worker ends.
+pub(crate) async fn run(
+    connection: &mut Connection,
+    id: &BackendId,
+    spec: &InstanceSpec,
+    job: &Job,
+    io: &mut ExecIo,
+) -> Result<RunReport, BackendError> {
+    let limits = &job.limits;
+    connection.accept_events_up_to(max_event(limits));
+    let sent = connection.send(&Request::Exec(Box::new(job.clone())));
+    sent.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
+    let layers = match connection.event().await {
+        Some(Ok(Event::Started(layers))) => layers,
+        Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
+        other => return Err(lost("start the program", connection, other).await),
+    };
+    let now = Instant::now();
+    let mut running = Running {
+        outputs: [Output::new(limits.output), Output::new(limits.output)],
+        delivery: Delivery::new([io.stdout.take(), io.stderr.take()]),
+        is_delivering: true,
+        cancel: io.cancel.clone(),
+        deadline: limits.wall.at().map(|wall| now + wall),
+    };
+    let ended = running.drive(connection, Stdin::of(&job.stdin, io)).await;
+    if running.is_delivering
+        && matches!(&ended, Ok(End::Report(report)) if matches!(report.outcome, Outcome::Exited(_)))
+    {
+        running.finish_delivery().await;
+    }
+    let _ = timeout(DRAIN_TIMEOUT, running.delivery.finish()).await;
+    let [stdout, stderr] = running.outputs.map(Output::finish);
+    match ended {
+        Ok(End::Report(report)) => Ok(checked(*report, id, spec, job, layers)),
+        Ok(End::Killed(outcome)) => {
+            let mut report = RunReport::new(outcome, Provenance::new(id.clone(), spec.isolation), *limits);
+            report.usage.wall = now.elapsed();
+            report.enforcement.layers = layers;
+            report.effects = Effects::Possible;
+            (report.stdout, report.stderr) = (stdout, stderr);
+            Ok(report)
+        }
+        Err(error) => Err(with_output(error, stdout, stderr)),
+    }
+}
+
+/// Returns the maximum size of a message of a worker: a report with all of the output, or of 4 GiB if the output is unlimited.
+fn max_event(limits: &Limits) -> u32 {
+    let Some(output) = limits.output.at() else { return u32::MAX };
+    let output = u32::try_from(output.get().saturating_mul(2)).unwrap_or(u32::MAX);
+    output.saturating_add(MAX_REPORT)
+}
+
+fn with_output(error: BackendError, stdout: CapturedOutput, stderr: CapturedOutput) -> BackendError {
+    match error {
+        // The worker has captured the output itself.
+        BackendError::DuringJob { .. } => error,
+        error => {
+            let partial_output = Box::new(PartialOutput { stdout, stderr });
+            BackendError::DuringJob { error: Box::new(error), partial_output }
+        }
+    }
+}
+
+/// End of a job.
+enum End {
+    Report(Box<RunReport>),
+    /// The worker did not end the job, and is killed.
+    Killed(Outcome),
+}
+
+/// Job whose program has started.
+struct Running {
+    /// The output so far, for a job whose worker does not report its end.
+    outputs: [Output; 2],
+    delivery: Delivery,
+    is_delivering: bool,
+    cancel: CancelToken,
+    deadline: Option<Instant>,
+}
+
+impl Running {
+    async fn drive(&mut self, connection: &mut Connection, stdin: Stdin) -> Result<End, BackendError> {
+        let mut kill_at =
+            self.deadline.map(|deadline| (deadline + WALL_LIMIT_GRACE, Outcome::LimitHit(LimitKind::Wall)));
+        let (mut is_cancelled, mut is_forced) = (false, false);
+        // One read for each request of the worker, which other events do not repeat.
+        let mut reading: Option<BoxFuture<'_, (Stdin, io::Result<Vec<u8>>)>> = None;
+        let mut stdin = Some(stdin);
+        loop {
+            let event = tokio::select! {
+                event = connection.event() => event,
+                (source, read) = pending(&mut reading) => {
+                    reading = None;
+                    stdin = Some(source);
+                    send(connection, &Request::Input(read.ok().map(ByteBuf::from)))?;
+                    continue;
+                }
+                () = self.cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    send(connection, &Request::Cancel)?;
+                    kill_at = earlier(kill_at, Instant::now() + CANCEL_TIMEOUT);
+                    continue;
+                }
+                () = self.cancel.forced_token().cancelled(), if is_cancelled && !is_forced => {
+                    is_forced = true;
+                    kill_at = earlier(kill_at, Instant::now() + FORCED_CANCEL_TIMEOUT);
+                    continue;
+                }
+                outcome = due(kill_at.as_ref()) => {
+                    connection.kill();
+                    return Ok(End::Killed(outcome));
+                }
+            };
+            match event {
+                Some(Ok(Event::Output(stream @ 0..=1, bytes))) => self.output(usize::from(stream), &bytes).await,
+                // A second request before the answer to the first has no effect.
+                Some(Ok(Event::InputRequest)) => {
+                    reading = stdin.take().map_or(reading, |stdin| Some(Box::pin(read(stdin))));
+                }
+                Some(Ok(Event::Ended(report))) => return Ok(End::Report(report)),
+                Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
+                other => return Err(lost("run the job", connection, other).await),
+            }
+        }
+    }
+
+    /// Captures output, and passes it on for as long as a stalled reader may delay the job.
+    async fn output(&mut self, stream: usize, bytes: &[u8]) {
+        // The worker ends a job that writes too much.
+        let Ok(fits) = self.outputs[stream].write(bytes) else { return };
+        if !self.is_delivering {
+            return;
+        }
+        let until = self.stop();
+        tokio::select! {
+            biased;
+            // A closed reader does not affect the job.
+            _sent = self.delivery.send(stream, &bytes[..fits]) => {}
+            () = until => self.is_delivering = false,
+        }
+    }
+
+    /// Waits until the readers have taken all output, for as long as a stalled reader may delay the job.
+    async fn finish_delivery(&mut self) {
+        let until = self.stop();
+        tokio::select! {
+            biased;
+            () = self.delivery.finish() => {}
+            () = until => {}
+        }
+    }
+
+    /// Waits until the job is cancelled or its time is over.
+    fn stop(&self) -> impl Future<Output = ()> + use<> {
+        let (cancel, deadline) = (self.cancel.clone(), self.deadline);
+        async move {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = at(deadline) => {}
+            }
+        }
+    }
+}
+
+fn send(connection: &Connection, request: &Request) -> Result<(), BackendError> {
+    connection.send(request).map_err(|source: io::Error| BackendError::EngineLost {
+        backend: WORKER,
+        action: "run the job".to_owned(),
+        source: source.into(),
+    })
+}
+
+/// Returns the earlier kill of a job that is cancelled.
+fn earlier(kill_at: Option<(Instant, Outcome)>, at: Instant) -> Option<(Instant, Outcome)> {
+    match kill_at {
+        Some((other, outcome)) if other <= at => Some((other, outcome)),
+        _ => Some((at, Outcome::Cancelled)),
+    }
+}
+
+async fn due(kill_at: Option<&(Instant, Outcome)>) -> Outcome {
+    match kill_at {
+        Some((at, outcome)) => {
+            sleep_until(*at).await;
+            outcome.clone()
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a read; never completes without one.
+async fn pending<T>(reading: &mut Option<BoxFuture<'_, T>>) -> T {
+    match reading {
+        Some(reading) => reading.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn read(mut stdin: Stdin) -> (Stdin, io::Result<Vec<u8>>) {
+    let mut chunk = vec![0; CHUNK_SIZE];
+    let read = stdin.read(&mut chunk).await.map(|count| {
+        chunk.truncate(count);
+        chunk
+    });
+    (stdin, read)
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,90 @@
+//! Messages between the two processes.
+
+use codebox_core::{BackendError, InstanceSpec, Job, PartialOutput, ResultKind, RunReport, RunnerError, SandboxLayer};
+use serde::{Deserialize, Serialize};
+
+/// Version of the messages, which is that of codebox.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The first message. Its form is the same in all versions.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub version: String,
+}
+
+/// Message to a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Opens a guest.
+    Open(Box<InstanceSpec>),
+    /// Runs a job in the guest.
+    Exec(Box<Job>),
+    /// Input that the worker has requested; no bytes at its end, `None` if it cannot be read.
+    Input(Option<serde_bytes::ByteBuf>),
+    /// Cancels the job.
+    Cancel,
+}
+
+/// Message of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// The guest is open.
+    Opened,
+    /// The process is confined, and the program starts.
+    Started(Vec<SandboxLayer>),
+    /// Output of stream 0 or 1.
+    Output(u8, serde_bytes::ByteBuf),
+    /// The guest reads its input.
+    InputRequest,
+    /// The job has ended.
+    Ended(Box<RunReport>),
+    /// The worker cannot open the guest, or cannot determine what it did.
+    Failed(Failure),
+}
+
+/// Error in another process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    kind: ResultKind,
+    message: String,
+    fix: Option<String>,
+    partial_output: Option<PartialOutput>,
+}
+
+impl From<BackendError> for Failure {
+    fn from(mut error: BackendError) -> Self {
+        let mut output = None;
+        if let BackendError::DuringJob { error: cause, partial_output } = error {
+            output = Some(*partial_output);
+            error = *cause;
+        }
+        Self { partial_output: output, ..Self::from(RunnerError::from(error)) }
+    }
+}
+
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        let (message, fix) = (error.message().to_owned(), error.fix().map(str::to_owned));
+        Self { kind: error.kind(), message, fix, partial_output: None }
+    }
+}
+
+/// Maximum length of a message of a worker in bytes.
+const MAX_LINE: usize = 4096;
+
+/// Returns a worker's text as one line, without control characters.
+fn line(text: &str) -> String {
+    let shown = &text[..text.floor_char_boundary(MAX_LINE)];
+    shown.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        let Failure { kind, message, fix, partial_output } = failure;
+        let error = Self::Remote { kind, message: line(&message), fix: fix.as_deref().map(line) };
+        match partial_output {
+            Some(output) => Self::DuringJob { error: Box::new(error), partial_output: Box::new(output) },
+            None => error,
+        }
+    }
+}

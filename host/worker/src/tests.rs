@@ -1,0 +1,344 @@
+//! Backends with workers that a guest has taken over, and with honest ones.
+
+use std::io::{self, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use codebox_core::{
+    Backend, BackendError, BackendId, BoxFuture, ByteSize, Capabilities, CapturedOutput, DirGrant, EscalatedFrom,
+    ExecIo, FileKind, GuestPath, HostPath, Instance, InstanceSpec, Isolation, Job, Language, LayerState, Limit,
+    NeedsEscalation, OutFile, Outcome, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, Stdin,
+    Unavailable,
+};
+use serde_bytes::ByteBuf;
+
+use crate::connection::{Launch, Launched, WorkerProcess};
+use crate::message::{Event, Failure, Hello, Request};
+use crate::{Work, WorkerBackend, frame, serve};
+
+const ID: BackendId = BackendId::new("described");
+
+/// Description of a backend. Its instances write their input to their output.
+struct Described;
+
+impl Backend for Described {
+    fn id(&self) -> BackendId {
+        ID
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Wasm
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
+        Box::pin(async { Err(Unavailable { reason: "no engine".to_owned(), fix: "none".to_owned() }) })
+    }
+
+    fn open<'a>(&'a self, _spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
+        Box::pin(async { Ok(Box::new(Echo) as Box<dyn Instance>) })
+    }
+}
+
+/// Instance that copies its input to its output until it is cancelled.
+struct Echo;
+
+impl Instance for Echo {
+    fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
+        Box::pin(async move {
+            let (mut stdin, mut stdout) = (io.stdin.take().expect("input"), io.stdout.take().expect("a sink"));
+            let mut buffer = [0; 3];
+            loop {
+                match stdin.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) => stdout.write(&buffer[..count]).expect("a channel"),
+                    Err(error) => stdout
+                        .write(error.to_string().as_bytes())
+                        .map(|()| stdin = Box::new(io::empty()))
+                        .expect("a channel"),
+                }
+            }
+            let outcome = if io.cancel.is_cancelled() { Outcome::Cancelled } else { Outcome::Exited(0) };
+            Ok(RunReport::new(outcome, Provenance::new(ID, Isolation::Wasm), job.limits))
+        })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Launch of a thread that plays a worker.
+struct Play<F>(F);
+
+impl<F: Fn(UnixStream) + Send + Sync + Clone + 'static> Launch for Play<F> {
+    fn launch(&self) -> io::Result<Launched> {
+        let (channel, other) = UnixStream::pair()?;
+        let keep = other.try_clone()?;
+        let play = self.0.clone();
+        let end = Process(other.try_clone()?);
+        thread::spawn(move || {
+            play(other);
+            drop(end);
+        });
+        Ok(Launched { channel, process: Box::new(Process(keep)) })
+    }
+}
+
+/// End of the thread's channel, as the end of a process.
+struct Process(UnixStream);
+
+impl WorkerProcess for Process {
+    fn wait(&mut self, _timeout: Duration) -> Option<String> {
+        Some("it was ended by signal 9".to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+fn backend(play: impl Fn(UnixStream) + Send + Sync + Clone + 'static) -> WorkerBackend {
+    WorkerBackend::new(Arc::new(Described), Arc::new(Play(play)))
+}
+
+fn job() -> Job {
+    let mut job = Job::python("");
+    job.limits.wall = Limit::At(Duration::from_secs(60));
+    job.limits.output = Limit::At(ByteSize::bytes(100));
+    job
+}
+
+async fn run(backend: &WorkerBackend, job: &Job, io: &mut ExecIo) -> Result<RunReport, BackendError> {
+    let spec = InstanceSpec {
+        limits: job.limits,
+        grants: job.grants.clone(),
+        ..InstanceSpec::bare(Language::Python, Isolation::Wasm)
+    };
+    let mut instance = backend.open(&spec).await?;
+    let report = instance.exec(job, io).await;
+    instance.close().await?;
+    report
+}
+
+/// Plays a worker until its job has started.
+fn start(channel: &mut UnixStream) {
+    let _: Hello = frame::read(channel).expect("a message").expect("a message");
+    let Some(Request::Open(_)) = frame::read(channel).expect("a message") else { panic!("expected a specification") };
+    frame::write(channel, &Event::Opened).expect("a channel");
+    let Some(Request::Exec(_)) = frame::read(channel).expect("a message") else { panic!("expected a job") };
+    frame::write(channel, &Event::Started(vec![layer("real")])).expect("a channel");
+}
+
+fn layer(name: &str) -> SandboxLayer {
+    SandboxLayer { name: name.to_owned(), state: LayerState::Held, detail: String::new() }
+}
+
+fn report() -> RunReport {
+    RunReport::new(Outcome::Exited(0), Provenance::new(ID, Isolation::Wasm), job().limits)
+}
+
+/// Parts of an honest worker.
+struct Honest;
+
+impl Work for Honest {
+    fn backend(&self, _spec: &InstanceSpec) -> Result<Arc<dyn Backend>, RunnerError> {
+        Ok(Arc::new(Described))
+    }
+
+    fn confine(&self, _spec: &InstanceSpec, _job: &Job) -> Result<Vec<SandboxLayer>, RunnerError> {
+        Ok(vec![layer("real")])
+    }
+
+    fn clean(&self) {}
+}
+
+/// Serves a job as a worker does, with the instances of [`Described`].
+fn honest(channel: UnixStream) {
+    let executor = tokio::runtime::Builder::new_current_thread().build().expect("an executor");
+    executor.block_on(serve(channel.into(), &Honest)).expect("a channel");
+}
+
+#[tokio::test]
+async fn jobs_pass_through_a_worker() {
+    let out = Arc::new(Mutex::new(Vec::new()));
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+    impl codebox_core::OutputSink for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+    let mut io = ExecIo {
+        stdin: Some(Box::new(&b"some input"[..])),
+        stdout: Some(Box::new(Sink(Arc::clone(&out)))),
+        ..ExecIo::none()
+    };
+    let job = Job { stdin: Stdin::Streamed, ..job() };
+    let report = run(&backend(honest), &job, &mut io).await.expect("a report");
+    assert_eq!((report.outcome, report.enforcement.layers), (Outcome::Exited(0), vec![layer("real")]));
+    assert_eq!(*out.lock().expect("no panic"), b"some input");
+}
+
+#[tokio::test]
+async fn failures_keep_their_kind_and_are_shown_in_one_line() {
+    let play = |mut channel: UnixStream| {
+        let _: Option<Hello> = frame::read(&mut channel).expect("a message");
+        let error = RunnerError::new(ResultKind::Denied, "cannot\u{1b}[2J grant\n/x").with_fix("do\nnot");
+        frame::write(&mut channel, &Event::Failed(Failure::from(error))).expect("a channel");
+    };
+    let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("a failure");
+    assert_eq!((error.kind(), error.fix().as_deref()), (ResultKind::Denied, Some("do\u{fffd}not")));
+    assert_eq!(error.to_string(), "cannot\u{fffd}[2J grant\u{fffd}/x");
+}
+
+#[tokio::test]
+async fn another_version_is_refused_by_the_worker() {
+    let (mut channel, other) = UnixStream::pair().expect("a socket");
+    thread::spawn(move || honest(other));
+    frame::write(&mut channel, &Hello { version: "0.0.0".to_owned() }).expect("a channel");
+    let Some(Event::Failed(failure)) = frame::read(&mut channel).expect("a message") else { panic!("no failure") };
+    let error = BackendError::from(failure);
+    assert!(error.to_string().contains("the library is codebox 0.0.0"), "{error}");
+}
+
+#[tokio::test]
+async fn malformed_and_unexpected_messages_end_the_job() {
+    for bad in [&b"\x05\0\0\0abcde"[..], b"\xff\xff\xff\xff", b"\x07\0\0\0\xa6Opened"] {
+        let play = move |mut channel: UnixStream| {
+            start(&mut channel);
+            frame::write(&mut channel, &Event::Output(0, ByteBuf::from(*b"partial"))).expect("a channel");
+            channel.write_all(bad).expect("a channel");
+        };
+        let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
+        assert_eq!(error.kind(), ResultKind::EngineLost, "{error}");
+        let output = error.partial_output().expect("the output so far");
+        assert_eq!(output.stdout.bytes().as_ref(), b"partial");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_is_reported() {
+    let play = |mut channel: UnixStream| start(&mut channel);
+    let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
+    let text = codebox_core::format_error_chain(&error);
+    assert_eq!(text, "cannot run the job: lost connection to its worker process: it was ended by signal 9");
+}
+
+#[tokio::test]
+async fn reports_are_checked_against_the_job() {
+    let play = |mut channel: UnixStream| {
+        start(&mut channel);
+        let file = |host: &str| OutFile {
+            guest: GuestPath::work(),
+            host: HostPath::unix(host).ok(),
+            size: 1,
+            sha256: None,
+            kind: FileKind::Regular,
+        };
+        let mut claim = report();
+        claim.id = Some("other".to_owned());
+        claim.stdout = CapturedOutput { head: vec![b'a'; 5000], tail: vec![b'z'; 10], dropped: 3 };
+        claim.files.created = vec![file("/out/a"), file("/etc/passwd"), file("/outside/a")];
+        claim.files.modified = vec![file("/rw/a"), file("/ro/a"), file("/rw/../etc/a")];
+        claim.limits.wall = Limit::Unlimited;
+        claim.provenance.backend = BackendId::new("docker");
+        claim.provenance.isolation = Isolation::Vm;
+        claim.provenance.escalated_from =
+            Some(EscalatedFrom { backend: ID, isolation: Isolation::Wasm, reason: String::new() });
+        claim.needs_escalation = Some(NeedsEscalation { reason: String::new(), command: "rm".to_owned() });
+        claim.enforcement.layers = vec![layer("claimed")];
+        frame::write(&mut channel, &Event::Ended(Box::new(claim))).expect("a channel");
+    };
+    let mut job = job();
+    job.out = HostPath::unix("/out").ok();
+    for (host, access) in [("/rw", codebox_core::Access::ReadWrite), ("/ro", codebox_core::Access::ReadOnly)] {
+        let host = HostPath::unix(host).expect("a path");
+        job.grants.dirs.push(DirGrant { host, guest: GuestPath::tmp(), access });
+    }
+    let report = run(&backend(play), &job, &mut ExecIo::none()).await.expect("a report");
+    let hosts = |files: &[OutFile]| -> Vec<_> {
+        files.iter().map(|file| file.host.as_ref().map(|host| host.to_string())).collect()
+    };
+    assert_eq!(hosts(&report.files.created), [Some("/out/a".to_owned()), None, None]);
+    assert_eq!(hosts(&report.files.modified), [Some("/rw/a".to_owned()), None, None]);
+    assert_eq!(report.stdout.bytes().len(), 100);
+    assert_eq!(report.stdout.total(), 5013);
+    assert_eq!((report.id, report.limits, report.needs_escalation), (None, job.limits, None));
+    assert_eq!((report.provenance.backend, report.provenance.isolation), (ID, Isolation::Wasm));
+    assert_eq!((report.provenance.escalated_from, report.enforcement.layers), (None, vec![layer("real")]));
+}
+
+#[tokio::test]
+async fn input_is_read_once_for_each_request() {
+    static READS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    struct Counted;
+    impl io::Read for Counted {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            READS.fetch_add(1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(20));
+            into[0] = b'x';
+            Ok(1)
+        }
+    }
+    let play = |mut channel: UnixStream| {
+        start(&mut channel);
+        for _ in 0..100 {
+            frame::write(&mut channel, &Event::InputRequest).expect("a channel");
+            frame::write(&mut channel, &Event::Output(1, ByteBuf::from(*b"."))).expect("a channel");
+        }
+        let Some(Request::Input(Some(input))) = frame::read(&mut channel).expect("a message") else {
+            panic!("expected input")
+        };
+        assert_eq!(input.as_slice(), b"x");
+        frame::write(&mut channel, &Event::Ended(Box::new(report()))).expect("a channel");
+    };
+    let mut io = ExecIo { stdin: Some(Box::new(Counted)), ..ExecIo::none() };
+    let job = Job { stdin: Stdin::Streamed, ..job() };
+    run(&backend(play), &job, &mut io).await.expect("a report");
+    assert_eq!(READS.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_worker_that_ignores_the_end_of_its_job_is_killed() {
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&is_ended);
+    let play = move |mut channel: UnixStream| {
+        start(&mut channel);
+        frame::write(&mut channel, &Event::Output(0, ByteBuf::from(*b"so far"))).expect("a channel");
+        // Until the other side closes the channel.
+        while let Ok(Some(Request::Cancel)) = frame::read(&mut channel) {}
+        ended.store(true, Ordering::SeqCst);
+    };
+    let backend = backend(play);
+    let mut job = job();
+    job.limits.wall = Limit::At(Duration::from_millis(100));
+    let report = run(&backend, &job, &mut ExecIo::none()).await.expect("a report");
+    assert_eq!(report.outcome, Outcome::LimitHit(codebox_core::LimitKind::Wall));
+    assert_eq!(report.stdout.bytes().as_ref(), b"so far");
+    assert_eq!(report.enforcement.layers, [layer("real")]);
+    let mut io = ExecIo::none();
+    io.cancel.cancel();
+    io.cancel.forced_token().cancel();
+    let job = Job { limits: codebox_core::Limits { wall: Limit::Unlimited, ..job.limits }, ..job };
+    let report = run(&backend, &job, &mut io).await.expect("a report");
+    assert_eq!(report.outcome, Outcome::Cancelled);
+    while !is_ended.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn paths_that_are_not_text_are_errors() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let host = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_owned();
+    let layer = codebox_core::Layer { host, guest: GuestPath::tmp() };
+    let spec = InstanceSpec { layers: vec![layer], ..InstanceSpec::bare(Language::Python, Isolation::Wasm) };
+    let error = backend(honest).open(&spec).await.err().expect("an error");
+    assert!(error.to_string().contains("pass the job to its worker process"), "{error}");
+}
