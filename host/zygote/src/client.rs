@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,7 +48,15 @@ pub fn run(place: &Place, program: &Path, args: &[OsString]) -> Served {
     if rustix::termios::isatty(io::stdin()) {
         return Served::No;
     }
-    match offer(place, program, args) {
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    // A name that starts with an equals sign cannot be set. It means nothing to codebox.
+    let env = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().contains(&b'='));
+    let umask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(umask);
+    let ignored_signals = sys::ignored(&PASSED);
+    let job = Job { args: args.to_vec(), env: env.collect(), umask: umask.bits(), ignored_signals };
+    match offer(place, program, &job, streams, Path::new(".")) {
         Ok(Some(connection)) => follow(&connection),
         // The complete program reports errors that are not only those of the connection.
         Ok(None) | Err(_) => Served::No,
@@ -78,14 +86,19 @@ pub(crate) fn connect(place: &Place) -> io::Result<Option<Connection>> {
 }
 
 /// Offers a run, and returns the connection if the host process accepted it.
-fn offer(place: &Place, program: &Path, args: &[OsString]) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn offer(
+    place: &Place,
+    program: &Path,
+    job: &Job,
+    streams: [BorrowedFd<'_>; 3],
+    dir: &Path,
+) -> io::Result<Option<OwnedFd>> {
     let Some(Connection { socket, token }) = connect(place)? else { return Ok(None) };
     let hello = Hello { kind: RequestKind::Run, program: ProgramId::of_file(program)?, token };
-    let dir_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::open(".", dir_flags, Mode::empty())?;
-    let job = job_file(args)?;
-    let streams = (io::stdin(), io::stdout(), io::stderr());
-    let descriptors = [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd(), dir.as_fd(), job.as_fd()];
+    let dir = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let job = job_file(job)?;
+    let [stdin, stdout, stderr] = streams;
+    let descriptors = [stdin, stdout, stderr, dir.as_fd(), job.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
@@ -110,18 +123,12 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<Reply>> {
     Ok(Reply::decode(&packet[..length]))
 }
 
-fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     Ok(rustix::io::retry_on_intr(call)?)
 }
 
 /// Writes the job into memory that only the worker reads.
-fn job_file(args: &[OsString]) -> io::Result<File> {
-    let mask = rustix::process::umask(Mode::empty());
-    rustix::process::umask(mask);
-    // A name that starts with an equals sign cannot be set. It means nothing to codebox.
-    let env = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().contains(&b'='));
-    let job =
-        Job { args: args.to_vec(), env: env.collect(), umask: mask.bits(), ignored_signals: sys::ignored(&PASSED) };
+fn job_file(job: &Job) -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("codebox-job", MemfdFlags::CLOEXEC)?);
     file.write_all(&job.encode())?;
     Ok(file)

@@ -17,6 +17,7 @@
 #![cfg(target_os = "linux")]
 #![warn(missing_docs)]
 
+mod borrowed;
 mod client;
 mod control;
 mod place;
@@ -25,6 +26,7 @@ mod server;
 mod sys;
 mod wire;
 
+pub use borrowed::{BorrowedWorker, WorkerCommand, WorkerEnd, borrow_worker};
 pub use client::{Served, run};
 pub use control::{ControlError, status, stop};
 pub use place::Place;
