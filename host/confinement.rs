@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codebox_cli::Confinement as Choice;
 use codebox_confine::{GrantedPath, Openat2, Rules, SocketAccess};
-use codebox_core::{Access, InstanceSpec, ResultKind, RunnerError, SandboxLayer};
+use codebox_core::{Access, HostPath, InstanceSpec, ResultKind, RunnerError, SandboxLayer};
 use codebox_runner::Confinement;
 use codebox_service::{Admitted, Check};
 use codebox_wasm::Store;
@@ -28,15 +28,22 @@ impl Confinement for OwnProcess {
         }
         match self.choice {
             Choice::Off => Ok(codebox_confine::all_off()),
-            Choice::On => {
-                let mut rules = rules_of(&self.machine, spec)?;
-                rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
-                // A confined process cannot start processes, so the analyzer ends before.
-                self.machine.analyzer()?.close();
-                confine(&rules)
-            }
+            Choice::On => confine_to(&self.machine, spec, admitted.out()),
         }
     }
+}
+
+/// Confines this process to a guest and the directory that receives the files of its job.
+pub(crate) fn confine_to(
+    machine: &Machine,
+    spec: &InstanceSpec,
+    out: Option<&HostPath>,
+) -> Result<Vec<SandboxLayer>, RunnerError> {
+    let mut rules = rules_of(machine, spec)?;
+    rules.read_write.extend(out.map(|out| out.to_path_buf().into()));
+    // A confined process cannot start processes, so the analyzer ends before.
+    machine.analyzer()?.close();
+    confine(&rules)
 }
 
 /// Confines this process.

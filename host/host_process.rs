@@ -4,7 +4,6 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -16,14 +15,12 @@ use codebox_service::config::{HostProcess, read_user};
 use codebox_wasm::{Engine, RuntimeState};
 use codebox_zygote::{Options, Place, Work};
 
-use crate::app_dirs::AppDirs;
+use crate::app_dirs::{AppDirs, AppDirsError};
 use crate::command_line::{self, Origin};
-use crate::launch;
 use crate::machine::{Machine, Use};
-use crate::processes::{own_program, start_compiling_rest};
-
-/// Command of the host process.
-pub(crate) const HOST_COMMAND: &str = "serve-runs";
+use crate::processes::start_compiling_rest;
+use crate::start_host;
+use crate::work;
 
 /// Time between two runs within which the second one starts a host process.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -37,9 +34,6 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 /// Maximum number of runs in progress for each processor.
 const RUNS_PER_PROCESSOR: usize = 16;
 
-/// Variables by which the directories of codebox are found. A host process gets no others, so that it holds no secrets.
-const VARIABLES: [&str; 5] = ["CODEBOX_HOME", "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
-
 /// Returns the place of the host process.
 fn place(dirs: &AppDirs) -> Place {
     Place::below(&dirs.cache)
@@ -51,7 +45,7 @@ pub(crate) fn start_if_due(machine: &Machine) {
     let (Ok(dirs), Ok(settings)) = (machine.places(), machine.settings()) else { return };
     let HostProcess { enabled, autostart, .. } = settings.host;
     let place = place(dirs);
-    if !enabled || !launch::is_enabled() || place.is_in_use() {
+    if !enabled || !start_host::is_enabled() || place.is_in_use() {
         return;
     }
     let is_recent = place.record_run(PERIOD).unwrap_or(false);
@@ -67,15 +61,10 @@ pub(crate) fn close_inherited_descriptors() {
     let _ = unsafe { codebox_zygote::close_other_descriptors() };
 }
 
-/// Starts a host process, and returns its command's standard output, which ends when it accepts runs or has failed.
+/// Starts a host process of this user and program, and returns it.
 fn start() -> io::Result<std::process::Child> {
-    let mut command = own_program(HOST_COMMAND)?;
-    command.env_clear().envs(VARIABLES.iter().filter_map(|name| Some((name, env::var_os(name)?))));
-    if let Some(home) = env::var_os("CODEBOX_HOME").filter(|home| !home.is_empty()) {
-        command.env("CODEBOX_HOME", std::path::absolute(home)?);
-    }
-    // The directory of a run may be removed while the host process exists.
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+    let dirs = AppDirs::from_env().map_err(io::Error::other)?;
+    start_host::start(&env::current_exe()?, &dirs)
 }
 
 /// Serves runs in this process.
@@ -182,17 +171,22 @@ fn is_unchanged(machine: &Machine) -> bool {
     }
 }
 
-/// Runs a command line in a prepared worker. If the worker was prepared for other directories or other files than the run
-/// finds, its preparation is discarded.
+/// Runs a command line, or a job of a library, in a prepared worker. If the worker was prepared for other directories or other
+/// files than the run finds, its preparation is discarded.
 fn run(prepared: Prepared, args: Vec<OsString>) -> u8 {
     let Prepared { machine, dirs } = prepared;
-    let machine = if dirs == AppDirs::from_env().ok() && is_unchanged(&machine) {
+    let requested = work::requested_dirs(&args);
+    let wanted = requested.clone().or_else(|| AppDirs::from_env().ok());
+    let machine = if dirs == wanted && is_unchanged(&machine) {
         machine
     } else {
         machine.remove_scratch();
-        Machine::new(Use::CommandLine, AppDirs::from_env)
+        Machine::new(Use::CommandLine, move || wanted.clone().ok_or(AppDirsError))
     };
-    command_line::run(&machine, &args, Origin::HostProcess)
+    match requested {
+        Some(_) => work::run(&machine),
+        None => command_line::run(&machine, &args, Origin::HostProcess),
+    }
 }
 
 /// The host process, for the commands that control it.

@@ -11,17 +11,7 @@ use codebox_core::exit;
 use codebox_zygote::{Place, Served};
 
 use crate::app_dirs::AppDirs;
-
-/// Environment variable that disables the host process if its value is `off`.
-const VARIABLE: &str = "CODEBOX_HOST";
-
-/// Returns true unless the environment disables the host process.
-pub(crate) fn is_enabled() -> bool {
-    env::var_os(VARIABLE).is_none_or(|value| value != OsStr::new("off"))
-}
-
-/// Name of the complete program, which is installed in the same directory.
-const COMPLETE_PROGRAM: &str = "codebox-full";
+use crate::start_host::{COMPLETE_PROGRAM, is_enabled};
 
 /// Runs the command line of this process in a worker of the host process, or executes the complete program.
 pub fn launch() -> ExitCode {

@@ -24,6 +24,7 @@
 //! - `analysis`: the analyzer of programs, which selects tiers and images by their needs, and strips TypeScript.
 //! - `containers`: the second tier, in Podman and Docker.
 //! - `packages`: packages of Python and npm, and the download of runtimes. Enables `wasm`.
+//! - `workers`: programs in WebAssembly in processes of their own ([`Builder::workers`]), on Linux. Enables `wasm`.
 //! - `cli`: the command line, with all of them. The default.
 
 /// The README, whose examples are compiled with the tests.
@@ -51,10 +52,16 @@ mod name_service;
 mod network;
 #[cfg(feature = "cli")]
 mod processes;
+#[cfg(all(feature = "workers", target_os = "linux"))]
+mod start_host;
 #[cfg(feature = "wasm")]
 mod webassembly;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod work;
 #[cfg(feature = "wasm")]
 mod workbench;
+#[cfg(all(feature = "workers", target_os = "linux"))]
+mod workers;
 
 pub use codebox_analysis::{
     AnalysisError, Analyzer, Budget, Capability, Need, Needs, ResourceUsage, StripRequest, StripResponse, SyntaxError,

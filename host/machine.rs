@@ -2,10 +2,11 @@
 
 #[cfg(feature = "cli")]
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use codebox_analysis::Analyzer;
-#[cfg(feature = "containers")]
+#[cfg(any(feature = "wasm", feature = "containers"))]
 use codebox_core::Backend;
 #[cfg(any(feature = "wasm", feature = "containers"))]
 use codebox_core::BackendError;
@@ -56,8 +57,14 @@ pub(crate) struct Machine {
     #[cfg(feature = "wasm")]
     pub(crate) catalog: OnceLock<Arc<RuntimeCatalog>>,
     analyzer: OnceLock<Analyzer>,
+    /// The installed command whose processes run the guests, if a library uses workers.
+    #[cfg(feature = "wasm")]
+    pub(crate) workers: OnceLock<PathBuf>,
     #[cfg(feature = "wasm")]
     pub(crate) wasm: OnceLock<Arc<WasmBackend>>,
+    /// The backend that opens guests in WebAssembly.
+    #[cfg(feature = "wasm")]
+    pub(crate) first_tier: OnceLock<Arc<dyn Backend>>,
     #[cfg(any(feature = "wasm", feature = "containers"))]
     scratch: OnceLock<Arc<Scratch>>,
     /// The descriptor over which a confined process receives its connections, if its job has network grants.
@@ -82,7 +89,11 @@ impl Machine {
             catalog: OnceLock::new(),
             analyzer: OnceLock::new(),
             #[cfg(feature = "wasm")]
+            workers: OnceLock::new(),
+            #[cfg(feature = "wasm")]
             wasm: OnceLock::new(),
+            #[cfg(feature = "wasm")]
+            first_tier: OnceLock::new(),
             #[cfg(any(feature = "wasm", feature = "containers"))]
             scratch: OnceLock::new(),
             #[cfg(feature = "cli")]
@@ -141,6 +152,18 @@ impl Machine {
         Ok(Arc::new(scratch))
     }
 
+    /// Returns the path of a program of the installation: this one, or the one of a library's workers.
+    pub(crate) fn program(&self) -> Option<PathBuf> {
+        match self.usage {
+            #[cfg(feature = "wasm")]
+            Use::Library => std::fs::canonicalize(self.workers.get()?).ok(),
+            #[cfg(not(feature = "wasm"))]
+            Use::Library => None,
+            #[cfg(feature = "cli")]
+            Use::CommandLine => std::env::current_exe().ok(),
+        }
+    }
+
     /// Returns the catalog of the runtimes, which is empty without the WebAssembly tier.
     fn runtimes(&self) -> Result<Arc<dyn Catalog>, RunnerError> {
         #[cfg(feature = "wasm")]
@@ -160,7 +183,7 @@ impl Machine {
     }
 
     fn policy(&self) -> Result<Policy, RunnerError> {
-        let policy = self.settings()?.policy(protected(self.places()?, self.usage));
+        let policy = self.settings()?.policy(protected(self.places()?, self.program()));
         Ok(Policy { languages: self.languages()?, ..policy })
     }
 
@@ -173,7 +196,13 @@ impl Machine {
         #[cfg(feature = "wasm")]
         let builder = {
             let wasm = of();
-            builder.backend(move || Ok(Arc::clone(wasm.wasm()?) as _))
+            builder.backend(move || wasm.first_tier())
+        };
+        #[cfg(all(feature = "workers", target_os = "linux"))]
+        let builder = {
+            let workers = of();
+            // The last program applies only if no part was created with another one, which the builder excludes.
+            builder.with_worker_support(move |program| drop(workers.workers.set(program)))
         };
         #[cfg(feature = "containers")]
         let builder = {
@@ -223,7 +252,7 @@ impl Machine {
         let dirs = PackageDirs { python: places.cache.join("packages"), npm: places.npm(), home };
         let compiler: Compiler = match self.usage {
             Use::Library => {
-                let wasm = Arc::clone(self.wasm()?);
+                let wasm = self.first_tier()?;
                 Box::new(move |work| work.run_on(&*wasm).is_ok())
             }
             #[cfg(feature = "cli")]
@@ -240,23 +269,20 @@ pub(crate) fn env_lookup() -> EnvLookup {
 
 /// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests, and the files of the
 /// program, which cannot be granted with write access.
-fn protected(places: &AppDirs, usage: Use) -> Vec<ProtectedDir> {
+fn protected(places: &AppDirs, program: Option<PathBuf>) -> Vec<ProtectedDir> {
     let own = [&places.data, &places.cache, &places.config];
     let own = own.into_iter().filter_map(|path| HostPath::native(path).ok());
     let own =
         own.map(|path| ProtectedDir { path, what: "codebox's own files".into(), scope: ProtectionScope::Subtree });
     #[cfg(feature = "containers")]
     let own = own.chain(crate::containers::sockets());
-    own.chain(files_of_program(usage)).collect()
+    own.chain(files_of_program(program)).collect()
 }
 
 /// Returns the programs of the command line and the runtimes that were installed with them: a guest that changes them would run
-/// native code at the next start. A library is part of another program.
-fn files_of_program(usage: Use) -> Vec<ProtectedDir> {
-    if usage == Use::Library {
-        return Vec::new();
-    }
-    let Ok(program) = std::env::current_exe() else { return Vec::new() };
+/// native code at the next start. A library is part of another program, and uses these programs for its workers.
+fn files_of_program(program: Option<PathBuf>) -> Vec<ProtectedDir> {
+    let Some(program) = program else { return Vec::new() };
     let programs = ["codebox", "codebox-full"].map(|name| program.with_file_name(name));
     #[cfg(feature = "wasm")]
     let installed = Some(codebox_wasm::Installation::dir_of_program(&program)).flatten();

@@ -42,7 +42,9 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
     match args.get(1)?.to_str()? {
         BROKER_COMMAND => Some(done(network::serve())),
         #[cfg(target_os = "linux")]
-        crate::host_process::HOST_COMMAND => Some(done(crate::host_process::serve())),
+        crate::start_host::HOST_COMMAND => Some(done(crate::host_process::serve())),
+        #[cfg(target_os = "linux")]
+        crate::workers::WORKER_COMMAND => Some(Ok(crate::work::start(args))),
         #[cfg(unix)]
         crate::automatic_images::MAKE_COMMAND => Some(done(crate::automatic_images::make())),
         #[cfg(unix)]
@@ -169,7 +171,7 @@ fn compile(description: &str) -> Result<(), RunnerError> {
     compiled
 }
 
-fn executor() -> Result<tokio::runtime::Runtime, RunnerError> {
+pub(crate) fn executor() -> Result<tokio::runtime::Runtime, RunnerError> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codebox_core::{ResultKind, RunnerError};
+use codebox_core::{Backend, ResultKind, RunnerError};
 use codebox_runner::get_or_create;
 use codebox_runtimes::RuntimeCatalog;
 use codebox_wasm::{Engine, Installation, StoreDirs, WasmBackend};
@@ -31,19 +31,31 @@ impl Machine {
         Ok(Arc::new(catalog.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?))
     }
 
-    /// Returns the runtimes that were installed with this program. A library is part of another program.
+    /// Returns the runtimes that were installed with this program, or with the program of a library's workers.
     pub(crate) fn installation(&self) -> Option<Installation> {
-        match self.usage {
-            Use::Library => None,
-            #[cfg(feature = "cli")]
-            Use::CommandLine => Installation::of_program(&std::env::current_exe().ok()?),
-        }
+        Installation::of_program(&self.program()?)
+    }
+
+    /// Returns the backend of this tier: with guests in this process, or in workers.
+    pub(crate) fn first_tier(self: &Arc<Self>) -> Result<Arc<dyn Backend>, RunnerError> {
+        let backend = get_or_create(&self.first_tier, || {
+            #[cfg(all(feature = "workers", target_os = "linux"))]
+            if let Some(command) = self.workers.get() {
+                return crate::workers::backend(self, command);
+            }
+            Ok(Arc::clone(self.wasm()?) as _)
+        });
+        backend.cloned()
     }
 
     fn create_wasm(&self) -> Result<Arc<WasmBackend>, RunnerError> {
         let stores = self.catalog()?.stores().iter().cloned();
         let scratch = Arc::clone(self.scratch()?);
         let wasm = match self.usage {
+            // It describes the backend of the workers, and opens no guest.
+            Use::Library if self.workers.get().is_some() => {
+                WasmBackend::new(stores, scratch, 0).with_dedicated_process()
+            }
             Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).with_connectors(network::direct()),
             // A process of the command line runs one job.
             #[cfg(feature = "cli")]

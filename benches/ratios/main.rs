@@ -17,6 +17,8 @@ mod program;
 mod table;
 mod threads;
 mod typescript;
+#[cfg(target_os = "linux")]
+mod workers;
 
 use cases::{Case, ColdBackend, GROUPBY, LOG, NUMPY, PRINT};
 use table::{Row, Threshold, Verdict};
@@ -125,6 +127,8 @@ fn main() -> ExitCode {
         memory::measure(&runner, &memory::JAVASCRIPT, samples.live_instances),
         typescript::measure(samples.rounds),
     ];
+    #[cfg(target_os = "linux")]
+    let rows: Vec<Row> = rows.into_iter().chain(workers::measure(samples.rounds, samples.batch_size)).collect();
     print!("{}", table::render(&rows));
     let region_counts_by_image = [PRINT, NUMPY, LOG].map(|case| {
         let counts = runner.backend().region_counts(case.image).unwrap_or_default();

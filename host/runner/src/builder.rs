@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    AutomaticImage, Backend, ImageUse, InstanceSpec, Limits, Progress, RunnerError, SandboxLayer, Silent,
+    AutomaticImage, Backend, ImageUse, InstanceSpec, Limits, Progress, ResultKind, RunnerError, SandboxLayer, Silent,
 };
 use codebox_service::catalog::Catalog;
 use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
@@ -38,6 +38,8 @@ pub trait AutomaticImages: Send + Sync {
 
 type Adjustment = Box<dyn Fn(Policy) -> Policy + Send + Sync>;
 
+type UseWorkers = Box<dyn Fn(PathBuf) + Send + Sync>;
+
 type Checks = Box<dyn Fn() -> Vec<Check> + Send + Sync>;
 
 /// Builder of a [`Runner`].
@@ -55,6 +57,7 @@ pub struct Builder {
     pub(crate) journal: Option<Lazy<Journal>>,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
     pub(crate) automatic_images: Option<Arc<dyn AutomaticImages>>,
+    use_workers: Option<UseWorkers>,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) checks: Checks,
     pub(crate) threads: Threads,
@@ -76,6 +79,7 @@ impl Builder {
             journal: None,
             confinement: None,
             automatic_images: None,
+            use_workers: None,
             progress: Arc::new(Silent),
             checks: Box::new(Vec::new),
             threads: Threads::Executor,
@@ -141,6 +145,42 @@ impl Builder {
     #[must_use]
     pub fn automatic_images(self, images: Arc<dyn AutomaticImages>) -> Self {
         Self { automatic_images: Some(images), ..self }
+    }
+
+    /// Runs each program in WebAssembly in a process of its own, which confines itself to the grants of the job as a process of the
+    /// command line does. The process ends with the job.
+    ///
+    /// Without workers, all programs run in this process, separated by WebAssembly alone. With workers, a program that leaves
+    /// its sandbox reaches only what its own job was granted, and the reports list the layers of the confinement. A job takes a
+    /// few milliseconds longer.
+    ///
+    /// `program` is the path of the installed command `codebox` or `codebox-full`, of the version of this library. Workers are
+    /// forked by the user's host process, which is started if it does not run, or started directly if it is disabled or busy.
+    /// The runtimes of the installation are used if the program was installed with them.
+    ///
+    /// Available on Linux. Elsewhere, and without workers of this kind in the runner's parts, every job fails.
+    #[must_use]
+    pub fn workers(mut self, program: impl Into<PathBuf>) -> Self {
+        match &self.use_workers {
+            Some(use_workers) => use_workers(program.into()),
+            None => {
+                let unsupported = || {
+                    let error = RunnerError::new(ResultKind::InvalidRequest, "workers are not available in this build");
+                    Err(error.with_fix(
+                        "use Linux and the feature `workers` of codebox, or remove `workers` from the builder",
+                    ))
+                };
+                self.backends = vec![Lazy::new(unsupported)];
+            }
+        }
+        self
+    }
+
+    /// Declares that the backends can run their guests in workers. `use_workers` receives the program of the workers before any
+    /// part is created.
+    #[must_use]
+    pub fn with_worker_support(self, use_workers: impl Fn(PathBuf) + Send + Sync + 'static) -> Self {
+        Self { use_workers: Some(Box::new(use_workers)), ..self }
     }
 
     /// Sets the provider of packages.

@@ -78,7 +78,7 @@ impl Shared {
         match (&mut task.0).await {
             Ok(result) => Ok(result),
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(BackendError::Interrupted { during: "shutting down the container engines".to_owned() }),
+            Err(_) => Err(BackendError::Interrupted { during: "shutting down the backends".to_owned() }),
         }
     }
 
@@ -91,7 +91,7 @@ impl Shared {
             return Ok(executor);
         }
         let mut executor = tokio::runtime::Builder::new_multi_thread();
-        let executor = executor.worker_threads(1).thread_name("codebox-engines").enable_all().build();
+        let executor = executor.worker_threads(1).thread_name("codebox-backends").enable_all().build();
         let executor = executor.map_err(|error| BackendError::io("start an executor", error))?;
         Ok(self.executor.get_or_init(|| executor))
     }
@@ -120,7 +120,7 @@ impl Drop for Shared {
             executor.shutdown_background();
             drop(dropped_last);
         };
-        if thread::Builder::new().name("codebox-engines".into()).spawn(end).is_err() {
+        if thread::Builder::new().name("codebox-backends".into()).spawn(end).is_err() {
             // The next start removes the leftovers.
             take(&executor).into_iter().for_each(Runtime::shutdown_background);
         }

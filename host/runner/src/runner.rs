@@ -44,7 +44,8 @@ use crate::offload::{Threads, no_executor};
 ///
 /// # Confinement
 /// The process itself is not confined, because confinement of a process is permanent and this process is the caller's.
-/// Reports of WebAssembly then list no sandbox layers.
+/// Reports of WebAssembly then list no sandbox layers. [`Builder::workers`] runs programs in processes of their own, which
+/// are confined.
 pub struct Runner {
     pub(crate) parts: Builder,
     pub(crate) candidates: OnceCell<Vec<Candidate>>,

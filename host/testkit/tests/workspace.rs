@@ -28,6 +28,7 @@ const EDGES: [(&str, &[&str]); 21] = [
             "runtimes",
             "service",
             "wasm",
+            "worker",
             "zygote",
         ],
     ),
