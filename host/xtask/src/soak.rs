@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{Project, output_of};
 
 /// Folders whose test targets have a long form.
-const FOLDERS: [&str; 2] = ["tests/reliability", "tests/containers"];
+const FOLDERS: [&str; 3] = ["tests/reliability", "tests/containers", "tests/workers"];
 
 /// Default of `CODEBOX_REQUIRE`.
 const REQUIRE: &str = "wasm";
