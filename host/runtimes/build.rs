@@ -34,6 +34,7 @@ const PYTHON_PRELUDE: &[&str] = &[
     "loop",
     "errors",
     "draws",
+    "results",
     "start",
     "seeds",
     "effects",

@@ -13,6 +13,7 @@ mod installation;
 mod json;
 mod meta;
 mod output;
+mod results;
 mod runtime;
 mod support;
 mod tracing;

@@ -95,6 +95,13 @@ fn requests(data: &Path) -> Vec<(&'static str, Request)> {
         ),
         ("pandas", python("import numpy, pandas; print(pandas.DataFrame({'a': numpy.arange(3)}).sum())")),
         (
+            "rich results",
+            Request {
+                results: true,
+                ..python("import matplotlib.pyplot as plt; plt.plot([1]); display({'text/html': 'x'}, raw=True); 42")
+            },
+        ),
+        (
             "code in parts",
             python("m = 'scipy.linalg'; l = __import__(m, fromlist=['x']); print(l.det([[1, 2], [3, 4]]))"),
         ),

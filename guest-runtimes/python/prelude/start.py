@@ -11,7 +11,7 @@ import time
 import types
 
 import _reactor
-from _codebox import draws, errors, host, missing, network
+from _codebox import draws, errors, host, missing, network, results
 
 # Environment of every program, which the grants of a job extend and override.
 ENVIRONMENT = {
@@ -65,6 +65,7 @@ def renew(job):
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
     draws.renew()
+    results.renew(job)
     # The image has ENVIRONMENT and no other variables.
     for name, value in job["env"].items():
         os.environ[name] = value
@@ -96,6 +97,7 @@ def program(job, source):
     if job.get("local"):
         _unload_shadowed_modules(job["path0"])
     exc = run_text(source, name, main.__dict__)
+    results.send_last(main.__dict__)
     # Handled outside of `run_text`, where it is no longer the current exception and therefore not the context of a hook's
     # own.
     try:
@@ -115,7 +117,8 @@ def search_path(job):
 def run_text(source, name, space):
     """Runs a text and returns the exception that ended it, if any."""
     try:
-        exec(compile(source, name, "exec", dont_inherit=True), space)
+        code = results.compile_program(source, name) or compile(source, name, "exec", dont_inherit=True)
+        exec(code, space)
     except BaseException as exc:
         return exc
 
@@ -243,6 +246,8 @@ def flush():
 
 def install():
     import _sitebuiltins
+
+    results.install()
 
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")

@@ -11,6 +11,23 @@ pub struct GuestError {
     pub traceback: Vec<String>,
     /// Line of the user's program that raised the error.
     pub line: Option<u32>,
+    /// Calls that led to the error, as far as the traceback names their places; the innermost is the last.
+    pub frames: Vec<ErrorFrame>,
+}
+
+/// Call that led to an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorFrame {
+    /// File as the traceback names it, such as `/work/a.py` or `<string>`.
+    pub file: String,
+    /// Line in the file, from 1.
+    pub line: u32,
+    /// Column in the line, from 1, if the traceback has it.
+    pub column: Option<u32>,
+    /// Function, if the traceback names it.
+    pub function: Option<String>,
+    /// Text of the line, if the traceback shows it.
+    pub code: Option<String>,
 }
 
 impl GuestError {

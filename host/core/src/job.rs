@@ -34,6 +34,9 @@ pub struct Job {
     pub grants: Grants,
     /// Limits on the program's resource use.
     pub limits: Limits,
+    /// True if rich results are collected for the report: the objects that the program displays, and the value of its last
+    /// expression. In WebAssembly and in Python only.
+    pub results: bool,
     /// Isolations that the caller accepts; the router never leaves this set.
     pub isolations: IsolationSet,
 }
@@ -57,6 +60,7 @@ impl Job {
             out: None,
             grants: Grants::none(),
             limits: Limits::default(),
+            results: false,
             isolations: IsolationSet::auto(),
         }
     }

@@ -13,7 +13,7 @@ use crate::name::{NameError, RuntimeName};
 mod adapter;
 mod spec;
 
-pub use adapter::{Adapter, PackageManager};
+pub use adapter::{Adapter, MAX_FRAMES, PackageManager};
 pub use spec::{Interpreter, LanguageSpec, Languages, check_extension};
 
 /// Language of a program.

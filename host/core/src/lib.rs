@@ -46,13 +46,13 @@ pub use error_chain::format_error_chain;
 pub use grants::{
     AddressKind, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal, RefusalReason, ToolName,
 };
-pub use guest_error::GuestError;
+pub use guest_error::{ErrorFrame, GuestError};
 pub use handover::Handover;
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};
 pub use language::{
-    Adapter, Interpreter, Language, LanguageSpec, Languages, NamedLanguage, PackageManager, check_extension,
+    Adapter, Interpreter, Language, LanguageSpec, Languages, MAX_FRAMES, NamedLanguage, PackageManager, check_extension,
 };
 pub use limits::{
     ByteSize, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits,

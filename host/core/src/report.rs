@@ -33,6 +33,8 @@ pub struct RunReport {
     pub stderr: CapturedOutput,
     /// Rich results, in the order in which they were shown.
     pub results: Vec<MimeBundle>,
+    /// Number of rich results that were dropped because they exceed the maximum number or size.
+    pub results_dropped: u64,
     /// Exception or error that ended the guest, if the language has exceptions.
     pub error: Option<GuestError>,
     /// Changes to files.
@@ -67,6 +69,7 @@ impl RunReport {
             stdout: CapturedOutput::default(),
             stderr: CapturedOutput::default(),
             results: Vec::new(),
+            results_dropped: 0,
             error: None,
             files: FileChanges::default(),
             usage: Usage::default(),

@@ -232,6 +232,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         build,
         files,
         engine,
+        results,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         return Err(Denied::new(
@@ -273,6 +274,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         limits: limits_in_force,
         isolations,
         packages,
+        results,
         ..Job::new(source, language)
     };
     let (required, warm) = (limits.required().collect(), warm.or(policy.warm));

@@ -103,7 +103,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Print one JSON document with the result and the output, instead of streaming the output
+    /// Print one JSON document with the result, the output and the rich results, instead of streaming the output
     #[arg(long)]
     pub json: bool,
 

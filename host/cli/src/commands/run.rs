@@ -167,6 +167,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         requirements: args.requirements,
         build: args.build,
         engine: args.engine,
+        results: args.json,
         ..Request::new(program)
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::guest_error::GuestError;
+use crate::guest_error::{ErrorFrame, GuestError};
 
 mod lua;
 mod node;
@@ -38,6 +38,9 @@ const MAX_MODULE_NAME_SIZE: usize = 256;
 /// Maximum length of the name of a library function in a report of a missing feature, in bytes.
 const MAX_FUNCTION_NAME: usize = 128;
 
+/// Maximum number of calls of an error.
+pub const MAX_FRAMES: usize = 50;
+
 /// Most lines of a traceback that are kept.
 const MAX_TRACEBACK_LINES: usize = 200;
 
@@ -62,6 +65,19 @@ impl Adapter {
             Self::Node => node::parse_error(stderr),
             Self::Lua => lua::parse_error(stderr),
         }
+    }
+
+    /// Returns the calls in an error's traceback, the innermost last. At most [`MAX_FRAMES`] of the innermost.
+    #[must_use]
+    pub fn frames(self, error: &GuestError) -> Vec<ErrorFrame> {
+        let mut frames = match self {
+            Self::Python => python::frames(&error.traceback),
+            Self::Node => node::frames(&error.traceback),
+            Self::Lua => lua::frames(&error.traceback),
+        };
+        let skip = frames.len().saturating_sub(MAX_FRAMES);
+        frames.drain(..skip);
+        frames
     }
 
     /// Returns the module or package that the interpreter did not find, if that error ended the program.

@@ -49,6 +49,9 @@ pub struct Request {
     pub files: Vec<InputFile>,
     /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
     pub engine: Option<String>,
+    /// True to collect rich results: the objects that the program displays, and the value of its last expression. In
+    /// WebAssembly and in Python only.
+    pub results: bool,
 }
 
 impl Request {
@@ -73,6 +76,7 @@ impl Request {
             build: false,
             files: Vec::new(),
             engine: None,
+            results: false,
         }
     }
 
@@ -112,7 +116,7 @@ impl TryFrom<Job> for Request {
     /// # Errors
     /// Returns an error if the name of an environment variable is invalid.
     fn try_from(job: Job) -> Result<Self, Denied> {
-        let Job { source, language, args, stdin, env, packages, files, out, grants, limits, isolations } = job;
+        let Job { source, language, args, stdin, env, packages, files, out, grants, limits, results, isolations } = job;
         let Grants { dirs, net, env: _, tools: _ } = grants;
         let variable = |(name, value): (String, String)| match EnvName::new(&name) {
             Ok(name) => Ok(EnvRequest::Set(name, value)),
@@ -138,6 +142,7 @@ impl TryFrom<Job> for Request {
             stdin,
             packages,
             files,
+            results,
             ..Self::new(Program::Source(source))
         })
     }

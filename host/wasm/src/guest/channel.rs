@@ -10,10 +10,11 @@ use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::memory::{memory, range};
+use crate::guest::results::{self, Results};
 use crate::guest::strip::Stripper;
 use crate::guest::{Guest, descriptors, net};
 
-/// Maximum length of a request in bytes.
+/// Maximum length in bytes of a request that has no rich result.
 const MAX_REQUEST_LEN: i32 = 2 << 20;
 /// Maximum number of missing features kept. Further reports are answered but not stored.
 const MAX_MISSING_FEATURES: usize = 256;
@@ -37,6 +38,8 @@ pub(crate) struct Channel {
     job: Option<Vec<u8>>,
     pub error: Option<UncaughtException>,
     pub missing: Vec<Missing>,
+    /// The rich results, if they are collected.
+    pub results: Option<Results>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
     /// The names of modules that the imports of programs added to an image.
@@ -109,6 +112,11 @@ impl Channel {
         Self { stripper, ..self }
     }
 
+    /// Collects rich results.
+    pub(crate) fn with_results(self, collects: bool) -> Self {
+        Self { results: collects.then(Results::default), ..self }
+    }
+
     /// Creates a channel for a guest from which an image is made.
     pub(crate) fn imaging() -> Self {
         Self { imaging: true, ..Self::default() }
@@ -133,6 +141,16 @@ impl Channel {
         if self.missing.len() < MAX_MISSING_FEATURES && !self.missing.contains(&missing) {
             self.missing.push(missing);
         }
+    }
+
+    /// Stores a rich result. `None` if results are not collected, or if the request is malformed or too long.
+    fn record_result(&mut self, request: &[u8]) -> Option<()> {
+        let results = self.results.as_mut()?;
+        if request.len() > results::MAX_SIZE {
+            results.dropped += 1;
+            return Some(());
+        }
+        results.record(request)
     }
 
     /// Returns the answer to a request. It is [`Answer::Pending`] if another thread computes it.
@@ -178,6 +196,9 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
     let answer = {
         let (bytes, guest) = memory(caller)?.data_and_store_mut(&mut *caller);
         match range(bytes, ptr, len) {
+            Some(request) if bytes[request.clone()].first() == Some(&results::REQUEST_TAG) => {
+                guest.channel.record_result(&bytes[request]).map(|()| Answer::Ready(Vec::new())).ok_or(FAULT)
+            }
             Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {
                 let request = &bytes[request];
                 if let Some(request) = descriptors::parse(request) {

@@ -24,6 +24,9 @@ struct JobHeader<'a> {
     /// True if any of the network is granted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     net: bool,
+    /// True if rich results are collected.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    results: bool,
 }
 
 /// The guest's working directory.
@@ -59,7 +62,8 @@ pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
     let packages = packages.iter().map(MappedPath::as_str).collect();
     let (file, env) = (job.source.file_name(), &job.env);
-    let head = JobHeader { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages, net };
+    let head =
+        JobHeader { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages, net, results: job.results };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

@@ -12,6 +12,7 @@ mod net;
 mod parts;
 mod paths;
 mod quota;
+mod results;
 mod strip;
 mod witness;
 

@@ -123,7 +123,7 @@ impl WasmInstance {
             stdout: Output::new(output),
             stderr: Output::new(output),
             sinks: [io.stdout.take(), io.stderr.take()],
-            channel: Channel::new(text).with_stripper(stripper),
+            channel: Channel::new(text).with_stripper(stripper).with_results(job.results),
             net: egress
                 .as_ref()
                 .zip(self.network.as_ref())
@@ -300,7 +300,11 @@ fn fill_report(report: &mut RunReport, guest: GuestResult) {
         value: error.value,
         traceback: error.traceback.lines().map(str::to_owned).collect(),
         line: error.line,
+        frames: Vec::new(),
     });
+    if let Some(results) = channel.results {
+        (report.results, report.results_dropped) = (results.bundles, results.dropped);
+    }
     report.missing = channel.missing.into_iter().map(|missing| describe(&missing.what)).collect();
     report.denials = quota
         .denied()

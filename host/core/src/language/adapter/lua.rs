@@ -1,7 +1,7 @@
 //! Errors of the reference implementation of Lua.
 
 use super::last_lines;
-use crate::guest_error::GuestError;
+use crate::guest_error::{ErrorFrame, GuestError};
 
 /// Reads the last line that begins with the interpreter's name, as in `lua: a.lua:3: no`, and the stack below it.
 pub(super) fn parse_error(stderr: &str) -> Option<GuestError> {
@@ -14,12 +14,35 @@ pub(super) fn parse_error(stderr: &str) -> Option<GuestError> {
     };
     let more = lines[begin + 1..].iter().take_while(|line| **line != "stack traceback:");
     let value = std::iter::once(value).chain(more.copied()).collect::<Vec<_>>().join("\n");
-    Some(GuestError { name: "Error".to_owned(), value, traceback: last_lines(&lines[begin..]), line })
+    Some(GuestError {
+        name: "Error".to_owned(),
+        value,
+        traceback: last_lines(&lines[begin..]),
+        line,
+        frames: Vec::new(),
+    })
 }
 
 pub(super) fn missing_module(error: &GuestError) -> Option<String> {
     let (name, rest) = error.value.strip_prefix("module '")?.split_once('\'')?;
     rest.starts_with(" not found").then(|| name.to_owned())
+}
+
+/// Reads lines like `\t/work/a.lua:3: in function 'f'`, of which the innermost call is the first.
+pub(super) fn frames(traceback: &[String]) -> Vec<ErrorFrame> {
+    let frame = |line: &String| {
+        let (place, function) = line.strip_prefix('\t')?.split_once(": in ")?;
+        let (file, line) = place.rsplit_once(':')?;
+        let function = function.trim_start_matches("function ").trim_matches(['\'', '<', '>']);
+        Some(ErrorFrame {
+            file: file.to_owned(),
+            line: line.parse().ok()?,
+            column: None,
+            function: Some(function.to_owned()),
+            code: None,
+        })
+    };
+    traceback.iter().rev().filter_map(frame).collect()
 }
 
 /// Returns the text after the interpreter's name, which may be a path and end with a version.

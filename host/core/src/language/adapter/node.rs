@@ -1,7 +1,7 @@
 //! Errors of Node.
 
 use super::{last_lines, quoted};
-use crate::guest_error::GuestError;
+use crate::guest_error::{ErrorFrame, GuestError};
 
 /// Start of the description of a missing function of the library.
 pub(super) const LIBRARY_PREFIX: &str = "Node's ";
@@ -35,6 +35,7 @@ pub(super) fn parse_error(text: &str) -> Option<GuestError> {
         value: value.trim_end_matches(" {").to_owned(),
         traceback: last_lines(&lines[at..]),
         line: above.or_else(below),
+        frames: Vec::new(),
     })
 }
 
@@ -60,6 +61,25 @@ fn stack_line(line: &str) -> Option<u32> {
     let frame_line = line.trim_end_matches(')');
     let (rest, _column) = frame_line.rsplit_once(':')?;
     rest.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Reads lines like `    at f (/work/a.js:3:5)` and `    at /work/a.js:3:5`, of which the innermost call is the first, without
+/// those of Node's own library.
+pub(super) fn frames(traceback: &[String]) -> Vec<ErrorFrame> {
+    let frame = |line: &String| {
+        let call = line.trim_start().strip_prefix("at ")?;
+        let call = call.strip_prefix("async ").unwrap_or(call);
+        let (function, place) = match call.strip_suffix(')').and_then(|call| call.split_once(" (")) {
+            Some((function, place)) => (Some(function.to_owned()), place),
+            None => (None, call),
+        };
+        let (rest, column) = place.rsplit_once(':')?;
+        let (file, line) = rest.rsplit_once(':')?;
+        let file = file.strip_prefix("file://").unwrap_or(file).to_owned();
+        let (line, column) = (line.parse().ok()?, column.parse().ok());
+        (!file.starts_with("node:")).then_some(ErrorFrame { file, line, column, function, code: None })
+    };
+    traceback.iter().rev().filter_map(frame).collect()
 }
 
 pub(super) fn missing_module(error: &GuestError) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Errors and source encodings of Python.
 
 use super::{last_lines, quoted};
-use crate::guest_error::GuestError;
+use crate::guest_error::{ErrorFrame, GuestError};
 
 /// Start of the description of a missing function of the library.
 pub(super) const LIBRARY_PREFIX: &str = "Python's ";
@@ -44,7 +44,42 @@ pub(super) fn parse_error(text: &str) -> Option<GuestError> {
     let value = lines[end..].join("\n").get(name.len()..).unwrap_or_default().trim_start_matches(": ").to_owned();
     let line = lines[begin..end].iter().filter_map(|line| frame_line(line)).next_back();
     let name = name.rsplit('.').next().unwrap_or(name).to_owned();
-    Some(GuestError { name, value, traceback: last_lines(&lines[begin..]), line })
+    Some(GuestError { name, value, traceback: last_lines(&lines[begin..]), line, frames: Vec::new() })
+}
+
+/// Start of a traceback, and of one of an exception group.
+const HEADERS: [&str; 2] =
+    ["Traceback (most recent call last):", "  + Exception Group Traceback (most recent call last):"];
+
+/// Reads lines like `  File "/work/a.py", line 3, in f`, each with the lines of code below it, of the last traceback.
+pub(super) fn frames(traceback: &[String]) -> Vec<ErrorFrame> {
+    let start = traceback.iter().rposition(|line| HEADERS.contains(&line.as_str())).map_or(0, |header| header + 1);
+    let mut frames: Vec<ErrorFrame> = Vec::new();
+    // The code of a call is on the first line below its place; marks of columns and further lines follow.
+    let mut may_have_code = false;
+    for line in &traceback[start..] {
+        let line = line.strip_prefix("  | ").unwrap_or(line);
+        if let Some(frame) = line.strip_prefix("  File \"").and_then(frame) {
+            frames.push(frame);
+            may_have_code = true;
+        } else if may_have_code {
+            may_have_code = false;
+            if let (Some(code), Some(frame)) = (line.strip_prefix("    "), frames.last_mut()) {
+                frame.code = Some(code.to_owned());
+            }
+        }
+    }
+    frames
+}
+
+/// Parses the rest of a line after the quotation mark in front of the file.
+fn frame(text: &str) -> Option<ErrorFrame> {
+    let (file, place) = text.rsplit_once("\", line ")?;
+    let (line, function) = match place.split_once(", in ") {
+        Some((line, function)) => (line, Some(function.to_owned())),
+        None => (place, None),
+    };
+    Some(ErrorFrame { file: file.to_owned(), line: line.parse().ok()?, column: None, function, code: None })
 }
 
 pub(super) fn missing_module(error: &GuestError) -> Option<String> {

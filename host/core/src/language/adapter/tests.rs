@@ -65,3 +65,49 @@ fn parses_node_errors() {
         "node:assert:77\n  throw e\n  ^\n\nAssertionError [ERR_ASSERTION]: x\n    at [eval]:1:18 {\n  code: 'X'\n}\n";
     assert_eq!(parsed(Adapter::Node, text), Some(("AssertionError".into(), "x".into(), Some(1))));
 }
+
+/// Returns the frames of an error as short texts.
+fn frames(adapter: Adapter, traceback: &str) -> Vec<String> {
+    let traceback = traceback.lines().map(str::to_owned).collect();
+    let frames = adapter.frames(&GuestError { traceback, ..GuestError::default() });
+    let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let short = |frame: ErrorFrame| {
+        let column = text(frame.column.map(|column| column.to_string()));
+        format!("{}:{}:{column} {} {}", frame.file, frame.line, text(frame.function), text(frame.code))
+    };
+    frames.into_iter().map(short).collect()
+}
+
+#[test]
+fn reads_frames_of_python() {
+    let text = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 1\n\n\
+        During handling of the above exception, another exception occurred:\n\n\
+        Traceback (most recent call last):\n  File \"/work/a \"b\".py\", line 7, in <module>\n    f(1,\n      2)\n    ~^~\n\
+        \x20 File \"/usr/local/lib/python315.zip/x.py\", line 3, in C.f\n  File \"<string>\", line 9, in g\n    raise E\n\
+        \x20 [Previous line repeated 3 more times]\nE: no";
+    assert_eq!(
+        frames(Adapter::Python, text),
+        ["/work/a \"b\".py:7:- <module> f(1,", "/usr/local/lib/python315.zip/x.py:3:- C.f -", "<string>:9:- g raise E",]
+    );
+    let syntax = "  File \"<string>\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax";
+    assert_eq!(frames(Adapter::Python, syntax), ["<string>:2:- - def f(:"]);
+    let group = "  + Exception Group Traceback (most recent call last):\n  |   File \"a.py\", line 1, in f\n  |     g()\n  | \
+        ExceptionGroup: g (1 sub-exception)\n  +-+---------------- 1 ----------------\n    | ValueError: x";
+    assert_eq!(frames(Adapter::Python, group), ["a.py:1:- f g()"]);
+    assert_eq!(frames(Adapter::Python, "  File \"a\", line x, in f\nwords").len(), 0);
+    let deep = format!("Traceback (most recent call last):\n{}", "  File \"a\", line 1, in f\n".repeat(200));
+    assert_eq!(frames(Adapter::Python, &deep).len(), MAX_FRAMES);
+}
+
+#[test]
+fn reads_frames_of_node_and_lua() {
+    let text = "TypeError: no\n    at C.f (/work/a (1).js:2:7)\n    at async Promise.all (index 0)\n    at new D (file:///work/b.mjs:4:1)\n\
+        \x20   at /work/c.js:9:3\n    at Module._compile (node:internal/modules/cjs/loader:1554:14)\n    at f (native)";
+    assert_eq!(
+        frames(Adapter::Node, text),
+        ["/work/c.js:9:3 - -", "/work/b.mjs:4:1 new D -", "/work/a (1).js:2:7 C.f -"]
+    );
+    let text = "lua: a.lua:3: no\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:3: in function 'f'\n\
+        \ta.lua:5: in main chunk\n\t[C]: in ?";
+    assert_eq!(frames(Adapter::Lua, text), ["a.lua:5:- main chunk -", "a.lua:3:- f -"]);
+}

@@ -52,6 +52,9 @@ pub struct RunReport {
     pub stderr_truncated: Option<Truncation>,
     /// Rich results, in the order in which they were shown.
     pub results: Vec<MimeBundle>,
+    /// Number of rich results that were dropped because they exceed the maximum number or size.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub results_dropped: u64,
     /// Exception or error that ended the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<GuestError>,
@@ -113,6 +116,28 @@ pub struct GuestError {
     /// Line of the user's program that raised the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// Calls that led to the error; the innermost is the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<ErrorFrame>,
+}
+
+/// Call that led to an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ErrorFrame {
+    /// File as the traceback names it.
+    pub file: String,
+    /// Line in the file, from 1.
+    pub line: u32,
+    /// Column in the line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// Function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Text of the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 /// Request of the guest that was refused.
@@ -154,6 +179,10 @@ pub struct Missing {
     pub hint: String,
 }
 
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl From<&report::RunReport> for RunReport {
     fn from(run: &report::RunReport) -> Self {
         let report::RunReport {
@@ -162,6 +191,7 @@ impl From<&report::RunReport> for RunReport {
             stdout,
             stderr,
             results,
+            results_dropped,
             error,
             files,
             usage,
@@ -192,6 +222,7 @@ impl From<&report::RunReport> for RunReport {
             stderr_base64: stderr.base64,
             stderr_truncated: stderr.truncated,
             results: results.iter().map(MimeBundle::from).collect(),
+            results_dropped: *results_dropped,
             error: error.as_ref().map(GuestError::from),
             files: files.into(),
             usage: usage.into(),
@@ -215,8 +246,15 @@ impl From<&report::MimeBundle> for MimeBundle {
 
 impl From<&guest_error::GuestError> for GuestError {
     fn from(error: &guest_error::GuestError) -> Self {
-        let guest_error::GuestError { name, value, traceback, line } = error.clone();
-        Self { name, value, traceback, line }
+        let guest_error::GuestError { name, value, traceback, line, frames } = error.clone();
+        Self { name, value, traceback, line, frames: frames.into_iter().map(ErrorFrame::from).collect() }
+    }
+}
+
+impl From<guest_error::ErrorFrame> for ErrorFrame {
+    fn from(frame: guest_error::ErrorFrame) -> Self {
+        let guest_error::ErrorFrame { file, line, column, function, code } = frame;
+        Self { file, line, column, function, code }
     }
 }
 
