@@ -20,7 +20,7 @@
 //! here.
 //!
 //! # Features
-//! - `wasm`: the first tier, WebAssembly in this process. Without it and `containers`, no job can run.
+//! - `wasm`: the first tier, WebAssembly. Without it and `containers`, no job can run.
 //! - `analysis`: the analyzer of programs, which selects tiers and images by their needs, and strips TypeScript.
 //! - `containers`: the second tier, in Podman and Docker.
 //! - `packages`: packages of Python and npm, and the download of runtimes. Enables `wasm`.

@@ -201,7 +201,7 @@ impl Machine {
         #[cfg(all(feature = "workers", target_os = "linux"))]
         let builder = {
             let workers = of();
-            // The last program applies only if no part was created with another one, which the builder excludes.
+            // The first program applies.
             builder.with_worker_support(move |program| drop(workers.workers.set(program)))
         };
         #[cfg(feature = "containers")]

@@ -6,11 +6,13 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use codebox_core::{Adapter, Backend, InstanceSpec, Job, RunnerError, SandboxLayer, exit};
+use codebox_core::{Adapter, Backend, InstanceSpec, Job, Limits, ResultKind, RunnerError, SandboxLayer, exit};
 use codebox_worker::Work;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::app_dirs::{AppDirs, AppDirsError};
 use crate::confinement;
+use crate::host_process::close_inherited_descriptors;
 use crate::machine::{Machine, Use};
 use crate::processes::executor;
 use crate::workers::WORKER_COMMAND;
@@ -28,6 +30,8 @@ pub(crate) fn requested_dirs(args: &[OsString]) -> Option<AppDirs> {
 
 /// Runs a job in this process, which was started for it.
 pub(crate) fn start(args: &[OsString]) -> u8 {
+    // The program that embeds codebox may have descriptors that are inherited, and the job has no right to them.
+    close_inherited_descriptors();
     let dirs = requested_dirs(args);
     run(&Machine::new(Use::CommandLine, move || dirs.clone().ok_or(AppDirsError)))
 }
@@ -47,6 +51,21 @@ fn serve(machine: &Arc<Machine>) -> io::Result<()> {
     executor.block_on(codebox_worker::serve(channel, &Parts(machine)))
 }
 
+/// Processor time that a worker may take beyond the limits of its job, in seconds.
+const EXTRA_SECONDS: u64 = 10;
+
+/// Limits the processor time of this process: a guest that has taken it over may ignore its limits and the end of the program that
+/// started it.
+fn limit_processor_time(limits: &Limits) -> io::Result<()> {
+    // The guest has one thread, and those of codebox together take less time than it.
+    let wall = limits.wall.at().map(|wall| wall.as_secs().saturating_mul(2));
+    let Some(least) = [wall, limits.cpu.at().map(|cpu| cpu.as_secs())].into_iter().flatten().min() else {
+        return Ok(());
+    };
+    let limit = getrlimit(Resource::Cpu).maximum.unwrap_or(u64::MAX).min(least.saturating_add(EXTRA_SECONDS));
+    Ok(setrlimit(Resource::Cpu, Rlimit { current: Some(limit), maximum: Some(limit) })?)
+}
+
 /// The parts of this process.
 struct Parts<'m>(&'m Arc<Machine>);
 
@@ -60,6 +79,7 @@ impl Work for Parts<'_> {
     }
 
     fn confine(&self, spec: &InstanceSpec, job: &Job) -> Result<Vec<SandboxLayer>, RunnerError> {
+        limit_processor_time(&job.limits).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
         confinement::confine_to(self.0, spec, job.out.as_ref())
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_core::{Backend, RunnerError};
+use codebox_core::{Backend, ResultKind, RunnerError};
 use codebox_runner::Detached;
 use codebox_worker::{Launch, Launched, WorkerBackend, WorkerProcess};
 use codebox_zygote::{BorrowedWorker, Place, WorkerCommand, WorkerEnd, borrow_worker};
@@ -36,15 +36,19 @@ const PRIVATE: u32 = 0o077;
 
 /// Returns the backend of the machine, with its guests in workers of this program.
 pub(crate) fn backend(machine: &Arc<Machine>, command: &Path) -> Result<Arc<dyn Backend>, RunnerError> {
+    // Workers have another working directory, and that of this process may change.
+    let absolute =
+        |path: &Path| std::path::absolute(path).map_err(|error| RunnerError::of(ResultKind::InvalidRequest, &error));
+    let AppDirs { data, cache, config } = machine.places()?;
     let launcher = Launcher {
-        command: command.to_owned(),
-        dirs: machine.places()?.clone(),
+        command: absolute(command)?,
+        dirs: AppDirs { data: absolute(data)?, cache: absolute(cache)?, config: absolute(config)? },
         is_host_enabled: machine.settings()?.host.enabled && start_host::is_enabled(),
         host: Mutex::new(None),
     };
     let backend = WorkerBackend::new(Arc::clone(machine.wasm()?) as _, Arc::new(launcher));
     let detached = Detached::all(vec![Arc::new(backend) as _], ());
-    let missing = || RunnerError::new(codebox_core::ResultKind::InternalError, "the backend of workers is missing");
+    let missing = || RunnerError::new(ResultKind::InternalError, "the backend of workers is missing");
     detached.into_iter().next().ok_or_else(missing)
 }
 
@@ -67,6 +71,7 @@ impl Launch for Launcher {
         let args = [WORKER_COMMAND.as_ref(), data.as_os_str(), cache.as_os_str(), config.as_os_str()];
         let env: Vec<(OsString, OsString)> =
             VARIABLES.iter().filter_map(|name| Some((OsString::from(name), env::var_os(name)?))).collect();
+        self.reap_host();
         if self.is_host_enabled {
             let args = std::iter::once(program.as_os_str()).chain(args).map(OsString::from).collect();
             let streams = [other.as_fd(), null.as_fd(), null.as_fd()];
@@ -93,10 +98,15 @@ impl Launcher {
     /// take longer.
     fn start_host(&self, program: &Path) {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
-        if host.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
-            return;
+        if host.is_none() {
+            *host = start_host::start(program, &self.dirs).ok();
         }
-        *host = start_host::start(program, &self.dirs).ok();
+    }
+
+    /// Releases the host process that this process has started, if it has ended.
+    fn reap_host(&self) {
+        let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
+        host.take_if(|child| !matches!(child.try_wait(), Ok(None)));
     }
 }
 
@@ -107,6 +117,12 @@ fn umask() -> u32 {
     let read = File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
     let line = read.ok().and_then(|_| status.lines().find_map(|line| line.strip_prefix("Umask:")));
     line.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok()).unwrap_or(PRIVATE)
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        self.reap_host();
+    }
 }
 
 /// A worker of the host process.

@@ -171,12 +171,38 @@ fn the_environment_of_the_program_does_not_reach_workers() {
 }
 
 #[test]
+fn descriptors_of_the_program_do_not_reach_workers() {
+    for home in [Home::with_host(), Home::without_host()] {
+        let secret = home.folder.path().join("secret");
+        fs::write(&secret, "secret").expect("a file");
+        let file = fs::File::open(&secret).expect("a file");
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).expect("a descriptor that is inherited");
+        let out = OutputBuffer::default();
+        let mut io = ExecIo { stdout: Some(Box::new(out.clone())), ..ExecIo::none() };
+        let cancel = io.cancel.clone();
+        let runner = home.runner();
+        thread::scope(|scope| {
+            let run = scope.spawn(|| runner.run_with(Request::python(COMPUTES), &mut io).expect("a report"));
+            wait_until("no output", || !out.text().is_empty());
+            let workers = home.workers();
+            assert_eq!(workers.len(), 1, "{workers:?}");
+            for entry in fs::read_dir(format!("/proc/{}/fd", workers[0])).expect("a list").flatten() {
+                let target = fs::read_link(entry.path()).unwrap_or_default();
+                assert!(!target.ends_with("secret"), "{target:?}");
+            }
+            cancel.cancel();
+            run.join().expect("it ends")
+        });
+    }
+}
+
+#[test]
 fn a_program_of_another_kind_is_an_error() {
     let home = Home::without_host();
     for program in ["/no/such/program", "/bin/true"] {
         let runner = codebox::builder(home.dirs()).workers(program).build();
         let error = runner.run(Request::python("print(1)")).expect_err(program);
-        assert!(error.message().contains("worker process"), "{error}");
+        assert!(error.message().contains("worker"), "{error}");
         assert!(!error.message().contains('\n'), "{error}");
     }
     // The command is found through links, as installers make them.

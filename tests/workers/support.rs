@@ -25,9 +25,9 @@ fn kit() -> &'static Kit {
 
 /// Home with prepared runtimes.
 pub struct Home {
-    pub folder: TempDir,
-    /// Stopped when the value is dropped.
+    /// Stopped when the value is dropped, before its home is removed.
     pub host: Option<HostProcess>,
+    pub folder: TempDir,
 }
 
 impl Home {

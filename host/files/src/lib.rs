@@ -41,7 +41,7 @@ pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
 pub use inputs::{InputEntry, InputManifest, write_input_file};
-pub use open::{open_dir_without_symlinks, open_for_appending};
+pub use open::{FileKinds, open_dir_without_symlinks, open_for_appending};
 pub use private::private_dir;
 pub use program::ProgramFile;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};

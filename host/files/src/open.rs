@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions};
-use codebox_core::GuestPath;
 use codebox_core::path::MappedPath;
+use codebox_core::{FileKind, GuestPath};
 
 use crate::sys::set_nonblock;
 
@@ -29,6 +29,36 @@ pub fn open_dir_without_symlinks(path: &Path) -> io::Result<Dir> {
         }
     }
     Ok(dir)
+}
+
+/// Kinds of files by their absolute paths, without following a link. Keeps the directory of the last file open, because lists of
+/// files are sorted.
+#[derive(Debug, Default)]
+pub struct FileKinds(Option<(PathBuf, Dir)>);
+
+impl FileKinds {
+    /// Returns the kind of a file.
+    ///
+    /// # Errors
+    /// An error if a component above the file is a link or not a directory, or if there is no file.
+    pub fn kind(&mut self, path: &Path) -> io::Result<FileKind> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let dir = match self.0.take() {
+            Some((last, dir)) if last == parent => dir,
+            _ => open_dir_without_symlinks(parent)?,
+        };
+        let kind = dir.symlink_metadata(name).map(|metadata| metadata.file_type());
+        self.0 = Some((parent.to_owned(), dir));
+        let kind = kind?;
+        Ok(match (kind.is_file(), kind.is_dir(), kind.is_symlink()) {
+            (true, _, _) => FileKind::Regular,
+            (_, true, _) => FileKind::Directory,
+            (_, _, true) => FileKind::Symlink,
+            _ => FileKind::Special,
+        })
+    }
 }
 
 /// Opens a directory without following a link.

@@ -154,11 +154,16 @@ impl Builder {
     /// its sandbox reaches only what its own job was granted, and the reports list the layers of the confinement. A job takes a
     /// few milliseconds longer.
     ///
-    /// `program` is the path of the installed command `codebox` or `codebox-full`, of the version of this library. Workers are
-    /// forked by the user's host process, which is started if it does not run, or started directly if it is disabled or busy.
-    /// The runtimes of the installation are used if the program was installed with them.
+    /// `program` is the path of the installed command `codebox`, with `codebox-full` in the same directory, of the version of this
+    /// library; links are followed. The first call applies. Workers are forked by the user's host process, which is started
+    /// if it does not run, or started directly if it is disabled, busy or cannot serve the runner's directories. The runtimes of
+    /// the installation are used if the program was installed with them. Of this process's environment, a worker gets `HOME`,
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`. All paths must be UTF-8.
     ///
-    /// Available on Linux. Elsewhere, and without workers of this kind in the runner's parts, every job fails.
+    /// Packages are installed and runtimes prepared in this process. A worker that ends without a report gives an error of the
+    /// kind [`EngineLost`](ResultKind::EngineLost).
+    ///
+    /// Available on Linux, with the feature `workers`. Elsewhere every job fails.
     #[must_use]
     pub fn workers(mut self, program: impl Into<PathBuf>) -> Self {
         match &self.use_workers {

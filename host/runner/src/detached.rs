@@ -19,6 +19,9 @@ mod relay;
 
 use relay::Relay;
 
+/// Time after which a thread for blocking work ends if it has none.
+const IDLE_THREAD_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Maximum time that dropping the last backend waits for the removal of its containers.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -91,7 +94,8 @@ impl Shared {
             return Ok(executor);
         }
         let mut executor = tokio::runtime::Builder::new_multi_thread();
-        let executor = executor.worker_threads(1).thread_name("codebox-backends").enable_all().build();
+        executor.worker_threads(1).thread_name("codebox-backends").thread_keep_alive(IDLE_THREAD_TIMEOUT);
+        let executor = executor.enable_all().build();
         let executor = executor.map_err(|error| BackendError::io("start an executor", error))?;
         Ok(self.executor.get_or_init(|| executor))
     }

@@ -357,12 +357,8 @@ impl Runner {
             }
             Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers, *code, None).await?)
         };
-        let opened = spans::stage(span, opened);
-        let guest = match plan.choice.isolation {
-            // A guest in WebAssembly opens at once, and reports a cancellation itself.
-            Isolation::Wasm => Some(opened.await?),
-            Isolation::Container | Isolation::Vm => unless_cancelled(cancel, opened).await?,
-        };
+        // A guest in this process opens at once, and reports a cancellation itself.
+        let guest = unless_cancelled(cancel, spans::stage(span, opened)).await?;
         Ok(guest.map(|guest| (guest, notes)))
     }
 

@@ -45,7 +45,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("testkit", &["core"]),
     ("typescript", &[]),
     ("wasm", &["analysis", "core", "egress", "files", "streams"]),
-    ("worker", &["core", "streams"]),
+    ("worker", &["core", "files", "streams"]),
     ("xtask", &["testkit"]),
     ("zygote", &[]),
 ];

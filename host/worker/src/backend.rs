@@ -2,18 +2,23 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Instance, InstanceSpec, Isolation,
     Job, RunReport, Unavailable,
 };
+use tokio::time::timeout;
 
 use crate::connection::{Connection, Launch};
 use crate::execution;
-use crate::message::{Event, Request};
+use crate::message::{Event, Request, VERSION};
 
 /// Name of a worker in errors.
 pub(crate) const WORKER: BackendId = BackendId::new("its worker process");
+
+/// Maximum time in which a worker opens a guest, and in which it starts a program.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Backend whose guests run in processes of their own, one for each instance.
 ///
@@ -53,10 +58,12 @@ impl Backend for WorkerBackend {
             let mut connection = Connection::new(launched).map_err(failed)?;
             let opened = connection.open(&Request::Open(Box::new(spec.clone())));
             opened.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
-            match connection.event().await {
-                Some(Ok(Event::Opened)) => {}
-                Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
-                other => return Err(lost("open the guest", &mut connection, other).await),
+            match timeout(START_TIMEOUT, connection.event()).await {
+                Ok(Some(Ok(Event::Opened))) => {}
+                Ok(Some(Ok(Event::Failed(failure)))) => return Err(failure.into()),
+                Ok(None) => return Err(not_a_worker(&mut connection).await),
+                Ok(other) => return Err(lost("open the guest", &mut connection, other).await),
+                Err(_) => return Err(stalled("open the guest", &mut connection)),
             }
             let (id, spec) = (self.id(), spec.clone());
             Ok(Box::new(WorkerInstance { id, spec, connection }) as Box<dyn Instance>)
@@ -83,6 +90,19 @@ pub(crate) async fn lost(action: &str, connection: &mut Connection, event: Optio
         None => io::Error::new(io::ErrorKind::UnexpectedEof, connection.end().await),
     };
     BackendError::EngineLost { backend: WORKER, action: action.to_owned(), source: source.into() }
+}
+
+/// Returns the error of a worker that does not answer.
+pub(crate) fn stalled(action: &str, connection: &mut Connection) -> BackendError {
+    connection.kill();
+    let source = format!("no answer within {} s", START_TIMEOUT.as_secs());
+    BackendError::EngineLost { backend: WORKER, action: action.to_owned(), source: source.into() }
+}
+
+/// Returns the error of a program that has ended before it opened a guest.
+async fn not_a_worker(connection: &mut Connection) -> BackendError {
+    let detail = format!("{}; is the program codebox {VERSION}?", connection.end().await);
+    BackendError::Input { subject: "the program of the workers".to_owned(), detail, source: None }
 }
 
 struct WorkerInstance {

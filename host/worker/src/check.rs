@@ -4,9 +4,12 @@ use codebox_core::path::MappedPath as _;
 use codebox_core::{
     Access, BackendId, CappedSink, CapturedOutput, HostPath, InstanceSpec, Job, OutFile, RunReport, SandboxLayer,
 };
+use codebox_files::FileKinds;
 
-/// Returns the report with the members that this process knows better than the worker. `layers` are the ones that the worker
-/// reported before it started the program.
+use crate::message::line;
+
+/// Returns the report with the members that this process knows better than the worker, which has ended. `layers` are the ones that
+/// the worker reported before it started the program. Reads the kinds of files in granted directories.
 pub(crate) fn checked(
     mut report: RunReport,
     id: &BackendId,
@@ -16,12 +19,21 @@ pub(crate) fn checked(
 ) -> RunReport {
     report.id = None;
     report.limits = job.limits;
-    report.provenance.backend = id.clone();
-    report.provenance.isolation = spec.isolation;
-    report.provenance.container_id = None;
-    report.provenance.escalated_from = None;
     report.needs_escalation = None;
     report.enforcement.layers = layers;
+    report.enforcement.uncovered.values_mut().for_each(|text| *text = line(text));
+    let provenance = &mut report.provenance;
+    provenance.backend = id.clone();
+    provenance.isolation = spec.isolation;
+    provenance.container_id = None;
+    provenance.escalated_from = None;
+    // The runner gives the reason.
+    provenance.reason.clear();
+    let texts = [&mut provenance.runtime, &mut provenance.image, &mut provenance.image_digest, &mut provenance.engine];
+    texts.into_iter().flatten().for_each(|text| *text = line(text));
+    if !job.results {
+        report.results.clear();
+    }
     for output in [&mut report.stdout, &mut report.stderr] {
         *output = capped(std::mem::take(output), job);
     }
@@ -34,10 +46,14 @@ pub(crate) fn checked(
         .chain(&job.out)
         .collect();
     let is_granted = |host: &HostPath| writable.iter().any(|dir| host.is_within(dir));
+    let mut kinds = FileKinds::default();
     let files = &mut report.files;
-    for list in [&mut files.created, &mut files.modified, &mut files.deleted] {
-        list.iter_mut().for_each(|OutFile { host, .. }| *host = host.take().filter(is_granted));
+    for OutFile { host, kind, .. } in files.created.iter_mut().chain(&mut files.modified) {
+        // A link in place of a file would lead whoever opens it elsewhere.
+        let mut is_there = |host: &HostPath| kinds.kind(&host.to_path_buf()).is_ok_and(|found| found == *kind);
+        *host = host.take().filter(|host| is_granted(host) && is_there(host));
     }
+    files.deleted.iter_mut().for_each(|OutFile { host, .. }| *host = host.take().filter(is_granted));
     report
 }
 

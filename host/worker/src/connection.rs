@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::frame;
+use crate::frame::{self, Kind, MaxSizes};
 use crate::message::{Event, Hello, Request, VERSION};
 
-/// Maximum size of a message in bytes before a job has started.
-const MAX_EVENT: u32 = 1 << 20;
+/// Maximum size in bytes of a worker's message that is not its last one. Pieces of output have at most 64 KiB.
+const MAX_ORDINARY: u32 = 128 << 10;
 
 /// Number of events that wait to be handled, after which the worker waits.
 const QUEUED_EVENTS: usize = 16;
@@ -53,8 +53,10 @@ pub trait WorkerProcess: Send {
 /// Connection to a worker. Dropping it ends the worker.
 pub(crate) struct Connection {
     requests: mpsc::UnboundedSender<Vec<u8>>,
+    /// Number of requests that are not written yet.
+    unwritten: watch::Sender<usize>,
     events: mpsc::Receiver<io::Result<Event>>,
-    max_event: Arc<AtomicU32>,
+    max_last: Arc<AtomicU32>,
     tasks: [JoinHandle<()>; 2],
     process: Option<Box<dyn WorkerProcess>>,
 }
@@ -66,36 +68,42 @@ impl Connection {
         channel.set_nonblocking(true)?;
         let (mut reader, mut writer) = UnixStream::from_std(channel)?.into_split();
         let (requests, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
+        let unwritten = watch::Sender::new(0);
+        let written = unwritten.clone();
         let write = async move {
             while let Some(frames) = queue.recv().await {
                 // The end of the worker is noticed by the other task.
                 if writer.write_all(&frames).await.is_err() {
                     break;
                 }
+                written.send_modify(|count| *count -= 1);
             }
         };
         let (sender, events) = mpsc::channel(QUEUED_EVENTS);
-        let max_event = Arc::new(AtomicU32::new(MAX_EVENT));
-        let max = Arc::clone(&max_event);
+        let max_last = Arc::new(AtomicU32::new(MAX_ORDINARY));
+        let max = Arc::clone(&max_last);
         let read = async move {
             loop {
-                let event = frame::read_async(&mut reader, max.load(Ordering::Relaxed)).await;
-                let is_last = event.is_err();
-                let Some(event) = event.transpose() else { break };
+                let max = MaxSizes { ordinary: MAX_ORDINARY, last: max.load(Ordering::Relaxed) };
+                let (event, is_last) = match frame::read_async(&mut reader, max).await {
+                    Ok(None) => break,
+                    Ok(Some((kind, event))) => (Ok(event), kind == Kind::Last),
+                    Err(error) => (Err(error), true),
+                };
                 if sender.send(event).await.is_err() || is_last {
                     break;
                 }
             }
         };
         let tasks = [tokio::spawn(write), tokio::spawn(read)];
-        Ok(Self { requests, events, max_event, tasks, process: Some(process) })
+        Ok(Self { requests, unwritten, events, max_last, tasks, process: Some(process) })
     }
 
     /// Sends the first messages.
     pub(crate) fn open(&self, request: &Request) -> io::Result<()> {
         let mut frames = Vec::new();
-        frame::append(&mut frames, &Hello { version: VERSION.to_owned() })?;
-        frame::append(&mut frames, request)?;
+        frame::append(&mut frames, Kind::Ordinary, &Hello { version: VERSION.to_owned() })?;
+        frame::append(&mut frames, Kind::Ordinary, request)?;
         self.queue(frames);
         Ok(())
     }
@@ -103,19 +111,29 @@ impl Connection {
     /// Sends a message, without waiting until the worker has read it.
     pub(crate) fn send(&self, request: &Request) -> io::Result<()> {
         let mut frames = Vec::new();
-        frame::append(&mut frames, request)?;
+        frame::append(&mut frames, Kind::Ordinary, request)?;
         self.queue(frames);
         Ok(())
     }
 
     fn queue(&self, frames: Vec<u8>) {
+        self.unwritten.send_modify(|count| *count += 1);
         // A worker that has ended is noticed by its events.
         let _ = self.requests.send(frames);
     }
 
-    /// Changes the maximum size of a message from the worker.
-    pub(crate) fn accept_events_up_to(&self, max: u32) {
-        self.max_event.store(max, Ordering::Relaxed);
+    /// Returns a future that waits until all messages so far are written.
+    pub(crate) fn written(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut unwritten = self.unwritten.subscribe();
+        async move {
+            // The sender is gone with the connection.
+            let _ = unwritten.wait_for(|count| *count == 0).await;
+        }
+    }
+
+    /// Sets the maximum size of the worker's last message.
+    pub(crate) fn accept_last_event_up_to(&self, max: u32) {
+        self.max_last.store(max, Ordering::Relaxed);
     }
 
     /// Waits for a message; `None` if the channel has ended.

@@ -4,14 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, CancelToken, CapturedOutput, Effects, ExecIo, InstanceSpec, Job, LimitKind,
-    Limits, Outcome, PartialOutput, Provenance, RunReport,
+    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, Outcome,
+    PartialOutput, Provenance, RunReport,
 };
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
 use serde_bytes::ByteBuf;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backend::{WORKER, lost};
+use crate::backend::{START_TIMEOUT, WORKER, lost, stalled};
 use crate::check::checked;
 use crate::connection::Connection;
 use crate::message::{Event, Request};
@@ -28,7 +28,7 @@ const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of one piece of input.
 const CHUNK_SIZE: usize = 64 << 10;
 
-/// Maximum size in bytes of a report without its output.
+/// Maximum size in bytes of a report without its output: it lists up to ten thousand files and has up to 16 MiB of rich results.
 const MAX_REPORT: u32 = 64 << 20;
 
 /// Runs a job. The output that has arrived is kept, however the worker ends.
@@ -40,11 +40,21 @@ pub(crate) async fn run(
     io: &mut ExecIo,
 ) -> Result<RunReport, BackendError> {
     let limits = &job.limits;
-    connection.accept_events_up_to(max_event(limits));
+    connection.accept_last_event_up_to(max_last_event(limits));
     let sent = connection.send(&Request::Exec(Box::new(job.clone())));
     sent.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
-    let layers = match connection.event().await {
+    let started = tokio::select! {
+        event = connection.event() => event,
+        () = io.cancel.cancelled() => {
+            connection.kill();
+            let provenance = Provenance::new(id.clone(), spec.isolation);
+            return Ok(RunReport::new(Outcome::Cancelled, provenance, *limits));
+        }
+        () = sleep(START_TIMEOUT) => return Err(stalled("start the program", connection)),
+    };
+    let layers = match started {
         Some(Ok(Event::Started(layers))) => layers,
+        // No code of the guest has run yet.
         Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
         other => return Err(lost("start the program", connection, other).await),
     };
@@ -65,7 +75,14 @@ pub(crate) async fn run(
     let _ = timeout(DRAIN_TIMEOUT, running.delivery.finish()).await;
     let [stdout, stderr] = running.outputs.map(Output::finish);
     match ended {
-        Ok(End::Report(report)) => Ok(checked(*report, id, spec, job, layers)),
+        Ok(End::Report(report)) => {
+            // What the report lists can no longer be changed by the worker.
+            connection.kill();
+            let (id, spec, job) = (id.clone(), spec.clone(), job.clone());
+            let checked = move || checked(*report, &id, &spec, &job, layers);
+            let checked = tokio::task::spawn_blocking(checked).await;
+            checked.map_err(|error| BackendError::engine("check the report of the worker process", error))
+        }
         Ok(End::Killed(outcome)) => {
             let mut report = RunReport::new(outcome, Provenance::new(id.clone(), spec.isolation), *limits);
             report.usage.wall = now.elapsed();
@@ -74,26 +91,19 @@ pub(crate) async fn run(
             (report.stdout, report.stderr) = (stdout, stderr);
             Ok(report)
         }
-        Err(error) => Err(with_output(error, stdout, stderr)),
+        Err(error) => {
+            let partial_output = Box::new(PartialOutput { stdout, stderr });
+            Err(BackendError::DuringJob { error: Box::new(error), partial_output })
+        }
     }
 }
 
-/// Returns the maximum size of a message of a worker: a report with all of the output, or of 4 GiB if the output is unlimited.
-fn max_event(limits: &Limits) -> u32 {
+/// Returns the maximum size of the last message of a worker: a report with all of the output, or of 4 GiB if the output is
+/// unlimited.
+fn max_last_event(limits: &Limits) -> u32 {
     let Some(output) = limits.output.at() else { return u32::MAX };
     let output = u32::try_from(output.get().saturating_mul(2)).unwrap_or(u32::MAX);
     output.saturating_add(MAX_REPORT)
-}
-
-fn with_output(error: BackendError, stdout: CapturedOutput, stderr: CapturedOutput) -> BackendError {
-    match error {
-        // The worker has captured the output itself.
-        BackendError::DuringJob { .. } => error,
-        error => {
-            let partial_output = Box::new(PartialOutput { stdout, stderr });
-            BackendError::DuringJob { error: Box::new(error), partial_output }
-        }
-    }
 }
 
 /// End of a job.
@@ -150,10 +160,11 @@ impl Running {
                 Some(Ok(Event::Output(stream @ 0..=1, bytes))) => self.output(usize::from(stream), &bytes).await,
                 // A second request before the answer to the first has no effect.
                 Some(Ok(Event::InputRequest)) => {
-                    reading = stdin.take().map_or(reading, |stdin| Some(Box::pin(read(stdin))));
+                    let written = connection.written();
+                    reading = stdin.take().map_or(reading, |stdin| Some(Box::pin(read(written, stdin))));
                 }
                 Some(Ok(Event::Ended(report))) => return Ok(End::Report(report)),
-                Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
+                Some(Ok(Event::Failed(failure))) => return Err(failure.after_start()),
                 other => return Err(lost("run the job", connection, other).await),
             }
         }
@@ -231,7 +242,9 @@ async fn pending<T>(reading: &mut Option<BoxFuture<'_, T>>) -> T {
     }
 }
 
-async fn read(mut stdin: Stdin) -> (Stdin, io::Result<Vec<u8>>) {
+/// Reads a piece of input, when the worker has taken the one before.
+async fn read(written: impl Future<Output = ()>, mut stdin: Stdin) -> (Stdin, io::Result<Vec<u8>>) {
+    written.await;
     let mut chunk = vec![0; CHUNK_SIZE];
     let read = stdin.read(&mut chunk).await.map(|count| {
         chunk.truncate(count);

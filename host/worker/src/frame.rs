@@ -1,4 +1,4 @@
-//! Frames of messages: the length in four bytes, little-endian, and the message in MessagePack.
+//! Frames of messages: the kind in one byte, the length in four bytes, little-endian, and the message in MessagePack.
 
 use std::io::{self, Read, Write};
 
@@ -6,11 +6,33 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use crate::values;
+
+/// Kind of a message, which limits its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any message but the last one.
+    Ordinary = 0,
+    /// The last message of a worker.
+    Last = 1,
+}
+
+/// Maximum sizes of messages in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaxSizes {
+    pub ordinary: u32,
+    pub last: u32,
+}
+
+/// Size in bytes from which a message is decoded on a thread of its own.
+const LARGE: usize = 256 << 10;
+
 /// Appends the frame of a message.
 ///
 /// # Errors
 /// Returns an error for a message that cannot be encoded, such as one with a path that is not UTF-8, and for one above 4 GiB.
-pub(crate) fn append<T: Serialize>(frames: &mut Vec<u8>, message: &T) -> io::Result<()> {
+pub(crate) fn append<T: Serialize>(frames: &mut Vec<u8>, kind: Kind, message: &T) -> io::Result<()> {
+    frames.push(kind as u8);
     let start = frames.len();
     frames.extend([0; 4]);
     // Members are written by name: some have no value, and are left out.
@@ -22,43 +44,67 @@ pub(crate) fn append<T: Serialize>(frames: &mut Vec<u8>, message: &T) -> io::Res
 }
 
 /// Writes the frame of a message.
-pub(crate) fn write<T: Serialize>(channel: &mut impl Write, message: &T) -> io::Result<()> {
+pub(crate) fn write<T: Serialize>(channel: &mut impl Write, kind: Kind, message: &T) -> io::Result<()> {
     let mut frame = Vec::new();
-    append(&mut frame, message)?;
+    append(&mut frame, kind, message)?;
     channel.write_all(&frame)
 }
 
-/// Reads a message; `None` at the end of the channel.
+/// Reads a message of a process that is trusted; `None` at the end of the channel.
 pub(crate) fn read<T: DeserializeOwned>(channel: &mut impl Read) -> io::Result<Option<T>> {
-    let mut length = [0; 4];
-    match channel.read_exact(&mut length) {
+    let mut head = [0; 5];
+    match channel.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    let length = u32::from_le_bytes(length);
+    let (_, length) = parse_head(head)?;
     let mut body = Vec::new();
     channel.take(u64::from(length)).read_to_end(&mut body)?;
     decode(&body, length).map(Some)
 }
 
-/// Reads a message of at most `max` bytes; `None` at the end of the channel. Memory is used only for bytes that have
-/// arrived.
-pub(crate) async fn read_async<T: DeserializeOwned>(
+/// Reads a message, and returns it with its kind; `None` at the end of the channel. Memory is used only for bytes that have
+/// arrived, and in proportion to them. Must be called in a tokio runtime.
+pub(crate) async fn read_async<T: DeserializeOwned + Send + 'static>(
     channel: &mut (impl AsyncRead + Unpin),
-    max: u32,
-) -> io::Result<Option<T>> {
-    let mut length = [0; 4];
-    match channel.read_exact(&mut length).await {
+    max: MaxSizes,
+) -> io::Result<Option<(Kind, T)>> {
+    let mut head = [0; 5];
+    match channel.read_exact(&mut head).await {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     };
-    let length = u32::from_le_bytes(length);
+    let (kind, length) = parse_head(head)?;
+    let max = match kind {
+        Kind::Ordinary => max.ordinary,
+        Kind::Last => max.last,
+    };
     if length > max {
         return Err(malformed("it is longer than the job's limits allow"));
     }
     let mut body = Vec::new();
     channel.take(u64::from(length)).read_to_end(&mut body).await?;
-    decode(&body, length).map(Some)
+    let check_and_decode = move || {
+        if !values::are_within_maximum(&body) {
+            return Err(malformed("it has too many values"));
+        }
+        decode(&body, length)
+    };
+    let is_large = length as usize >= LARGE;
+    let message = match is_large {
+        true => tokio::task::spawn_blocking(check_and_decode).await.map_err(io::Error::other)??,
+        false => check_and_decode()?,
+    };
+    Ok(Some((kind, message)))
+}
+
+fn parse_head([kind, length @ ..]: [u8; 5]) -> io::Result<(Kind, u32)> {
+    let kind = match kind {
+        0 => Kind::Ordinary,
+        1 => Kind::Last,
+        _ => return Err(malformed("its kind is unknown")),
+    };
+    Ok((kind, u32::from_le_bytes(length)))
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8], length: u32) -> io::Result<T> {
@@ -76,30 +122,57 @@ fn malformed(detail: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn frames_round_trip() {
+    const MAX: MaxSizes = MaxSizes { ordinary: 99, last: 200 };
+
+    #[tokio::test]
+    async fn frames_round_trip() {
         let mut frames = Vec::new();
-        write(&mut frames, &("one", 1)).expect("it is written");
-        append(&mut frames, &("two", 2)).expect("it is encoded");
-        let mut channel = &frames[..];
-        for expected in [("one".to_owned(), 1), ("two".to_owned(), 2)] {
-            assert_eq!(read::<(String, u8)>(&mut channel).expect("a message"), Some(expected));
+        write(&mut frames, Kind::Ordinary, &("one", 1)).expect("it is written");
+        append(&mut frames, Kind::Last, &("two", 2)).expect("it is encoded");
+        let messages = [(Kind::Ordinary, ("one".to_owned(), 1)), (Kind::Last, ("two".to_owned(), 2))];
+        let (mut channel, mut other) = (&frames[..], &frames[..]);
+        for (kind, message) in messages {
+            assert_eq!(read::<(String, u8)>(&mut channel).expect("a message"), Some(message.clone()));
+            assert_eq!(read_async::<(String, u8)>(&mut other, MAX).await.expect("a message"), Some((kind, message)));
         }
         assert_eq!(read::<(String, u8)>(&mut channel).expect("the end"), None);
+        assert_eq!(read_async::<(String, u8)>(&mut other, MAX).await.expect("the end"), None);
     }
 
-    #[test]
-    fn malformed_frames_are_errors() {
-        for bad in [&[5, 0, 0, 0, 1][..], &[1, 0, 0, 0, 0xc1], &[0, 0, 0, 0], &[0xff, 0xff, 0xff, 0xff, 1]] {
+    #[tokio::test]
+    async fn malformed_frames_are_errors() {
+        let all: [&[u8]; 6] = [
+            &[0, 5, 0, 0, 0, 1],
+            &[0, 1, 0, 0, 0, 0xc1],
+            &[0, 0, 0, 0, 0],
+            &[1, 0xff, 0xff, 0xff, 0xff, 1],
+            &[2, 1, 0, 0, 0, 1],
+            &[0, 3, 0, 0, 0, 0x93, 0xa1, 0x61],
+        ];
+        for bad in all {
             let error = read::<(String, u8)>(&mut &*bad).expect_err("a malformed message");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bad:?}");
+            let error = read_async::<(String, u8)>(&mut &*bad, MAX).await.expect_err("a malformed message");
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bad:?}");
         }
     }
 
     #[tokio::test]
     async fn long_messages_are_refused_before_they_are_read() {
-        let frame = [&100_u32.to_le_bytes()[..], &[0; 100]].concat();
-        let error = read_async::<(String, u8)>(&mut &frame[..], 99).await.expect_err("a long message");
-        assert!(error.to_string().contains("longer"), "{error}");
+        for (kind, length, refused) in [(0_u8, 100_u32, true), (1, 100, false), (1, 201, true)] {
+            let frame = [&[kind][..], &length.to_le_bytes(), &[0; 300]].concat();
+            let error = read_async::<(String, u8)>(&mut &frame[..], MAX).await.expect_err("a message of zeros");
+            assert_eq!(error.to_string().contains("longer"), refused, "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_with_too_many_values_are_refused() {
+        let many = vec![(); values::MAX_VALUES];
+        let mut frame = Vec::new();
+        append(&mut frame, Kind::Last, &many).expect("it is encoded");
+        let max = MaxSizes { ordinary: u32::MAX, last: u32::MAX };
+        let error = read_async::<Vec<()>>(&mut &frame[..], max).await.expect_err("too many values");
+        assert!(error.to_string().contains("too many values"), "{error}");
     }
 }

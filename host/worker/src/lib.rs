@@ -28,6 +28,7 @@ mod message;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use backend::WorkerBackend;
 pub use connection::{Launch, Launched, WorkerProcess};

@@ -1,6 +1,6 @@
 //! Messages between the two processes.
 
-use codebox_core::{BackendError, InstanceSpec, Job, PartialOutput, ResultKind, RunReport, RunnerError, SandboxLayer};
+use codebox_core::{BackendError, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages, which is that of codebox.
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     InputRequest,
     /// The job has ended.
     Ended(Box<RunReport>),
-    /// The worker cannot open the guest, or cannot determine what it did.
+    /// The worker cannot open the guest, or cannot determine what it did. The output so far has been sent.
     Failed(Failure),
 }
 
@@ -48,24 +48,21 @@ pub(crate) struct Failure {
     kind: ResultKind,
     message: String,
     fix: Option<String>,
-    partial_output: Option<PartialOutput>,
 }
 
 impl From<BackendError> for Failure {
     fn from(mut error: BackendError) -> Self {
-        let mut output = None;
-        if let BackendError::DuringJob { error: cause, partial_output } = error {
-            output = Some(*partial_output);
+        if let BackendError::DuringJob { error: cause, .. } = error {
             error = *cause;
         }
-        Self { partial_output: output, ..Self::from(RunnerError::from(error)) }
+        Self::from(RunnerError::from(error))
     }
 }
 
 impl From<RunnerError> for Failure {
     fn from(error: RunnerError) -> Self {
         let (message, fix) = (error.message().to_owned(), error.fix().map(str::to_owned));
-        Self { kind: error.kind(), message, fix, partial_output: None }
+        Self { kind: error.kind(), message, fix }
     }
 }
 
@@ -73,18 +70,26 @@ impl From<RunnerError> for Failure {
 const MAX_LINE: usize = 4096;
 
 /// Returns a worker's text as one line, without control characters.
-fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let shown = &text[..text.floor_char_boundary(MAX_LINE)];
     shown.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
-        let Failure { kind, message, fix, partial_output } = failure;
-        let error = Self::Remote { kind, message: line(&message), fix: fix.as_deref().map(line) };
-        match partial_output {
-            Some(output) => Self::DuringJob { error: Box::new(error), partial_output: Box::new(output) },
-            None => error,
-        }
+        let Failure { kind, message, fix } = failure;
+        Self::Remote { kind, message: line(&message), fix: fix.as_deref().map(line) }
+    }
+}
+
+impl Failure {
+    /// Returns the error of a worker whose program has started, and which is not trusted: it may be that of a full disk or of
+    /// codebox itself, and has no remedy.
+    pub(crate) fn after_start(self) -> BackendError {
+        let kind = match self.kind {
+            ResultKind::Busy => ResultKind::Busy,
+            _ => ResultKind::InternalError,
+        };
+        BackendError::Remote { kind, message: line(&self.message), fix: None }
     }
 }

@@ -11,10 +11,9 @@ use codebox_core::{
     Backend, BackendError, CancelToken, ExecIo, Instance, InstanceSpec, Job, OutputSink, ResultKind, RunnerError,
     SandboxLayer, Stdin,
 };
-use serde::Serialize;
 use serde_bytes::ByteBuf;
 
-use crate::frame;
+use crate::frame::{self, Kind};
 use crate::message::{Event, Failure, Hello, Request, VERSION};
 
 /// The parts of a worker that the caller supplies.
@@ -58,8 +57,12 @@ pub async fn serve(channel: OwnedFd, work: &dyn Work) -> io::Result<()> {
 struct Channel(Arc<Mutex<File>>);
 
 impl Channel {
-    fn send(&self, event: &impl Serialize) -> io::Result<()> {
-        frame::write(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), event)
+    fn send(&self, event: &Event) -> io::Result<()> {
+        let kind = match event {
+            Event::Ended(_) | Event::Failed(_) => Kind::Last,
+            Event::Opened | Event::Started(_) | Event::Output(..) | Event::InputRequest => Kind::Ordinary,
+        };
+        frame::write(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), kind, event)
     }
 }
 

@@ -17,8 +17,9 @@ use codebox_core::{
 use serde_bytes::ByteBuf;
 
 use crate::connection::{Launch, Launched, WorkerProcess};
+use crate::frame::Kind;
 use crate::message::{Event, Failure, Hello, Request};
-use crate::{Work, WorkerBackend, frame, serve};
+use crate::{Work, WorkerBackend, frame, serve, values};
 
 const ID: BackendId = BackendId::new("described");
 
@@ -126,13 +127,18 @@ async fn run(backend: &WorkerBackend, job: &Job, io: &mut ExecIo) -> Result<RunR
     report
 }
 
+fn send(channel: &mut UnixStream, event: &Event) -> io::Result<()> {
+    let is_last = matches!(event, Event::Ended(_) | Event::Failed(_));
+    frame::write(channel, if is_last { Kind::Last } else { Kind::Ordinary }, event)
+}
+
 /// Plays a worker until its job has started.
 fn start(channel: &mut UnixStream) {
     let _: Hello = frame::read(channel).expect("a message").expect("a message");
     let Some(Request::Open(_)) = frame::read(channel).expect("a message") else { panic!("expected a specification") };
-    frame::write(channel, &Event::Opened).expect("a channel");
+    send(channel, &Event::Opened).expect("a channel");
     let Some(Request::Exec(_)) = frame::read(channel).expect("a message") else { panic!("expected a job") };
-    frame::write(channel, &Event::Started(vec![layer("real")])).expect("a channel");
+    send(channel, &Event::Started(vec![layer("real")])).expect("a channel");
 }
 
 fn layer(name: &str) -> SandboxLayer {
@@ -190,7 +196,7 @@ async fn failures_keep_their_kind_and_are_shown_in_one_line() {
     let play = |mut channel: UnixStream| {
         let _: Option<Hello> = frame::read(&mut channel).expect("a message");
         let error = RunnerError::new(ResultKind::Denied, "cannot\u{1b}[2J grant\n/x").with_fix("do\nnot");
-        frame::write(&mut channel, &Event::Failed(Failure::from(error))).expect("a channel");
+        send(&mut channel, &Event::Failed(Failure::from(error))).expect("a channel");
     };
     let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("a failure");
     assert_eq!((error.kind(), error.fix().as_deref()), (ResultKind::Denied, Some("do\u{fffd}not")));
@@ -201,7 +207,7 @@ async fn failures_keep_their_kind_and_are_shown_in_one_line() {
 async fn another_version_is_refused_by_the_worker() {
     let (mut channel, other) = UnixStream::pair().expect("a socket");
     thread::spawn(move || honest(other));
-    frame::write(&mut channel, &Hello { version: "0.0.0".to_owned() }).expect("a channel");
+    frame::write(&mut channel, Kind::Ordinary, &Hello { version: "0.0.0".to_owned() }).expect("a channel");
     let Some(Event::Failed(failure)) = frame::read(&mut channel).expect("a message") else { panic!("no failure") };
     let error = BackendError::from(failure);
     assert!(error.to_string().contains("the library is codebox 0.0.0"), "{error}");
@@ -209,10 +215,10 @@ async fn another_version_is_refused_by_the_worker() {
 
 #[tokio::test]
 async fn malformed_and_unexpected_messages_end_the_job() {
-    for bad in [&b"\x05\0\0\0abcde"[..], b"\xff\xff\xff\xff", b"\x07\0\0\0\xa6Opened"] {
+    for bad in [&b"\0\x05\0\0\0abcde"[..], b"\0\xff\xff\xff\xff", b"\0\x07\0\0\0\xa6Opened", b"\x09\0\0\0\0"] {
         let play = move |mut channel: UnixStream| {
             start(&mut channel);
-            frame::write(&mut channel, &Event::Output(0, ByteBuf::from(*b"partial"))).expect("a channel");
+            send(&mut channel, &Event::Output(0, ByteBuf::from(*b"partial"))).expect("a channel");
             channel.write_all(bad).expect("a channel");
         };
         let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
@@ -231,10 +237,78 @@ async fn a_worker_that_ends_is_reported() {
 }
 
 #[tokio::test]
-async fn reports_are_checked_against_the_job() {
+async fn a_program_that_is_no_worker_is_named() {
+    let play = |channel: UnixStream| drop(channel);
+    let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
+    assert_eq!(error.kind(), ResultKind::InvalidRequest);
+    assert!(error.to_string().contains("is the program codebox"), "{error}");
+}
+
+#[tokio::test]
+async fn failures_after_the_start_are_not_trusted() {
+    let kinds = [(ResultKind::Ok, ResultKind::InternalError), (ResultKind::Denied, ResultKind::InternalError)];
+    for (claimed, kind) in kinds.into_iter().chain([(ResultKind::Busy, ResultKind::Busy)]) {
+        let play = move |mut channel: UnixStream| {
+            start(&mut channel);
+            send(&mut channel, &Event::Output(1, ByteBuf::from(*b"so far"))).expect("a channel");
+            let error = RunnerError::new(claimed, "no").with_fix("run this");
+            send(&mut channel, &Event::Failed(Failure::from(error))).expect("a channel");
+        };
+        let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("a failure");
+        assert_eq!((error.kind(), error.fix()), (kind, None));
+        assert_eq!(error.partial_output().expect("output").stderr.bytes().as_ref(), b"so far");
+    }
+}
+
+#[tokio::test]
+async fn reports_take_memory_in_proportion_to_their_limits() {
+    let claims: [fn(&mut RunReport); 2] = [
+        |report| {
+            let values = vec![serde_json::Value::Null; values::MAX_VALUES];
+            let data = [("application/json".to_owned(), serde_json::Value::Array(values))].into();
+            report.results = vec![codebox_core::MimeBundle { data, ..codebox_core::MimeBundle::default() }];
+        },
+        |report| {
+            let traceback = vec![String::new(); values::MAX_VALUES];
+            report.error = Some(codebox_core::GuestError { traceback, ..codebox_core::GuestError::default() });
+        },
+    ];
+    for claim in claims {
+        let play = move |mut channel: UnixStream| {
+            start(&mut channel);
+            let mut report = report();
+            claim(&mut report);
+            // The other side may close the channel.
+            let _ = send(&mut channel, &Event::Ended(Box::new(report)));
+        };
+        let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
+        let text = codebox_core::format_error_chain(&error);
+        assert!(text.contains("too many values"), "{text}");
+    }
     let play = |mut channel: UnixStream| {
         start(&mut channel);
-        let file = |host: &str| OutFile {
+        let _ = send(&mut channel, &Event::Output(0, ByteBuf::from(vec![0; 1 << 20])));
+    };
+    let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
+    assert!(codebox_core::format_error_chain(&error).contains("longer than"), "{error}");
+}
+
+#[tokio::test]
+async fn reports_are_checked_against_the_job() {
+    let root = tempfile::tempdir().expect("a directory");
+    let root = root.path().canonicalize().expect("a directory");
+    for dir in ["out", "rw", "ro", "rw/sub"] {
+        std::fs::create_dir(root.join(dir)).expect("a directory");
+        std::fs::write(root.join(dir).join("a"), "x").expect("a file");
+    }
+    std::os::unix::fs::symlink("/etc", root.join("rw/link")).expect("a link");
+    std::os::unix::fs::symlink("a", root.join("rw/file-link")).expect("a link");
+    let at = |name: &str| root.join(name).display().to_string();
+    let names = ["out/a", "out/missing", "ro/a", "rw/a", "rw/link/passwd", "rw/file-link", "rw/sub", "rw/sub/a"];
+    let claimed: Vec<String> = names.iter().map(|name| at(name)).chain(["/etc/passwd".to_owned()]).collect();
+    let play = move |mut channel: UnixStream| {
+        start(&mut channel);
+        let file = |host: &String| OutFile {
             guest: GuestPath::work(),
             host: HostPath::unix(host).ok(),
             size: 1,
@@ -244,34 +318,86 @@ async fn reports_are_checked_against_the_job() {
         let mut claim = report();
         claim.id = Some("other".to_owned());
         claim.stdout = CapturedOutput { head: vec![b'a'; 5000], tail: vec![b'z'; 10], dropped: 3 };
-        claim.files.created = vec![file("/out/a"), file("/etc/passwd"), file("/outside/a")];
-        claim.files.modified = vec![file("/rw/a"), file("/ro/a"), file("/rw/../etc/a")];
+        claim.files.created = claimed.iter().map(file).collect();
+        claim.files.modified = claim.files.created.clone();
+        claim.files.deleted = claim.files.created.clone();
+        claim.results = vec![codebox_core::MimeBundle::default()];
         claim.limits.wall = Limit::Unlimited;
         claim.provenance.backend = BackendId::new("docker");
         claim.provenance.isolation = Isolation::Vm;
+        claim.provenance.reason = "because".to_owned();
+        claim.provenance.engine = Some("a\u{1b}[2J".to_owned());
         claim.provenance.escalated_from =
             Some(EscalatedFrom { backend: ID, isolation: Isolation::Wasm, reason: String::new() });
         claim.needs_escalation = Some(NeedsEscalation { reason: String::new(), command: "rm".to_owned() });
         claim.enforcement.layers = vec![layer("claimed")];
-        frame::write(&mut channel, &Event::Ended(Box::new(claim))).expect("a channel");
+        send(&mut channel, &Event::Ended(Box::new(claim))).expect("a channel");
     };
     let mut job = job();
-    job.out = HostPath::unix("/out").ok();
-    for (host, access) in [("/rw", codebox_core::Access::ReadWrite), ("/ro", codebox_core::Access::ReadOnly)] {
-        let host = HostPath::unix(host).expect("a path");
+    job.out = HostPath::native(&root.join("out")).ok();
+    for (dir, access) in [("rw", codebox_core::Access::ReadWrite), ("ro", codebox_core::Access::ReadOnly)] {
+        let host = HostPath::native(&root.join(dir)).expect("a path");
         job.grants.dirs.push(DirGrant { host, guest: GuestPath::tmp(), access });
     }
     let report = run(&backend(play), &job, &mut ExecIo::none()).await.expect("a report");
-    let hosts = |files: &[OutFile]| -> Vec<_> {
-        files.iter().map(|file| file.host.as_ref().map(|host| host.to_string())).collect()
+    let hosts = |files: &[OutFile]| -> Vec<String> {
+        files.iter().filter_map(|file| file.host.as_ref()).map(|host| host.to_string()).collect()
     };
-    assert_eq!(hosts(&report.files.created), [Some("/out/a".to_owned()), None, None]);
-    assert_eq!(hosts(&report.files.modified), [Some("/rw/a".to_owned()), None, None]);
+    let files = ["out/a", "rw/a", "rw/sub/a"].map(at);
+    assert_eq!([hosts(&report.files.created), hosts(&report.files.modified)], [files.clone(), files]);
+    let deleted = ["out/a", "out/missing", "rw/a", "rw/link/passwd", "rw/file-link", "rw/sub", "rw/sub/a"].map(at);
+    assert_eq!(hosts(&report.files.deleted), deleted);
     assert_eq!(report.stdout.bytes().len(), 100);
     assert_eq!(report.stdout.total(), 5013);
     assert_eq!((report.id, report.limits, report.needs_escalation), (None, job.limits, None));
     assert_eq!((report.provenance.backend, report.provenance.isolation), (ID, Isolation::Wasm));
+    assert_eq!((report.provenance.reason, report.provenance.engine), (String::new(), Some("a\u{fffd}[2J".to_owned())));
     assert_eq!((report.provenance.escalated_from, report.enforcement.layers), (None, vec![layer("real")]));
+    assert!(report.results.is_empty());
+}
+
+#[tokio::test]
+async fn input_is_not_read_ahead_of_a_worker_that_takes_none() {
+    static READS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    struct Endless;
+    impl io::Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            READS.fetch_add(1, Ordering::SeqCst);
+            Ok(into.len())
+        }
+    }
+    let play = |mut channel: UnixStream| {
+        start(&mut channel);
+        for _ in 0..2000 {
+            send(&mut channel, &Event::InputRequest).expect("a channel");
+            thread::sleep(Duration::from_micros(100));
+        }
+        let _ = send(&mut channel, &Event::Ended(Box::new(report())));
+    };
+    let mut io = ExecIo { stdin: Some(Box::new(Endless)), ..ExecIo::none() };
+    let job = Job { stdin: Stdin::Streamed, ..job() };
+    run(&backend(play), &job, &mut io).await.expect("a report");
+    // As many pieces of 64 KiB as the socket's own buffer holds, and the one that waits.
+    assert!(READS.load(Ordering::SeqCst) < 20, "{READS:?}");
+}
+
+#[tokio::test]
+async fn a_job_is_cancelled_before_its_worker_starts_it() {
+    let play = |mut channel: UnixStream| {
+        let _: Hello = frame::read(&mut channel).expect("a message").expect("a message");
+        let _: Request = frame::read(&mut channel).expect("a message").expect("a message");
+        send(&mut channel, &Event::Opened).expect("a channel");
+        // It never starts the program.
+        while let Ok(Some(_)) = frame::read::<Request>(&mut channel) {}
+    };
+    let mut io = ExecIo::none();
+    let cancel = io.cancel.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        cancel.cancel();
+    });
+    let report = run(&backend(play), &job(), &mut io).await.expect("a report");
+    assert_eq!(report.outcome, Outcome::Cancelled);
 }
 
 #[tokio::test]
@@ -289,14 +415,14 @@ async fn input_is_read_once_for_each_request() {
     let play = |mut channel: UnixStream| {
         start(&mut channel);
         for _ in 0..100 {
-            frame::write(&mut channel, &Event::InputRequest).expect("a channel");
-            frame::write(&mut channel, &Event::Output(1, ByteBuf::from(*b"."))).expect("a channel");
+            send(&mut channel, &Event::InputRequest).expect("a channel");
+            send(&mut channel, &Event::Output(1, ByteBuf::from(*b"."))).expect("a channel");
         }
         let Some(Request::Input(Some(input))) = frame::read(&mut channel).expect("a message") else {
             panic!("expected input")
         };
         assert_eq!(input.as_slice(), b"x");
-        frame::write(&mut channel, &Event::Ended(Box::new(report()))).expect("a channel");
+        send(&mut channel, &Event::Ended(Box::new(report()))).expect("a channel");
     };
     let mut io = ExecIo { stdin: Some(Box::new(Counted)), ..ExecIo::none() };
     let job = Job { stdin: Stdin::Streamed, ..job() };
@@ -310,7 +436,7 @@ async fn a_worker_that_ignores_the_end_of_its_job_is_killed() {
     let ended = Arc::clone(&is_ended);
     let play = move |mut channel: UnixStream| {
         start(&mut channel);
-        frame::write(&mut channel, &Event::Output(0, ByteBuf::from(*b"so far"))).expect("a channel");
+        send(&mut channel, &Event::Output(0, ByteBuf::from(*b"so far"))).expect("a channel");
         // Until the other side closes the channel.
         while let Ok(Some(Request::Cancel)) = frame::read(&mut channel) {}
         ended.store(true, Ordering::SeqCst);

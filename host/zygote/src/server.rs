@@ -537,7 +537,7 @@ impl Server<'_> {
         // A worker that has reported its exit status has nothing left to do.
         self.ending.iter().for_each(Worker::kill);
         self.check_files();
-        if is_idle || self.open.socket_inode() != self.inode {
+        if is_idle {
             self.stop_listening(Ended::Done);
         } else if now.duration_since(self.started) >= self.options.max_age {
             self.renew();
@@ -545,7 +545,8 @@ impl Server<'_> {
     }
 
     fn check_files(&mut self) {
-        if self.files.is_program_replaced() {
+        // Without its socket, the whole place may have been removed, and another host process would create it again.
+        if self.files.is_program_replaced() || self.open.socket_inode() != self.inode {
             self.stop_listening(Ended::Done);
         } else if self.files.have_changed() {
             self.renew();
