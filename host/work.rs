@@ -36,7 +36,7 @@ pub(crate) fn start(args: &[OsString]) -> u8 {
     run(&Machine::new(Use::CommandLine, move || dirs.clone().ok_or(AppDirsError)))
 }
 
-/// Runs a job with these parts, and returns the exit status. The process that requests the job is told of errors.
+/// Runs a job with these parts, and returns the exit status. Errors are reported to the process that requests the job.
 pub(crate) fn run(machine: &Arc<Machine>) -> u8 {
     match serve(machine) {
         Ok(()) => 0,

@@ -49,7 +49,7 @@ pub(crate) fn checked(
     let mut kinds = FileKinds::default();
     let files = &mut report.files;
     for OutFile { host, kind, .. } in files.created.iter_mut().chain(&mut files.modified) {
-        // A link in place of a file would lead whoever opens it elsewhere.
+        // A link in place of a file would lead a process that opens it to another file.
         let mut is_there = |host: &HostPath| kinds.kind(&host.to_path_buf()).is_ok_and(|found| found == *kind);
         *host = host.take().filter(|host| is_granted(host) && is_there(host));
     }

@@ -76,7 +76,7 @@ pub(crate) async fn run(
     let [stdout, stderr] = running.outputs.map(Output::finish);
     match ended {
         Ok(End::Report(report)) => {
-            // What the report lists can no longer be changed by the worker.
+            // The worker can no longer change the files that the report lists.
             connection.kill();
             let (id, spec, job) = (id.clone(), spec.clone(), job.clone());
             let checked = move || checked(*report, &id, &spec, &job, layers);
