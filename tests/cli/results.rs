@@ -40,9 +40,21 @@ fn the_value_of_the_last_expression_is_a_result() {
         ("print(1)", None),
         ("x = 1", None),
         ("41 + 1;", None),
+        ("41 + 1; # no", None),
+        ("x = '\u{e9}'; x ;", None),
+        ("42 # x;", Some("42")),
+        ("x = 1; '\u{e9}'", Some("'\u{e9}'")),
+        (
+            "class A:\n  def __init__(self): self.d = {}\n  def __getattr__(self, n): return self.d[n]\n  def __repr__(self): return 'A!'\nA()",
+            Some("A!"),
+        ),
+        (
+            "class A:\n  def _repr_mimebundle_(self, **o): return 'any'\n  def __repr__(self): return 'A!'\nA()",
+            Some("A!"),
+        ),
+        ("class A:\n  __class__ = property(lambda self: 1 / 0)\n  def __repr__(self): return 'A!'\nA()", Some("A!")),
         ("if True: 42", None),
         ("", None),
-        ("class A:\n  def __repr__(self): raise SystemExit(3)\nA()", None),
         ("import sys\nsys.exit(0)\n42", None),
     ] {
         let expected: Vec<_> = expected.into_iter().map(|text| value(json!({"text/plain": text}))).collect();
@@ -64,6 +76,12 @@ fn collecting_results_changes_nothing_else() {
         "await f()",
         "return 1",
         "x = 1\nx += '1'",
+        "x = '\\d'",
+        "x = '\\d'\nx",
+        "x = '\\d'\nreturn 1",
+        "x = '\\d'\ndef f(:",
+        "x = 1 is 1\nx",
+        "# -*- coding: latin-1 -*-\nx = '\u{e9}'; x",
     ];
     for program in programs {
         let plain = run_in(folder().path(), &["run", "--isolation", "wasm", "-c", program]);
@@ -152,6 +170,8 @@ fn figures_are_results_when_they_are_shown_and_at_the_end() {
         ("plt.close('all')", 0),
         ("display(plt.gcf())\nplt.close('all')", 1),
         ("display(plt.gcf())", 1),
+        ("display(plt.gcf()); display(plt.gcf())", 2),
+        ("class A:\n  def __repr__(self): raise SystemExit(3)\nx = A()", 1),
         ("plt.savefig('a.png')", 1),
         ("x = 1", 1),
     ] {
@@ -165,10 +185,132 @@ fn figures_are_results_when_they_are_shown_and_at_the_end() {
 }
 
 #[test]
+fn a_figure_is_one_result_as_a_value() {
+    let plot = "import matplotlib.pyplot as plt\nfigure = plt.figure()\nplt.plot([1, 2])\n";
+    for (rest, roles) in [("figure", vec!["value"]), ("plt.show(); figure", vec!["display", "value"])] {
+        let found = results(&format!("{plot}{rest}"));
+        assert_eq!(found.iter().map(|(role, _)| role.as_str()).collect::<Vec<_>>(), roles, "{rest}");
+        assert!(found.iter().all(|(_, data)| data["image/png"].is_string()), "{rest}");
+    }
+    // Closed figures are not kept.
+    let program = "import gc, weakref, matplotlib.pyplot as plt\nfigure = plt.figure()\nplt.show()\nplt.close(figure)\n\
+                   seen = weakref.ref(figure)\ndel figure\ngc.collect()\nprint(seen())";
+    assert_eq!(report(program)["stdout"], "None\n");
+}
+
+#[test]
+fn results_that_fail_are_counted_and_affect_no_other() {
+    for failure in ["raise SystemExit(3)", "raise KeyboardInterrupt", "return 'x' * (3 << 29)"] {
+        let program =
+            format!("import matplotlib.pyplot as plt\nplt.plot([1])\nclass A:\n  def __repr__(self): {failure}\nA()");
+        let report = report(&program);
+        assert_eq!(
+            (&report["results_dropped"], &report["results"][0]["role"]),
+            (&json!(1), &json!("display")),
+            "{failure}"
+        );
+    }
+}
+
+#[test]
+fn forms_that_are_no_documents_are_left_out() {
+    let program = "\
+import numpy as np
+class A:
+    def __init__(self, form): self.form = form
+    def _repr_json_(self): return self.form
+    def _repr_html_(self): return 5
+    def __repr__(self): return 'A'
+display(A({'n': np.int64(1), 'a': np.arange(2)}), A(float('nan')), A({1, 2}))
+nested = []
+for _ in range(200): nested = [nested]
+display({'text/plain': 'x', 'application/json': nested}, raw=True)
+display({'text/plain': 'x', 'image/png': b'x' * (7 << 20)}, raw=True)
+display(1, metadata=5)";
+    let report = report(program);
+    let data: Vec<_> = report["results"].as_array().expect("a list").iter().map(|one| one["data"].clone()).collect();
+    assert_eq!(data[0], json!({"text/plain": "A", "application/json": {"n": 1, "a": [0, 1]}}));
+    assert_eq!((&data[1], &data[2]), (&json!({"text/plain": "A"}), &json!({"text/plain": "A"})));
+    assert_eq!(
+        (&data[3], &data[4], &data[5]),
+        (&json!({"text/plain": "x"}), &json!({"text/plain": "x"}), &json!({"text/plain": "1"}))
+    );
+    assert_eq!(report["results_dropped"], 2);
+}
+
+#[test]
+fn errors_have_the_calls_that_led_to_them() {
+    let frames = |args: &[&str]| {
+        let result = run(kit().codebox().args(["run", "--isolation", "wasm", "--json"]).args(args.iter().copied()));
+        let report: Value = serde_json::from_slice(&result.stdout).expect("a report");
+        let frames = report["error"]["frames"].as_array().cloned().unwrap_or_default();
+        let short = |frame: &Value| {
+            let member = |name: &str| frame[name].as_str().unwrap_or("-").to_owned();
+            format!("{}:{} {} {}", member("file"), frame["line"], member("function"), member("code"))
+        };
+        frames.iter().map(short).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        frames(&["-c", "def f(x):\n    return 1 / x\nf(0)"]),
+        ["<string>:3 <module> f(0)", "<string>:2 f return 1 / x"]
+    );
+    assert_eq!(frames(&["-c", "x = 1\ndef f(:"]), ["<string>:2 - def f(:"]);
+    let deep = frames(&["-c", "def f(n):\n  if n == 0: raise ValueError('x' * 70000)\n  f(n - 1)\nf(300)"]);
+    assert_eq!(
+        (deep.len(), deep.last().map(String::as_str)),
+        (50, Some("<string>:2 f if n == 0: raise ValueError('x' * 70000)"))
+    );
+    let message = "import traceback\ntry: 1 / 0\nexcept Exception: m = traceback.format_exc()\nraise RuntimeError(m)";
+    assert_eq!(frames(&["-c", message]), ["<string>:4 <module> raise RuntimeError(m)"]);
+    assert_eq!(
+        frames(&["--lang", "js", "-c", "function f() {\n  throw new Error('no');\n}\nf();"]),
+        ["<string>:4 - -", "<string>:2 f throw new Error('no');"]
+    );
+}
+
+#[test]
+fn programs_in_javascript_display_values() {
+    let program = "\
+const forms = { [Symbol.for('Jupyter.display')]: () => ({ 'text/plain': 'p', 'image/png': new Uint8Array([137, 80]), 'application/json': { a: [1, null] } }) };
+display({ a: 'x' });
+display(forms);
+display({ 'text/html': '<b>x</b>' }, { raw: true, metadata: { k: 1 } });
+display({ [Symbol.for('Jupyter.display')]() { throw new Error('no'); }, b: 1n });
+console.log(typeof display, Object.keys(globalThis).includes('display'));
+await 1;
+42;";
+    for lang in ["js", "ts"] {
+        let args = ["run", "--isolation", "wasm", "--lang", lang];
+        let result = run(kit().codebox().args(args).args(["--json", "-c", program]));
+        let report: Value = serde_json::from_slice(&result.stdout).expect("a report");
+        assert_eq!((&report["stdout"], &report["stderr"]), (&json!("function false\n"), &json!("")), "{report}");
+        assert_eq!(
+            report["results"],
+            json!([
+                { "data": { "text/plain": "{ a: 'x' }" }, "metadata": {}, "role": "display" },
+                {
+                    "data": { "application/json": { "a": [1, null] }, "image/png": "iVA=", "text/plain": "p" },
+                    "metadata": {}, "role": "display",
+                },
+                { "data": { "text/html": "<b>x</b>" }, "metadata": { "k": 1 }, "role": "display" },
+                {
+                    "data": { "text/plain": "{ b: 1n, [Symbol(Jupyter.display)]: [Function: [Jupyter.display]] }" },
+                    "metadata": {}, "role": "display",
+                },
+            ])
+        );
+        let plain = run(kit().codebox().args(args).args(["-c", "display(['%s', 1]); display('x')"]));
+        assert_eq!((plain.stdout_text(), plain.stderr_text()), ("[ '%s', 1 ]\n'x'\n".to_owned(), String::new()));
+    }
+}
+
+#[test]
 fn results_above_the_maximum_are_counted() {
     let many = report("for i in range(300): display(i)");
     assert_eq!(many["results"].as_array().map(Vec::len), Some(256));
     assert_eq!(many["results_dropped"], 44);
     let large = report("display('x' * (17 << 20))\ndisplay('y')");
     assert_eq!((&large["results"][0]["data"]["text/plain"], &large["results_dropped"]), (&json!("'y'"), &json!(1)));
+    let value = report("x = 'x' * (300 << 20)\nx");
+    assert_eq!((&value["results"], &value["results_dropped"]), (&json!([]), &json!(1)));
 }

@@ -8,6 +8,9 @@ from _codebox import frames, host, missing
 _TEXT = 64 << 10
 _NAME = 1024
 
+# Most calls that are sent.
+_FRAMES = 50
+
 
 def _strip_prelude_frames(tb):
     while tb is not None and frames.is_ours(tb.tb_frame):
@@ -117,8 +120,8 @@ def _report_missing(exc):
 
 
 def _report(exc):
-    lines = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=200, compact=True).format()
-    text = "".join(lines)
+    described = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=-200, compact=True)
+    text = "".join(described.format())
     line = None
     main = sys.modules.get("__main__")
     path = getattr(main, "__file__", None) or "<string>"
@@ -139,7 +142,27 @@ def _report(exc):
         value=_sendable(value[:_TEXT]),
         traceback=_sendable(text[-_TEXT:]),
         line=line,
+        frames=_frames(exc, described),
     )
+
+
+def _frames(exc, described):
+    """Returns the calls that led to an exception, the innermost last."""
+    frames = [_frame(one.filename, one.lineno, one.name, one.line) for one in described.stack[-_FRAMES:]]
+    if issubclass(type(exc), SyntaxError) and described.lineno:
+        # The place of the error in the text, which is no call.
+        frames.append(_frame(described.filename, int(described.lineno), None, described.text))
+    return frames
+
+
+def _frame(file, line, function, code):
+    code = (code or "").strip().partition("\n")[0]
+    return {
+        "file": _sendable(str(file)[:_NAME]),
+        "line": max(line or 0, 0),
+        "function": function and _sendable(function[:_NAME]),
+        "code": _sendable(code[:_NAME]) or None,
+    }
 
 
 def _sendable(text):

@@ -4,6 +4,8 @@ import base64
 import builtins
 import json
 import sys
+import warnings
+import weakref
 
 import _host
 from _codebox import hooks
@@ -24,11 +26,17 @@ _METHODS = {
     "application/pdf": "_repr_pdf_",
 }
 
+# The forms whose methods return text or bytes.
+_PLAIN = {kind for kind in _METHODS if kind != "application/json"}
+
 # A method that no object has, unless it answers to every name.
 _CANARY = "_ipython_canary_method_should_not_exist_"
 
 # Longest program whose last expression is found: its syntax tree takes many times the memory of its text.
 _LONGEST_TEXT = 256 << 10
+
+# Longest form that is sent.
+_LONGEST_FORM = 8 << 20
 
 # Name of the last expression's value in the program's namespace, until it has ended.
 _VALUE = " value"
@@ -36,15 +44,14 @@ _VALUE = " value"
 # True in a job whose results are collected.
 _collects = False
 
-# Figures of matplotlib that were shown and have not changed since, by their identity.
-_shown = {}
+# Figures of matplotlib that were shown; a figure that has changed since is marked by matplotlib.
+_shown = weakref.WeakSet()
 
 
 def renew(job):
     """Starts a job."""
     global _collects
     _collects = job.get("results", False)
-    _shown.clear()
 
 
 def display(*objects, include=None, exclude=None, metadata=None, raw=False, **_ignored):
@@ -53,102 +60,160 @@ def display(*objects, include=None, exclude=None, metadata=None, raw=False, **_i
     With `raw`, each object is a dictionary of forms by MIME type. `include` and `exclude` select forms.
     """
     for one in objects:
-        data, details = (dict(one), {}) if raw else _forms(one)
         if not _collects:
-            print(data.get("text/plain", ""))
+            print(one.get("text/plain", "") if raw else _text_of(one))
             continue
+        data, details = (dict(one), {}) if raw else _forms(one)
         if include:
             data = {kind: form for kind, form in data.items() if kind in include}
         if exclude:
             data = {kind: form for kind, form in data.items() if kind not in exclude}
-        _send("display", data, {**details, **(metadata or {})})
-        if _is_figure(one):
-            _shown[id(one)] = one
-            # Drawing it has marked it as changed. Later changes mark it again.
-            one.stale = False
+        if isinstance(metadata, dict):
+            details = {**details, **metadata}
+        _send("display", data, details)
+        _mark_shown(one)
 
 
 def compile_program(source, name):
-    """Compiles a program so that the value of its last expression is kept. `None` if it has none, or is not valid."""
-    if not _collects or len(source) > _LONGEST_TEXT or source.rstrip().endswith(b";"):
-        return None
+    """Compiles a program. If results are collected, the program keeps the value of its last expression."""
+    if not _collects or len(source) > _LONGEST_TEXT:
+        return compile(source, name, "exec", dont_inherit=True)
     try:
         tree = compile(source, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-        last = tree.body[-1]
-        if type(last) is not _ast.Expr:
-            return None
-        at = {place: getattr(last, place) for place in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
-        # A text alone is also the documentation of the module.
-        names = [_VALUE, "__doc__"] if len(tree.body) == 1 and _is_text(last.value) else [_VALUE]
-        tree.body[-1] = _ast.Assign([_ast.Name(name, _ast.Store(), **at) for name in names], last.value, **at)
+        _keep_value(tree, source)
         return compile(tree, name, "exec", dont_inherit=True)
-    except BaseException:
-        # The error of compiling the text itself is reported.
-        return None
+    except SyntaxError as error:
+        if error.text is not None:
+            raise
+    except (MemoryError, RecursionError):
+        pass
+    # The error of a tree lacks the line of the program. Warnings have been given already. The error of the text is not raised
+    # above, where it would have the other one as its context.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(source, name, "exec", dont_inherit=True)
 
 
-def _is_text(node):
-    return type(node) is _ast.Constant and type(node.value) is str
+def _keep_value(tree, source):
+    """Makes an assignment of the last statement, if it is an expression and no semicolon follows."""
+    last = tree.body[-1] if tree.body else None
+    if type(last) is not _ast.Expr:
+        return
+    lines = source.splitlines()
+    line = lines[last.end_lineno - 1] if last.end_lineno <= len(lines) else b""
+    if line[last.end_col_offset :].lstrip().startswith(b";"):
+        return
+    at = {place: getattr(last, place) for place in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+    # A text alone is also the documentation of the module.
+    is_text = type(last.value) is _ast.Constant and type(last.value.value) is str
+    names = [_VALUE, "__doc__"] if is_text and len(tree.body) == 1 else [_VALUE]
+    tree.body[-1] = _ast.Assign([_ast.Name(name, _ast.Store(), **at) for name in names], last.value, **at)
 
 
 def send_last(space):
     """Sends the value of a program's last expression, and the figures of matplotlib that are open and were not shown."""
     if not _collects:
         return
+    value = space.pop(_VALUE, None)
+    if value is not None:
+        _attempt(_send_value, value)
+    manager = sys.modules.get("matplotlib._pylab_helpers")
+    managers = manager and _attempt(manager.Gcf.get_all_fig_managers)
+    for one in managers or ():
+        _attempt(_show_figure, one.canvas.figure)
+
+
+def _send_value(value):
+    _send("value", *_forms(value))
+    _mark_shown(value)
+
+
+def _attempt(function, *arguments):
+    """Calls a function at the end of the program, where methods of the program's objects may fail in any way."""
     try:
-        value = space.pop(_VALUE, None)
-        if value is not None:
-            _send("value", *_forms(value))
-        manager = sys.modules.get("matplotlib._pylab_helpers")
-        for one in manager.Gcf.get_all_fig_managers() if manager else ():
-            _show_figure(one.canvas.figure)
+        return function(*arguments)
     except BaseException:
-        # Methods of the program's objects may fail in any way.
-        pass
+        _send_empty()
 
 
 def _show_figure(figure):
-    if _collects and not (_shown.get(id(figure)) is figure and not figure.stale):
+    if _collects and not (figure in _shown and not figure.stale):
         display(figure)
+
+
+def _mark_shown(one):
+    if _is_figure(one):
+        _shown.add(one)
+        # Drawing it has marked it as changed. Later changes mark it again.
+        one.stale = False
 
 
 def _forms(one):
     """Returns the forms of an object, and their metadata. A form that cannot be computed is left out."""
     data, metadata = {}, {}
-    answers_all = isinstance(one, type) or hasattr(one, _CANARY)
-    if not answers_all:
-        bundle = _call(one, "_repr_mimebundle_", include=None, exclude=None)
-        if isinstance(bundle, tuple):
-            bundle, details = bundle
-            metadata.update(details or {})
-        data.update(bundle or {})
+    if not issubclass(type(one), type) and not callable(_attribute(one, _CANARY)):
+        bundle, details = _pair(_call(one, "_repr_mimebundle_", include=None, exclude=None))
+        if isinstance(bundle, dict):
+            data.update(bundle)
+            metadata.update(details)
         for kind, method in _METHODS.items():
-            form = None if kind in data else _call(one, method)
-            if isinstance(form, tuple):
-                form, metadata[kind] = form
-            if form is not None:
-                data[kind] = form
+            if kind not in data:
+                form, details = _pair(_call(one, method))
+                if form is not None:
+                    data[kind] = form
+                    metadata.update({kind: details} if details else {})
     if _is_figure(one) and "image/png" not in data:
         data.update(_image_of(one))
     if "text/plain" not in data:
-        try:
-            data["text/plain"] = repr(one)
-        except Exception:
-            data["text/plain"] = f"<{type(one).__name__}: repr() failed>"
+        data["text/plain"] = _repr(one)
     return data, metadata
 
 
+def _text_of(one):
+    """Returns the text form of an object alone."""
+    if not issubclass(type(one), type) and not callable(_attribute(one, _CANARY)):
+        bundle, _ = _pair(_call(one, "_repr_mimebundle_", include=None, exclude=None))
+        if isinstance(bundle, dict) and isinstance(bundle.get("text/plain"), str):
+            return bundle["text/plain"]
+    return _repr(one)
+
+
+def _pair(form):
+    """Splits the result of a method into form and metadata."""
+    if type(form) is tuple and len(form) == 2 and isinstance(form[1], dict):
+        return form
+    return form, {}
+
+
+def _repr(one):
+    try:
+        return repr(one)
+    except MemoryError:
+        raise
+    except Exception:
+        return f"<{type(one).__name__}: repr() failed>"
+
+
+def _attribute(one, name):
+    try:
+        return getattr(one, name, None)
+    except Exception:
+        return None
+
+
 def _call(one, name, **options):
-    method = getattr(one, name, None)
+    method = _attribute(one, name)
     try:
         return method(**options) if callable(method) else None
+    except MemoryError:
+        raise
     except Exception:
         return None
 
 
 def _is_figure(one):
     figure = sys.modules.get("matplotlib.figure")
-    return figure is not None and isinstance(one, figure.FigureBase)
+    return figure is not None and issubclass(type(one), figure.FigureBase)
 
 
 def _image_of(figure):
@@ -157,35 +222,61 @@ def _image_of(figure):
     file = io.BytesIO()
     try:
         figure.savefig(file, format="png", bbox_inches="tight")
+    except MemoryError:
+        raise
     except Exception:
         return {}
     return {"image/png": file.getvalue()}
 
 
 def _send(role, data, metadata):
-    """Sends a result to the host, which drops those above its limits."""
-    texts, documents = {}, {}
+    """Sends a result to the host, which leaves out what is above its limits, and counts it."""
+    texts, documents, is_complete = {}, {}, True
     for kind, form in data.items():
         if isinstance(form, (bytes, bytearray, memoryview)):
-            texts[_text(kind)] = base64.b64encode(form).decode()
-        elif isinstance(form, str):
+            form = base64.b64encode(form).decode()
+        if isinstance(form, str) and len(form) <= _LONGEST_FORM:
             texts[_text(kind)] = _text(form)
+        elif isinstance(form, str) or form is None or kind in _PLAIN:
+            is_complete = is_complete and not isinstance(form, str)
         else:
-            documents[_text(kind)] = _document(form)
+            document = _document(form)
+            if document is not None:
+                documents[_text(kind)] = document
+    details = {_text(kind): detail for kind, detail in metadata.items()}
+    bundle = {"role": role, "data": texts, "json": documents, "metadata": _document(details) or "{}"}
+    if not is_complete:
+        bundle["incomplete"] = True
     try:
-        details = {_text(kind): detail for kind, detail in metadata.items()}
-        bundle = {"role": role, "data": texts, "json": documents, "metadata": _document(details)}
-        _host.call(_TAG + json.dumps(bundle).encode())
+        _host.call(_TAG + json.dumps(bundle, ensure_ascii=False).encode())
+    except MemoryError:
+        raise
     except Exception:
-        # The result is above the limits of the host.
+        # The host refuses it.
+        pass
+
+
+def _send_empty():
+    """Has the host count a result that could not be made."""
+    try:
+        _host.call(_TAG + b'{"role":"display","data":{},"json":{},"metadata":"{}"}')
+    except BaseException:
         pass
 
 
 def _document(value):
     try:
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False, default=_number)
     except (TypeError, ValueError, RecursionError):
-        return "null" if type(value) is not dict else "{}"
+        return None
+
+
+def _number(value):
+    """Returns a number or an array of numpy as Python's own."""
+    convert = _attribute(value, "tolist")
+    if not callable(convert):
+        raise TypeError
+    return convert()
 
 
 def _text(text):

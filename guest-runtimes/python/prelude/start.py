@@ -117,8 +117,7 @@ def search_path(job):
 def run_text(source, name, space):
     """Runs a text and returns the exception that ended it, if any."""
     try:
-        code = results.compile_program(source, name) or compile(source, name, "exec", dont_inherit=True)
-        exec(code, space)
+        exec(results.compile_program(source, name), space)
     except BaseException as exc:
         return exc
 

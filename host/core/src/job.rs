@@ -34,8 +34,8 @@ pub struct Job {
     pub grants: Grants,
     /// Limits on the program's resource use.
     pub limits: Limits,
-    /// True if rich results are collected for the report: the objects that the program displays, and the value of its last
-    /// expression. In WebAssembly and in Python only.
+    /// True if rich results are collected for the report: the objects that the program displays, and in Python the value of its
+    /// last expression. In WebAssembly only.
     pub results: bool,
     /// Isolations that the caller accepts; the router never leaves this set.
     pub isolations: IsolationSet,

@@ -59,7 +59,9 @@ impl<'a> OpenGuest<'a> {
         let result = self.instance.exec(self.admitted.job(), io).await;
         let closed = self.instance.close().await;
         let mut report = result?;
-        if let (Some(error), Some(adapter)) = (&mut report.error, self.spec.language.adapter()) {
+        if let (Some(error), Some(adapter)) = (&mut report.error, self.spec.language.adapter())
+            && error.frames.is_empty()
+        {
             error.frames = adapter.frames(error);
         }
         // The outcome of the run is known; a failure to close the guest does not change the report.

@@ -18,6 +18,7 @@ import { web } from './web/all-streams.js';
 import { FormData, Headers, Request, Response } from './web/fetch.js';
 import { fetch } from './web/exchange.js';
 import { refuse } from './missing.js';
+import { display } from './display.js';
 
 // Names that the engine's own programs have and Node's do not.
 const FOREIGN = ['gc', 'execArgv', 'argv0', 'scriptArgs', 'print', 'std', 'os', 'bjson', 'navigator', 'InternalError'];
@@ -50,6 +51,7 @@ export function install() {
     if (typeof value === 'function' && value.name !== name) Object.defineProperty(value, 'name', { value: name, configurable: true });
     hidden(globalThis, name, value);
   }
+  hidden(globalThis, 'display', display);
   hidden(globalThis, 'navigator', { hardwareConcurrency: 1, language: 'en-US', languages: ['en-US'], platform: 'linux', userAgent: `Node.js/${process.version.slice(1).split('.')[0]}` });
   Object.defineProperty(globalThis, Symbol.toStringTag, { value: 'global', configurable: true, writable: false, enumerable: false });
 }

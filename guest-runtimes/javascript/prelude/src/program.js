@@ -12,6 +12,7 @@ import { nextTick, onUncaught, runPromisesFirst, ticks } from './loop/ticks.js';
 import * as webEvents from './web/events.js';
 import * as performance from './web/performance.js';
 import * as uncaught from './uncaught.js';
+import * as results from './display.js';
 import { useCwd } from './node/path-posix.js';
 import * as globals from './globals.js';
 import { installNames } from './modules.js';
@@ -95,6 +96,7 @@ function main(head, source) {
   grantNet(job.net === true);
   performance.begin();
   uncaught.begin();
+  results.begin(job);
   const { env } = process;
   useColours(env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false');
   

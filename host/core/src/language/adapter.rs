@@ -41,6 +41,9 @@ const MAX_FUNCTION_NAME: usize = 128;
 /// Maximum number of calls of an error.
 pub const MAX_FRAMES: usize = 50;
 
+/// Maximum length of each text of a call in bytes.
+const MAX_FRAME_TEXT: usize = 1024;
+
 /// Most lines of a traceback that are kept.
 const MAX_TRACEBACK_LINES: usize = 200;
 
@@ -77,6 +80,11 @@ impl Adapter {
         };
         let skip = frames.len().saturating_sub(MAX_FRAMES);
         frames.drain(..skip);
+        for ErrorFrame { file, function, code, .. } in &mut frames {
+            for text in [Some(file), function.as_mut(), code.as_mut()].into_iter().flatten() {
+                text.truncate(text.floor_char_boundary(MAX_FRAME_TEXT));
+            }
+        }
         frames
     }
 

@@ -49,8 +49,8 @@ pub struct Request {
     pub files: Vec<InputFile>,
     /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
     pub engine: Option<String>,
-    /// True to collect rich results: the objects that the program displays, and the value of its last expression. In
-    /// WebAssembly and in Python only.
+    /// True to collect rich results: the objects that the program displays, and in Python the value of its last expression. In
+    /// WebAssembly only.
     pub results: bool,
 }
 

@@ -78,7 +78,7 @@ impl host::Host for State {
 
     fn report_error(&mut self, error: host::UncaughtError) {
         let host::UncaughtError { name, value, traceback, line } = error;
-        self.channel.record_error(UncaughtException { name, value, traceback, line });
+        self.channel.record_error(UncaughtException { name, value, traceback, line, frames: Vec::new() });
     }
 
     fn report_missing(&mut self, feature: host::MissingFeature) {

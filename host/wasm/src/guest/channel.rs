@@ -5,6 +5,7 @@
 //! Requests are as untrusted as the guest's output: a forged message can only misreport the guest's own job.
 
 use codebox_analysis::StripRequest;
+use codebox_core::MAX_FRAMES;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
@@ -68,6 +69,18 @@ pub(crate) struct UncaughtException {
     pub value: String,
     pub traceback: String,
     pub line: Option<u32>,
+    /// The calls that led to the exception; the innermost is the last. Empty if the text alone has them.
+    #[serde(default)]
+    pub frames: Vec<SentFrame>,
+}
+
+/// A call that led to an exception.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct SentFrame {
+    pub file: String,
+    pub line: u32,
+    pub function: Option<String>,
+    pub code: Option<String>,
 }
 
 /// A feature that the program needs and this tier does not have.
@@ -132,6 +145,13 @@ impl Channel {
         truncate_to(&mut error.name, MAX_NAME_LEN);
         truncate_to(&mut error.value, MAX_TEXT_LEN);
         truncate_to(&mut error.traceback, MAX_TEXT_LEN);
+        error.frames.truncate(MAX_FRAMES);
+        for SentFrame { file, line: _, function, code } in &mut error.frames {
+            [Some(file), function.as_mut(), code.as_mut()]
+                .into_iter()
+                .flatten()
+                .for_each(|text| truncate_to(text, MAX_NAME_LEN));
+        }
         self.error = Some(error);
     }
 
@@ -143,14 +163,9 @@ impl Channel {
         }
     }
 
-    /// Stores a rich result. `None` if results are not collected, or if the request is malformed or too long.
+    /// Stores a rich result. `None` if results are not collected, or if the request is malformed.
     fn record_result(&mut self, request: &[u8]) -> Option<()> {
-        let results = self.results.as_mut()?;
-        if request.len() > results::MAX_SIZE {
-            results.dropped += 1;
-            return Some(());
-        }
-        results.record(request)
+        self.results.as_mut()?.record(request)
     }
 
     /// Returns the answer to a request. It is [`Answer::Pending`] if another thread computes it.

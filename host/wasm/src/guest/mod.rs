@@ -16,7 +16,7 @@ mod results;
 mod strip;
 mod witness;
 
-pub(crate) use channel::{Channel, MAX_SEEDS, Missing, SeedHint, UncaughtException};
+pub(crate) use channel::{Channel, MAX_SEEDS, Missing, SeedHint, SentFrame, UncaughtException};
 pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;

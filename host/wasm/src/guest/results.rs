@@ -1,9 +1,10 @@
 //! Rich results that the guest sends, within a maximum number and size.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use codebox_core::{MimeBundle, ResultRole};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 /// First byte of a request that has a rich result.
@@ -12,21 +13,27 @@ pub(crate) const REQUEST_TAG: u8 = 3;
 /// Maximum number of results of one job.
 const MAX_RESULTS: usize = 256;
 
-/// Maximum size in bytes of all results of one job.
-pub(crate) const MAX_SIZE: usize = 16 << 20;
+/// Maximum size in bytes of the forms of all results of one job.
+const MAX_SIZE: usize = 16 << 20;
 
-/// Maximum size in bytes of all forms of one job that are JSON documents, and of all metadata. In memory, a document takes up to
-/// sixteen times the size of its text.
+/// Maximum size in bytes of all forms of one job that are JSON documents, and of all metadata. In memory, a document takes up to a
+/// hundred times the size of its text.
 const MAX_JSON_SIZE: usize = 1 << 20;
+
+/// Maximum length of a request in bytes: forms of the maximum size, and their names.
+const MAX_REQUEST_LEN: usize = MAX_SIZE + (1 << 20);
 
 /// Maximum number of forms of one result.
 const MAX_FORMS: usize = 32;
+
+/// Maximum length of the name of a form in bytes.
+const MAX_NAME_LEN: usize = 256;
 
 /// The rich results of one job.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub bundles: Vec<MimeBundle>,
-    /// Number of results above the maximum number or size.
+    /// Number of results that were left out, entirely or in some of their forms.
     pub dropped: u64,
     size: usize,
     json_size: usize,
@@ -37,11 +44,14 @@ pub(crate) struct Results {
 struct SentResult {
     role: Role,
     /// Forms that are texts, and base64 of binary forms.
-    data: BTreeMap<String, String>,
+    data: Forms,
     /// Forms that are JSON documents.
-    json: BTreeMap<String, String>,
+    json: Forms,
     /// A JSON document.
     metadata: String,
+    /// True if the guest has left forms out.
+    #[serde(default)]
+    incomplete: bool,
 }
 
 #[derive(Deserialize)]
@@ -51,36 +61,93 @@ enum Role {
     Value,
 }
 
+/// Forms by MIME type, in the order in which they are sent.
+struct Forms(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Forms {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FormsVisitor;
+
+        impl<'de> Visitor<'de> for FormsVisitor {
+            type Value = Forms;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "at most {MAX_FORMS} forms")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Forms, A::Error> {
+                let mut forms = Vec::new();
+                while let Some(form) = map.next_entry()? {
+                    if forms.len() == MAX_FORMS {
+                        return Err(A::Error::invalid_length(MAX_FORMS + 1, &self));
+                    }
+                    forms.push(form);
+                }
+                Ok(Forms(forms))
+            }
+        }
+
+        deserializer.deserialize_map(FormsVisitor)
+    }
+}
+
 impl Results {
-    /// Stores a result, or counts it as dropped. `None` if the request is malformed.
+    /// Stores a result without the forms above the maximum size, and counts it if it is not complete. `None` if the request is
+    /// malformed.
     pub(crate) fn record(&mut self, request: &[u8]) -> Option<()> {
-        let sent: SentResult = serde_json::from_slice(request.get(1..)?).ok()?;
-        let SentResult { role, data, json, metadata } = sent;
-        let json_size = json.values().map(String::len).sum::<usize>() + metadata.len();
-        let fits = self.bundles.len() < MAX_RESULTS
-            && data.len() + json.len() <= MAX_FORMS
-            && self.size + request.len() <= MAX_SIZE
-            && self.json_size + json_size <= MAX_JSON_SIZE;
-        if !fits {
+        if self.bundles.len() == MAX_RESULTS || request.len() > MAX_REQUEST_LEN || self.size == MAX_SIZE {
             self.dropped += 1;
             return Some(());
         }
-        let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
-        let documents = json.into_iter().map(|(kind, text)| Some((kind, parse(&text)?)));
-        let documents = documents.collect::<Option<Vec<_>>>()?;
-        let texts = data.into_iter().map(|(kind, text)| (kind, Value::String(text)));
-        let Value::Object(metadata) = parse(&metadata)? else { return None };
-        self.size += request.len();
-        self.json_size += json_size;
-        self.bundles.push(MimeBundle {
-            data: texts.chain(documents).collect(),
-            metadata: metadata.into_iter().collect(),
+        let SentResult { role, data, json, metadata, incomplete } = serde_json::from_slice(request.get(1..)?).ok()?;
+        let mut bundle = MimeBundle {
             role: match role {
                 Role::Display => ResultRole::Display,
                 Role::Value => ResultRole::Value,
             },
-        });
+            ..MimeBundle::default()
+        };
+        let mut is_complete = !incomplete;
+        // The shortest forms come first: a text is kept in place of a large image.
+        let documents = json.0.into_iter().map(|(kind, text)| (kind, text, true));
+        let mut forms: Vec<_> = data.0.into_iter().map(|(kind, text)| (kind, text, false)).chain(documents).collect();
+        forms.sort_by_key(|(_, text, _)| text.len());
+        for (kind, text, is_document) in forms {
+            let form = match kind.len() <= MAX_NAME_LEN {
+                true => self.form(text, is_document),
+                false => None,
+            };
+            match form {
+                Some(form) => drop(bundle.data.insert(kind, form)),
+                None => is_complete = false,
+            }
+        }
+        match self.form(metadata, true) {
+            Some(Value::Object(metadata)) => bundle.metadata = metadata.into_iter().collect(),
+            Some(_) => return None,
+            None => is_complete = false,
+        }
+        if bundle.data.is_empty() {
+            is_complete = false;
+        } else {
+            self.bundles.push(bundle);
+        }
+        self.dropped += u64::from(!is_complete);
         Some(())
+    }
+
+    /// Returns a form; `None` if it is above the maximum size, or a document that cannot be parsed.
+    fn form(&mut self, text: String, is_document: bool) -> Option<Value> {
+        let (size, json_size) = (self.size + text.len(), self.json_size + text.len());
+        if size > MAX_SIZE || is_document && json_size > MAX_JSON_SIZE {
+            return None;
+        }
+        self.size = size;
+        if !is_document {
+            return Some(Value::String(text));
+        }
+        self.json_size = json_size;
+        serde_json::from_str(&text).ok()
     }
 }
 
@@ -123,14 +190,40 @@ mod tests {
             results.record(&request(&text(&"x".repeat(1 << 20)))).expect("a result");
         }
         assert_eq!((results.bundles.len(), results.dropped), (15, 5));
+    }
 
+    #[test]
+    fn forms_above_the_maximum_are_left_out() {
         let mut results = Results::default();
         let document = format!("[{}0]", "0,".repeat(MAX_JSON_SIZE / 2 - 100));
-        let sent = serde_json::json!({"role": "display", "data": {}, "json": {"application/json": document}, "metadata": "{}"});
+        let sent = serde_json::json!({
+            "role": "display", "data": {"text/plain": "x"}, "json": {"application/json": document}, "metadata": "{}",
+        });
         for _ in 0..2 {
             results.record(&request(&sent)).expect("a result");
         }
-        assert_eq!((results.bundles.len(), results.dropped), (1, 1));
+        let kinds = |at: usize| results.bundles[at].data.keys().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!((kinds(0), kinds(1)), (vec!["application/json", "text/plain"], vec!["text/plain"]));
+        assert_eq!((results.bundles.len(), results.dropped), (2, 1));
+
+        let deep = "[".repeat(100_000);
+        let image = "x".repeat(MAX_SIZE);
+        for (data, json, incomplete, kept) in [
+            (serde_json::json!({"text/plain": "x"}), serde_json::json!({"a": deep}), false, 1),
+            (serde_json::json!({"text/plain": "x"}), serde_json::json!({"a": "1e999"}), false, 1),
+            (serde_json::json!({"text/plain": "x", "image/png": image}), serde_json::json!({}), false, 1),
+            (serde_json::json!({"text/plain": "x", "y".repeat(300): "x"}), serde_json::json!({}), false, 1),
+            (serde_json::json!({"text/plain": "x"}), serde_json::json!({}), true, 1),
+            (serde_json::json!({}), serde_json::json!({}), false, 0),
+        ] {
+            let mut results = Results::default();
+            let sent = serde_json::json!({
+                "role": "value", "data": data, "json": json, "metadata": "{}", "incomplete": incomplete,
+            });
+            results.record(&request(&sent)).expect("a result");
+            assert_eq!((results.bundles.len(), results.dropped), (kept, 1));
+            assert!(results.bundles.iter().all(|bundle| bundle.data.len() == 1), "{results:?}");
+        }
     }
 
     #[test]
@@ -141,14 +234,14 @@ mod tests {
             sent[name] = value;
             request(&sent)
         };
-        let deep = "[".repeat(100_000);
+        let many: serde_json::Map<_, _> = (0..=MAX_FORMS).map(|n| (n.to_string(), "x".into())).collect();
         for bad in [
             vec![REQUEST_TAG],
             b"\x03[]".to_vec(),
             with("role", "other".into()),
             with("data", serde_json::json!({"a": 1})),
-            with("json", serde_json::json!({"a": "{"})),
-            with("json", serde_json::json!({"a": deep})),
+            with("json", serde_json::json!({"a": {}})),
+            with("data", many.into()),
             with("metadata", "[]".into()),
         ] {
             assert_eq!(results.record(&bad), None, "{}", String::from_utf8_lossy(&bad[..bad.len().min(100)]));

@@ -9,16 +9,16 @@ use cap_std::fs::Dir;
 use codebox_analysis::Analyzer;
 use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
-    Access, Adapter, BackendError, BoxFuture, CancelToken, CodeScope, Denial, DenialKind, Effects, Enforcement, ExecIo,
-    FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind, Limits, NetRules,
-    Outcome, Provenance, RunReport, TrapKind, Usage,
+    Access, Adapter, BackendError, BoxFuture, CancelToken, CodeScope, Denial, DenialKind, Effects, Enforcement,
+    ErrorFrame, ExecIo, FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind,
+    Limits, NetRules, Outcome, Provenance, RunReport, TrapKind, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, GuestResult, Net, Quota, Stripper, message};
+use crate::guest::{Channel, GuestResult, Net, Quota, SentFrame, Stripper, message};
 use crate::interrupt::{CpuClock, HostCpuTime, Interrupt};
 use crate::launch::Setup;
 use crate::mounts::Mount;
@@ -300,7 +300,7 @@ fn fill_report(report: &mut RunReport, guest: GuestResult) {
         value: error.value,
         traceback: error.traceback.lines().map(str::to_owned).collect(),
         line: error.line,
-        frames: Vec::new(),
+        frames: error.frames.into_iter().map(frame).collect(),
     });
     if let Some(results) = channel.results {
         (report.results, report.results_dropped) = (results.bundles, results.dropped);
@@ -323,6 +323,10 @@ fn fill_report(report: &mut RunReport, guest: GuestResult) {
         report.effects = Effects::Possible;
     }
     report.network = network;
+}
+
+fn frame(SentFrame { file, line, function, code }: SentFrame) -> ErrorFrame {
+    ErrorFrame { file, line, column: None, function, code }
 }
 
 impl Instance for WasmInstance {

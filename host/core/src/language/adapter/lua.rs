@@ -28,21 +28,20 @@ pub(super) fn missing_module(error: &GuestError) -> Option<String> {
     rest.starts_with(" not found").then(|| name.to_owned())
 }
 
-/// Reads lines like `\t/work/a.lua:3: in function 'f'`, of which the innermost call is the first.
+/// Reads lines like `\t/work/a.lua:3: in function 'f'` below the start of the stack, of which the innermost call is the first.
 pub(super) fn frames(traceback: &[String]) -> Vec<ErrorFrame> {
+    let start = traceback.iter().rposition(|line| line == "stack traceback:").map_or(traceback.len(), |at| at + 1);
     let frame = |line: &String| {
         let (place, function) = line.strip_prefix('\t')?.split_once(": in ")?;
         let (file, line) = place.rsplit_once(':')?;
-        let function = function.trim_start_matches("function ").trim_matches(['\'', '<', '>']);
-        Some(ErrorFrame {
-            file: file.to_owned(),
-            line: line.parse().ok()?,
-            column: None,
-            function: Some(function.to_owned()),
-            code: None,
-        })
+        // Functions without a name have their place in its stead.
+        let function = match function.split_once('\'') {
+            Some((_, name)) => Some(name.trim_end_matches('\'').to_owned()),
+            None => Some(function.to_owned()).filter(|function| !function.contains('<')),
+        };
+        Some(ErrorFrame { file: file.to_owned(), line: line.parse().ok()?, column: None, function, code: None })
     };
-    traceback.iter().rev().filter_map(frame).collect()
+    traceback[start..].iter().rev().filter_map(frame).collect()
 }
 
 /// Returns the text after the interpreter's name, which may be a path and end with a version.

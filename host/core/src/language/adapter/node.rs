@@ -64,22 +64,54 @@ fn stack_line(line: &str) -> Option<u32> {
 }
 
 /// Reads lines like `    at f (/work/a.js:3:5)` and `    at /work/a.js:3:5`, of which the innermost call is the first, without
-/// those of Node's own library.
+/// those of Node's own library. The calls of a cause and properties of the error follow a line that ends with a brace.
 pub(super) fn frames(traceback: &[String]) -> Vec<ErrorFrame> {
-    let frame = |line: &String| {
-        let call = line.trim_start().strip_prefix("at ")?;
-        let call = call.strip_prefix("async ").unwrap_or(call);
-        let (function, place) = match call.strip_suffix(')').and_then(|call| call.split_once(" (")) {
-            Some((function, place)) => (Some(function.to_owned()), place),
-            None => (None, call),
+    let first = traceback.iter().position(|line| line.starts_with("    at ")).unwrap_or(traceback.len());
+    let mut frames = Vec::new();
+    for line in &traceback[first..] {
+        let Some(call) = line.strip_prefix("    at ") else { break };
+        let (call, is_last) = match call.strip_suffix(" {") {
+            Some(call) => (call, true),
+            None => (call, false),
         };
-        let (rest, column) = place.rsplit_once(':')?;
-        let (file, line) = rest.rsplit_once(':')?;
-        let file = file.strip_prefix("file://").unwrap_or(file).to_owned();
-        let (line, column) = (line.parse().ok()?, column.parse().ok());
-        (!file.starts_with("node:")).then_some(ErrorFrame { file, line, column, function, code: None })
+        frames.extend(frame(call));
+        if is_last {
+            break;
+        }
+    }
+    // The excerpt in front of the error: the place, the line, and a mark below it.
+    if let (Some(innermost), [place, code, mark, ..]) = (frames.first_mut(), traceback)
+        && mark.trim() == "^"
+        && place.ends_with(&format!(":{}", innermost.line))
+    {
+        innermost.code = Some(code.trim().to_owned());
+    }
+    frames.reverse();
+    frames
+}
+
+/// Parses a call: `f (/work/a.js:3:5)` or `/work/a.js:3:5`.
+fn frame(call: &str) -> Option<ErrorFrame> {
+    let call = call.strip_prefix("async ").unwrap_or(call);
+    let (function, place) = match call.strip_suffix(')').and_then(|call| call.split_once(" (")) {
+        Some((function, place)) => (Some(function.to_owned()), place),
+        None => (None, call),
     };
-    traceback.iter().rev().filter_map(frame).collect()
+    let (rest, column) = place.rsplit_once(':')?;
+    let (file, line) = rest.rsplit_once(':')?;
+    let file = file.strip_prefix("file://").unwrap_or(file);
+    // The name of a text without a file becomes a path if it is a module.
+    let file = file.strip_prefix('/').filter(|name| name.starts_with('<')).unwrap_or(file);
+    if file.starts_with("node:") || file.starts_with("eval at ") {
+        return None;
+    }
+    Some(ErrorFrame {
+        file: file.to_owned(),
+        line: line.parse().ok()?,
+        column: column.parse().ok(),
+        function,
+        code: None,
+    })
 }
 
 pub(super) fn missing_module(error: &GuestError) -> Option<String> {

@@ -51,14 +51,32 @@ pub(super) fn parse_error(text: &str) -> Option<GuestError> {
 const HEADERS: [&str; 2] =
     ["Traceback (most recent call last):", "  + Exception Group Traceback (most recent call last):"];
 
-/// Reads lines like `  File "/work/a.py", line 3, in f`, each with the lines of code below it, of the last traceback.
+/// Lines between the traceback of an exception and that of the one that it led to.
+const LINKS: [&str; 2] = [
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+];
+
+/// Reads lines like `  File "/work/a.py", line 3, in f`, each with the line of code below it, of the last exception. A message
+/// may contain such lines as well: those below the exception's own line are not read.
 pub(super) fn frames(traceback: &[String]) -> Vec<ErrorFrame> {
-    let start = traceback.iter().rposition(|line| HEADERS.contains(&line.as_str())).map_or(0, |header| header + 1);
+    let mut lines = traceback;
+    while let Some(link) = lines.windows(3).position(|lines| {
+        let [link, blank, header] = lines else { return false };
+        LINKS.contains(&link.as_str()) && blank.is_empty() && HEADERS.contains(&header.as_str())
+    }) {
+        lines = &lines[link + 2..];
+    }
+    // A syntax error in the program itself has no traceback before it.
+    let start = usize::from(lines.first().is_some_and(|line| HEADERS.contains(&line.as_str())));
     let mut frames: Vec<ErrorFrame> = Vec::new();
     // The code of a call is on the first line below its place; marks of columns and further lines follow.
     let mut may_have_code = false;
-    for line in &traceback[start..] {
+    for line in &lines[start..] {
         let line = line.strip_prefix("  | ").unwrap_or(line);
+        if !line.starts_with(' ') {
+            break;
+        }
         if let Some(frame) = line.strip_prefix("  File \"").and_then(frame) {
             frames.push(frame);
             may_have_code = true;

@@ -95,19 +95,26 @@ fn reads_frames_of_python() {
         ExceptionGroup: g (1 sub-exception)\n  +-+---------------- 1 ----------------\n    | ValueError: x";
     assert_eq!(frames(Adapter::Python, group), ["a.py:1:- f g()"]);
     assert_eq!(frames(Adapter::Python, "  File \"a\", line x, in f\nwords").len(), 0);
+    let message = "Traceback (most recent call last):\n  File \"a.py\", line 5, in f\n    raise E(m)\nE: failed:\n\
+        Traceback (most recent call last):\n  File \"b.py\", line 1, in g\n    1/0\nZeroDivisionError: x\n  File \"n.py\", line 1, in n";
+    assert_eq!(frames(Adapter::Python, message), ["a.py:5:- f raise E(m)"]);
     let deep = format!("Traceback (most recent call last):\n{}", "  File \"a\", line 1, in f\n".repeat(200));
     assert_eq!(frames(Adapter::Python, &deep).len(), MAX_FRAMES);
 }
 
 #[test]
 fn reads_frames_of_node_and_lua() {
-    let text = "TypeError: no\n    at C.f (/work/a (1).js:2:7)\n    at async Promise.all (index 0)\n    at new D (file:///work/b.mjs:4:1)\n\
-        \x20   at /work/c.js:9:3\n    at Module._compile (node:internal/modules/cjs/loader:1554:14)\n    at f (native)";
+    let text = "/work/a (1).js:2\n  throw no;\n  ^\n\nTypeError: no\n    at C.f (/work/a (1).js:2:7)\n    at async Promise.all (index 0)\n\
+        \x20   at new D (file:///work/b.mjs:4:1)\n    at /work/c.js:9:3\n    at eval (eval at g (/work/c.js:1:1), <anonymous>:1:1)\n\
+        \x20   at Module._compile (node:internal/modules/cjs/loader:1554:14)\n    at f (native)\n    at file:///<string>:3:1 {\n\
+        \x20 [cause]: Error: c\n      at x (/work/d.js:1:1)\n    at y (/work/d.js:1:1)";
     assert_eq!(
         frames(Adapter::Node, text),
-        ["/work/c.js:9:3 - -", "/work/b.mjs:4:1 new D -", "/work/a (1).js:2:7 C.f -"]
+        ["<string>:3:1 - -", "/work/c.js:9:3 - -", "/work/b.mjs:4:1 new D -", "/work/a (1).js:2:7 C.f throw no;"]
     );
-    let text = "lua: a.lua:3: no\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:3: in function 'f'\n\
-        \ta.lua:5: in main chunk\n\t[C]: in ?";
-    assert_eq!(frames(Adapter::Lua, text), ["a.lua:5:- main chunk -", "a.lua:3:- f -"]);
+    let message = "Error: failed\n   at other:3:4\n    at real (/work/a.js:1:2)\nat x (/work/b.js:1:1)";
+    assert_eq!(frames(Adapter::Node, message), ["/work/a.js:1:2 real -"]);
+    let text = "lua: a.lua:3: no\n\tfake.lua:1: in function 'x'\nstack traceback:\n\t[C]: in function 'error'\n\
+        \ta.lua:3: in upvalue 'f'\n\ta.lua:4: in function <a.lua:1>\n\ta.lua:5: in main chunk\n\t[C]: in ?";
+    assert_eq!(frames(Adapter::Lua, text), ["a.lua:5:- main chunk -", "a.lua:4:- - -", "a.lua:3:- f -"]);
 }
