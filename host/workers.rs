@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use codebox_core::{Backend, ResultKind, RunnerError};
 use codebox_runner::Detached;
-use codebox_worker::{Launch, Launched, WorkerBackend, WorkerProcess};
+use codebox_worker::{Launch, Launched, ProcessEnd, WorkerBackend, WorkerProcess};
 use codebox_zygote::{BorrowedWorker, Place, WorkerCommand, WorkerEnd, borrow_worker};
 
 use crate::app_dirs::AppDirs;
@@ -129,11 +129,11 @@ impl Drop for Launcher {
 struct Borrowed(BorrowedWorker);
 
 impl WorkerProcess for Borrowed {
-    fn wait(&mut self, timeout: Duration) -> Option<String> {
+    fn wait(&mut self, timeout: Duration) -> Option<ProcessEnd> {
         Some(match self.0.wait(timeout)? {
-            WorkerEnd::Exited(status) => format!("it exited with status {status}"),
-            WorkerEnd::Killed(signal) => format!("it was ended by signal {signal}"),
-            WorkerEnd::Lost => "its host process ended".to_owned(),
+            WorkerEnd::Exited(status) => ProcessEnd::Exited(i32::from(status)),
+            WorkerEnd::Killed(signal) => ProcessEnd::Signalled(i32::from(signal)),
+            WorkerEnd::Lost => ProcessEnd::HostEnded,
         })
     }
 }
@@ -142,11 +142,11 @@ impl WorkerProcess for Borrowed {
 struct Started(Child);
 
 impl WorkerProcess for Started {
-    fn wait(&mut self, timeout: Duration) -> Option<String> {
+    fn wait(&mut self, timeout: Duration) -> Option<ProcessEnd> {
         let until = Instant::now() + timeout;
         loop {
             match self.0.try_wait() {
-                Ok(Some(status)) => return Some(description(status)),
+                Ok(Some(status)) => return Some(end_of(status)),
                 Ok(None) if Instant::now() < until => thread::sleep(POLL_INTERVAL),
                 _ => return None,
             }
@@ -162,9 +162,9 @@ impl Drop for Started {
     }
 }
 
-fn description(status: ExitStatus) -> String {
-    match status.signal() {
-        Some(signal) => format!("it was ended by signal {signal}"),
-        None => format!("it exited with status {}", status.code().unwrap_or_default()),
+fn end_of(status: ExitStatus) -> ProcessEnd {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => ProcessEnd::Signalled(signal),
+        (None, status) => status.map_or(ProcessEnd::Unknown, ProcessEnd::Exited),
     }
 }

@@ -149,11 +149,8 @@ fn many_jobs_leave_nothing_behind() {
     }
 }
 
-#[test]
-fn the_environment_of_the_program_does_not_reach_workers() {
-    let home = Home::without_host();
-    let own = fs::read("/proc/self/environ").expect("an environment");
-    assert!(own.windows(5).any(|part| part == b"PATH="), "the test needs a variable");
+/// Runs a program that computes, inspects its worker meanwhile, and cancels it.
+fn inspect_worker(home: &Home, inspect: impl FnOnce(i32)) {
     let out = OutputBuffer::default();
     let mut io = ExecIo { stdout: Some(Box::new(out.clone())), ..ExecIo::none() };
     let cancel = io.cancel.clone();
@@ -162,11 +159,21 @@ fn the_environment_of_the_program_does_not_reach_workers() {
         let run = scope.spawn(|| runner.run_with(Request::python(COMPUTES), &mut io).expect("a report"));
         wait_until("no output", || !out.text().is_empty());
         let workers = home.workers();
-        let environ = fs::read(format!("/proc/{}/environ", workers[0])).expect("an environment");
-        let names: Vec<_> = environ.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()).collect();
-        assert!(names.iter().all(|variable| variable.starts_with(b"HOME=") || variable.starts_with(b"SSL_")));
+        assert_eq!(workers.len(), 1, "{workers:?}");
+        inspect(workers[0]);
         cancel.cancel();
         run.join().expect("it ends")
+    });
+}
+
+#[test]
+fn the_environment_of_the_program_does_not_reach_workers() {
+    let own = fs::read("/proc/self/environ").expect("an environment");
+    assert!(own.windows(5).any(|part| part == b"PATH="), "the test needs a variable");
+    inspect_worker(&Home::without_host(), |worker| {
+        let environ = fs::read(format!("/proc/{worker}/environ")).expect("an environment");
+        let names: Vec<_> = environ.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()).collect();
+        assert!(names.iter().all(|variable| variable.starts_with(b"HOME=") || variable.starts_with(b"SSL_")));
     });
 }
 
@@ -177,21 +184,11 @@ fn descriptors_of_the_program_do_not_reach_workers() {
         fs::write(&secret, "secret").expect("a file");
         let file = fs::File::open(&secret).expect("a file");
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).expect("a descriptor that is inherited");
-        let out = OutputBuffer::default();
-        let mut io = ExecIo { stdout: Some(Box::new(out.clone())), ..ExecIo::none() };
-        let cancel = io.cancel.clone();
-        let runner = home.runner();
-        thread::scope(|scope| {
-            let run = scope.spawn(|| runner.run_with(Request::python(COMPUTES), &mut io).expect("a report"));
-            wait_until("no output", || !out.text().is_empty());
-            let workers = home.workers();
-            assert_eq!(workers.len(), 1, "{workers:?}");
-            for entry in fs::read_dir(format!("/proc/{}/fd", workers[0])).expect("a list").flatten() {
+        inspect_worker(&home, |worker| {
+            for entry in fs::read_dir(format!("/proc/{worker}/fd")).expect("a list").flatten() {
                 let target = fs::read_link(entry.path()).unwrap_or_default();
                 assert!(!target.ends_with("secret"), "{target:?}");
             }
-            cancel.cancel();
-            run.join().expect("it ends")
         });
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Instance, InstanceSpec, Isolation,
-    Job, RunReport, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, BoxedError, Capabilities, Diagnosis, ExecIo, Instance, InstanceSpec,
+    Isolation, Job, RunReport, Unavailable,
 };
 use tokio::time::timeout;
 
-use crate::connection::{Connection, Launch};
+use crate::connection::{Connection, Launch, ProcessEnd};
 use crate::execution;
 use crate::message::{Event, Request, VERSION};
 
@@ -61,7 +61,7 @@ impl Backend for WorkerBackend {
             match timeout(START_TIMEOUT, connection.event()).await {
                 Ok(Some(Ok(Event::Opened))) => {}
                 Ok(Some(Ok(Event::Failed(failure)))) => return Err(failure.into()),
-                Ok(None) => return Err(not_a_worker(&mut connection).await),
+                Ok(None) => return Err(ended_early(&mut connection).await),
                 Ok(other) => return Err(lost("open the guest", &mut connection, other).await),
                 Err(_) => return Err(stalled("open the guest", &mut connection)),
             }
@@ -87,22 +87,30 @@ pub(crate) async fn lost(action: &str, connection: &mut Connection, event: Optio
     let source = match event {
         Some(Ok(_)) => io::Error::new(io::ErrorKind::InvalidData, "unexpected message"),
         Some(Err(error)) => error,
-        None => io::Error::new(io::ErrorKind::UnexpectedEof, connection.end().await),
+        None => io::Error::new(io::ErrorKind::UnexpectedEof, connection.end().await.to_string()),
     };
+    gone(action, source)
+}
+
+fn gone(action: &str, source: impl Into<BoxedError>) -> BackendError {
     BackendError::EngineLost { backend: WORKER, action: action.to_owned(), source: source.into() }
 }
 
 /// Returns the error of a worker that does not answer.
 pub(crate) fn stalled(action: &str, connection: &mut Connection) -> BackendError {
     connection.kill();
-    let source = format!("no answer within {} s", START_TIMEOUT.as_secs());
-    BackendError::EngineLost { backend: WORKER, action: action.to_owned(), source: source.into() }
+    gone(action, format!("no answer within {} s", START_TIMEOUT.as_secs()))
 }
 
-/// Returns the error of a program that has ended before it opened a guest.
-async fn not_a_worker(connection: &mut Connection) -> BackendError {
-    let detail = format!("{}; is the program codebox {VERSION}?", connection.end().await);
-    BackendError::Input { subject: "the program of the workers".to_owned(), detail, source: None }
+/// Returns the error of a process that has ended before it opened a guest. A worker reports errors before it exits.
+async fn ended_early(connection: &mut Connection) -> BackendError {
+    match connection.end().await {
+        end @ ProcessEnd::Exited(_) => {
+            let detail = format!("{end}; is the program codebox {VERSION}?");
+            BackendError::Input { subject: "the program of the workers".to_owned(), detail, source: None }
+        }
+        end => gone("open the guest", end.to_string()),
+    }
 }
 
 struct WorkerInstance {

@@ -1,5 +1,6 @@
 //! Connection to a worker, with a task for each direction.
 
+use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
@@ -45,9 +46,32 @@ pub struct Launched {
 
 /// The process of a worker. Dropping it ends the process.
 pub trait WorkerProcess: Send {
-    /// Waits for the end of the process, for at most this time, and returns a description of it, such as "it was ended by signal
-    /// 9".
-    fn wait(&mut self, timeout: Duration) -> Option<String>;
+    /// Waits for the end of the process, for at most this time.
+    fn wait(&mut self, timeout: Duration) -> Option<ProcessEnd>;
+}
+
+/// End of the process of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// It exited with this status.
+    Exited(i32),
+    /// It was ended by this signal.
+    Signalled(i32),
+    /// Its host process ended, and the process with it.
+    HostEnded,
+    /// It still runs, and has closed its channel.
+    Unknown,
+}
+
+impl fmt::Display for ProcessEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "it exited with status {status}"),
+            Self::Signalled(signal) => write!(f, "it was ended by signal {signal}"),
+            Self::HostEnded => f.write_str("its host process ended"),
+            Self::Unknown => f.write_str("it closed its channel"),
+        }
+    }
 }
 
 /// Connection to a worker. Dropping it ends the worker.
@@ -151,11 +175,10 @@ impl Connection {
     }
 
     /// Ends the worker, whose channel has ended or should have, and returns the way in which it ended by itself.
-    pub(crate) async fn end(&mut self) -> String {
-        let unknown = || "it closed its channel".to_owned();
-        let Some(mut process) = self.process.take() else { return unknown() };
+    pub(crate) async fn end(&mut self) -> ProcessEnd {
+        let Some(mut process) = self.process.take() else { return ProcessEnd::Unknown };
         let ended = tokio::task::spawn_blocking(move || process.wait(END_TIMEOUT));
-        ended.await.ok().flatten().unwrap_or_else(unknown)
+        ended.await.ok().flatten().unwrap_or(ProcessEnd::Unknown)
     }
 }
 

@@ -31,5 +31,5 @@ mod tests;
 mod values;
 
 pub use backend::WorkerBackend;
-pub use connection::{Launch, Launched, WorkerProcess};
+pub use connection::{Launch, Launched, ProcessEnd, WorkerProcess};
 pub use serve::{Work, serve};

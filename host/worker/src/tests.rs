@@ -16,7 +16,7 @@ use codebox_core::{
 };
 use serde_bytes::ByteBuf;
 
-use crate::connection::{Launch, Launched, WorkerProcess};
+use crate::connection::{Launch, Launched, ProcessEnd, WorkerProcess};
 use crate::frame::Kind;
 use crate::message::{Event, Failure, Hello, Request};
 use crate::{Work, WorkerBackend, frame, serve, values};
@@ -73,28 +73,30 @@ impl Instance for Echo {
 }
 
 /// Launch of a thread that plays a worker.
-struct Play<F>(F);
+struct Play<F>(F, ProcessEnd);
+
+const END: ProcessEnd = ProcessEnd::Signalled(9);
 
 impl<F: Fn(UnixStream) + Send + Sync + Clone + 'static> Launch for Play<F> {
     fn launch(&self) -> io::Result<Launched> {
         let (channel, other) = UnixStream::pair()?;
         let keep = other.try_clone()?;
         let play = self.0.clone();
-        let end = Process(other.try_clone()?);
+        let end = Process(other.try_clone()?, END);
         thread::spawn(move || {
             play(other);
             drop(end);
         });
-        Ok(Launched { channel, process: Box::new(Process(keep)) })
+        Ok(Launched { channel, process: Box::new(Process(keep, self.1)) })
     }
 }
 
 /// End of the thread's channel, as the end of a process.
-struct Process(UnixStream);
+struct Process(UnixStream, ProcessEnd);
 
 impl WorkerProcess for Process {
-    fn wait(&mut self, _timeout: Duration) -> Option<String> {
-        Some("it was ended by signal 9".to_owned())
+    fn wait(&mut self, _timeout: Duration) -> Option<ProcessEnd> {
+        Some(self.1)
     }
 }
 
@@ -105,7 +107,7 @@ impl Drop for Process {
 }
 
 fn backend(play: impl Fn(UnixStream) + Send + Sync + Clone + 'static) -> WorkerBackend {
-    WorkerBackend::new(Arc::new(Described), Arc::new(Play(play)))
+    WorkerBackend::new(Arc::new(Described), Arc::new(Play(play, END)))
 }
 
 fn job() -> Job {
@@ -238,10 +240,16 @@ async fn a_worker_that_ends_is_reported() {
 
 #[tokio::test]
 async fn a_program_that_is_no_worker_is_named() {
-    let play = |channel: UnixStream| drop(channel);
-    let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
-    assert_eq!(error.kind(), ResultKind::InvalidRequest);
-    assert!(error.to_string().contains("is the program codebox"), "{error}");
+    let ends = [
+        (ProcessEnd::Exited(2), ResultKind::InvalidRequest, "is the program codebox"),
+        (ProcessEnd::HostEnded, ResultKind::EngineLost, "its host process ended"),
+    ];
+    for (end, kind, text) in ends {
+        let backend = WorkerBackend::new(Arc::new(Described), Arc::new(Play(drop::<UnixStream>, end)));
+        let error = run(&backend, &job(), &mut ExecIo::none()).await.expect_err("an error");
+        let found = codebox_core::format_error_chain(&error);
+        assert!(error.kind() == kind && found.contains(text), "{found}");
+    }
 }
 
 #[tokio::test]
