@@ -117,15 +117,19 @@ def send_last(space):
     value = space.pop(_VALUE, None)
     if value is not None:
         _attempt(_send_value, value)
-    manager = sys.modules.get("matplotlib._pylab_helpers")
-    managers = manager and _attempt(manager.Gcf.get_all_fig_managers)
-    for one in managers or ():
-        _attempt(_show_figure, one.canvas.figure)
+    _attempt(_show_open_figures)
 
 
 def _send_value(value):
     _send("value", *_forms(value))
     _mark_shown(value)
+
+
+def _show_open_figures():
+    manager = sys.modules.get("matplotlib._pylab_helpers")
+    if manager is not None:
+        for one in manager.Gcf.get_all_fig_managers():
+            _attempt(_show_figure, one.canvas.figure)
 
 
 def _attempt(function, *arguments):
@@ -235,11 +239,12 @@ def _send(role, data, metadata):
     for kind, form in data.items():
         if isinstance(form, (bytes, bytearray, memoryview)):
             form = base64.b64encode(form).decode()
-        if isinstance(form, str) and len(form) <= _LONGEST_FORM:
-            texts[_text(kind)] = _text(form)
-        elif isinstance(form, str) or form is None or kind in _PLAIN:
-            is_complete = is_complete and not isinstance(form, str)
-        else:
+        if isinstance(form, str):
+            if len(form) <= _LONGEST_FORM:
+                texts[_text(kind)] = _text(form)
+            else:
+                is_complete = False
+        elif form is not None and kind not in _PLAIN:
             document = _document(form)
             if document is not None:
                 documents[_text(kind)] = document

@@ -62,16 +62,16 @@ pub(crate) async fn run(
     let mut running = Running {
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new([io.stdout.take(), io.stderr.take()]),
-        is_delivering: true,
+        stalled: None,
         cancel: io.cancel.clone(),
         deadline: limits.wall.at().map(|wall| now + wall),
     };
     let ended = running.drive(connection, Stdin::of(&job.stdin, io)).await;
-    if running.is_delivering
-        && matches!(&ended, Ok(End::Report(report)) if matches!(report.outcome, Outcome::Exited(_)))
-    {
+    let has_ended = matches!(&ended, Ok(End::Report(report)) if matches!(report.outcome, Outcome::Exited(_)));
+    if running.stalled.is_none() && has_ended {
         running.finish_delivery().await;
     }
+    let stalled = running.stalled.take().filter(|_| has_ended);
     let _ = timeout(DRAIN_TIMEOUT, running.delivery.finish()).await;
     let [stdout, stderr] = running.outputs.map(Output::finish);
     match ended {
@@ -81,7 +81,11 @@ pub(crate) async fn run(
             let (id, spec, job) = (id.clone(), spec.clone(), job.clone());
             let checked = move || checked(*report, &id, &spec, &job, layers);
             let checked = tokio::task::spawn_blocking(checked).await;
-            checked.map_err(|error| BackendError::engine("check the report of the worker process", error))
+            let mut report =
+                checked.map_err(|error| BackendError::engine("check the report of a worker process", error))?;
+            // A program has ended once its output is delivered.
+            report.outcome = stalled.unwrap_or(report.outcome);
+            Ok(report)
         }
         Ok(End::Killed(outcome)) => {
             let mut report = RunReport::new(outcome, Provenance::new(id.clone(), spec.isolation), *limits);
@@ -118,7 +122,8 @@ struct Running {
     /// The output so far, for a job whose worker does not report its end.
     outputs: [Output; 2],
     delivery: Delivery,
-    is_delivering: bool,
+    /// Reason that a reader which has not taken all output is no longer waited for.
+    stalled: Option<Outcome>,
     cancel: CancelToken,
     deadline: Option<Instant>,
 }
@@ -174,7 +179,7 @@ impl Running {
     async fn output(&mut self, stream: usize, bytes: &[u8]) {
         // The worker ends a job that writes too much.
         let Ok(fits) = self.outputs[stream].write(bytes) else { return };
-        if !self.is_delivering {
+        if self.stalled.is_some() {
             return;
         }
         let until = self.stop();
@@ -182,7 +187,7 @@ impl Running {
             biased;
             // A closed reader does not affect the job.
             _sent = self.delivery.send(stream, &bytes[..fits]) => {}
-            () = until => self.is_delivering = false,
+            outcome = until => self.stalled = Some(outcome),
         }
     }
 
@@ -192,17 +197,17 @@ impl Running {
         tokio::select! {
             biased;
             () = self.delivery.finish() => {}
-            () = until => {}
+            outcome = until => self.stalled = Some(outcome),
         }
     }
 
-    /// Waits until the job is cancelled or its time is over.
-    fn stop(&self) -> impl Future<Output = ()> + use<> {
+    /// Waits until the job is cancelled or its time is over, and returns the outcome of that.
+    fn stop(&self) -> impl Future<Output = Outcome> + use<> {
         let (cancel, deadline) = (self.cancel.clone(), self.deadline);
         async move {
             tokio::select! {
-                () = cancel.cancelled() => {}
-                () = at(deadline) => {}
+                () = cancel.cancelled() => Outcome::Cancelled,
+                () = at(deadline) => Outcome::LimitHit(LimitKind::Wall),
             }
         }
     }

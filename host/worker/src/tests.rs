@@ -390,6 +390,27 @@ async fn input_is_not_read_ahead_of_a_worker_that_takes_none() {
 }
 
 #[tokio::test]
+async fn output_that_is_not_taken_is_no_success() {
+    struct Stalled;
+    impl codebox_core::OutputSink for Stalled {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<()> {
+            thread::sleep(Duration::from_secs(600));
+            Ok(())
+        }
+    }
+    let play = |mut channel: UnixStream| {
+        start(&mut channel);
+        send(&mut channel, &Event::Output(0, ByteBuf::from(*b"x"))).expect("a channel");
+        send(&mut channel, &Event::Ended(Box::new(report()))).expect("a channel");
+    };
+    let mut job = job();
+    job.limits.wall = Limit::At(Duration::from_millis(200));
+    let mut io = ExecIo { stdout: Some(Box::new(Stalled)), ..ExecIo::none() };
+    let report = run(&backend(play), &job, &mut io).await.expect("a report");
+    assert_eq!(report.outcome, Outcome::LimitHit(codebox_core::LimitKind::Wall));
+}
+
+#[tokio::test]
 async fn a_job_is_cancelled_before_its_worker_starts_it() {
     let play = |mut channel: UnixStream| {
         let _: Hello = frame::read(&mut channel).expect("a message").expect("a message");
