@@ -79,6 +79,10 @@ impl Work for Parts<'_> {
     }
 
     fn confine(&self, spec: &InstanceSpec, job: &Job) -> Result<Vec<SandboxLayer>, RunnerError> {
+        if spec.is_session {
+            // Its jobs are not known yet.
+            return confinement::confine_to(self.0, spec, None);
+        }
         limit_processor_time(&job.limits).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
         confinement::confine_to(self.0, spec, job.out.as_ref())
     }

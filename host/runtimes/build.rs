@@ -36,6 +36,7 @@ const PYTHON_PRELUDE: &[&str] = &[
     "draws",
     "results",
     "start",
+    "cells",
     "seeds",
     "effects",
     "warm_up",

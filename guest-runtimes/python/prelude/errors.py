@@ -12,6 +12,16 @@ _NAME = 1024
 _FRAMES = 50
 
 
+# File name of the text that runs.
+_program = "<string>"
+
+
+def set_program(name):
+    """Sets the file name of the text that runs."""
+    global _program
+    _program = name
+
+
 def _strip_prelude_frames(tb):
     while tb is not None and frames.is_ours(tb.tb_frame):
         tb = frames.following(tb)
@@ -123,13 +133,11 @@ def _report(exc):
     described = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=-200, compact=True)
     text = "".join(described.format())
     line = None
-    main = sys.modules.get("__main__")
-    path = getattr(main, "__file__", None) or "<string>"
     if isinstance(exc, SyntaxError) and exc.__traceback__ is None:
         line = exc.lineno
     tb = exc.__traceback__
     while tb is not None:
-        if tb.tb_frame.f_code.co_filename in (path, "<string>", "<stdin>"):
+        if tb.tb_frame.f_code.co_filename == _program:
             line = tb.tb_lineno
         tb = tb.tb_next
     try:

@@ -74,14 +74,14 @@ def display(*objects, include=None, exclude=None, metadata=None, raw=False, **_i
         _mark_shown(one)
 
 
-def compile_program(source, name):
+def compile_program(source, name, flags=0):
     """Compiles a program. If results are collected, the program keeps the value of its last expression."""
     if not _collects or len(source) > _LONGEST_TEXT:
-        return compile(source, name, "exec", dont_inherit=True)
+        return compile(source, name, "exec", flags, dont_inherit=True)
     try:
-        tree = compile(source, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = compile(source, name, "exec", flags | _ast.PyCF_ONLY_AST, dont_inherit=True)
         _keep_value(tree, source)
-        return compile(tree, name, "exec", dont_inherit=True)
+        return compile(tree, name, "exec", flags, dont_inherit=True)
     except SyntaxError as error:
         if error.text is not None:
             raise
@@ -91,7 +91,7 @@ def compile_program(source, name):
     # above, where it would have the other one as its context.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compile(source, name, "exec", dont_inherit=True)
+        return compile(source, name, "exec", flags, dont_inherit=True)
 
 
 def _keep_value(tree, source):
@@ -111,13 +111,22 @@ def _keep_value(tree, source):
 
 
 def send_last(space):
-    """Sends the value of a program's last expression, and the figures of matplotlib that are open and were not shown."""
+    """Sends the value of a program's last expression, and the figures of matplotlib that are open and were not shown. Returns
+    the value."""
     if not _collects:
-        return
+        return None
     value = space.pop(_VALUE, None)
     if value is not None:
         _attempt(_send_value, value)
     _attempt(_show_open_figures)
+    return value
+
+
+def close_figures():
+    """Closes the figures of matplotlib, so that the next cell starts its own."""
+    manager = sys.modules.get("matplotlib._pylab_helpers")
+    if manager is not None:
+        _attempt(manager.Gcf.destroy_all)
 
 
 def _send_value(value):

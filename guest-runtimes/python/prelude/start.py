@@ -37,6 +37,9 @@ _PRELOADED = frozenset(
     "site stat zipimport".split()
 ).union(sys.builtin_module_names)
 
+# Function that runs a cell of a session; set by `install`, because it uses this module.
+run_cell = None
+
 # Types of files that hold unwritten data.
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
@@ -49,6 +52,8 @@ def enter(*_ignored):
     head, _, source = host.job().partition(b"\n")
     # The function that `json.loads` calls in the end; the host wrote the text.
     job, _ = _scan(head.decode(), 0)
+    if job["kind"] == "cell":
+        raise SystemExit(run_cell(job, source))
     renew(job)
     raise SystemExit(_finish(program(job, source)))
 
@@ -81,19 +86,16 @@ def renew(job):
 
 def program(job, source):
     """Runs the program's text and returns its status; functions registered for the program's end have not run yet."""
-    main = types.ModuleType("__main__")
-    main.__dict__["__builtins__"] = builtins
-    main.__dict__.setdefault("__annotations__", {})
-    sys.modules["__main__"] = main
-    sys.path[:] = search_path(job)
+    main = new_main(job)
     name = job["file"]
+    errors.set_program(name)
     if job["kind"] == "file":
         main.__file__ = name
         main.__cached__ = None
         main.__loader__ = sys.modules["_frozen_importlib_external"].SourceFileLoader("__main__", name)
     else:
         main.__loader__ = sys.modules["_frozen_importlib"].BuiltinImporter
-        _cache_source(name, source)
+        cache_source(name, source)
     if job.get("local"):
         _unload_shadowed_modules(job["path0"])
     exc = run_text(source, name, main.__dict__)
@@ -107,6 +109,16 @@ def program(job, source):
     finally:
         # The traceback refers to this frame; the reference cycle would keep the program's objects alive.
         del exc
+
+
+def new_main(job):
+    """Creates the module `__main__`, and sets the search path."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    main.__dict__.setdefault("__annotations__", {})
+    sys.modules["__main__"] = main
+    sys.path[:] = search_path(job)
+    return main
 
 
 def search_path(job):
@@ -144,7 +156,7 @@ def _unload_shadowed_modules(path0):
             del sys.modules[known]
 
 
-def _cache_source(name, source):
+def cache_source(name, source):
     """Lets tracebacks show the lines of a program without a file, as recent Pythons do for `-c`."""
     text = source.decode("utf-8", "replace")
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -244,8 +256,12 @@ def flush():
 
 
 def install():
+    global run_cell
     import _sitebuiltins
 
+    from _codebox import cells
+
+    run_cell = cells.run
     results.install()
 
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")

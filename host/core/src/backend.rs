@@ -175,6 +175,9 @@ pub struct InstanceSpec {
     pub layers: Vec<Layer>,
     /// Code with which the guest starts, on backends that load code in parts.
     pub code: CodeScope,
+    /// True if the jobs of the instance are the cells of one session: they share the state of one interpreter, which
+    /// is kept from one to the next. Otherwise each job has a new interpreter.
+    pub is_session: bool,
 }
 
 impl InstanceSpec {
@@ -190,6 +193,7 @@ impl InstanceSpec {
             warm: None,
             layers: Vec::new(),
             code: CodeScope::default(),
+            is_session: false,
         }
     }
 }

@@ -64,7 +64,7 @@ pub use path::{Access, DirGrant, GuestPath, HostPath, NotMapped, PathMap, PathMa
 pub use progress::{Progress, Silent};
 pub use report::{
     CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, JsonBytes, MimeBundle, Missing,
-    NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole, RunReport, SkippedFile,
-    Usage,
+    NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole, RunReport, SessionState,
+    SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;

@@ -55,6 +55,8 @@ pub struct RunReport {
     pub missing: Vec<Missing>,
     /// Set if the run failed because it needs a stronger isolation, and was not repeated in one.
     pub needs_escalation: Option<NeedsEscalation>,
+    /// State of the session after the run; `None` for a run outside of sessions.
+    pub session: Option<SessionState>,
     /// Effects of the run outside of its sandbox; not shown to users.
     pub effects: Effects,
 }
@@ -80,6 +82,7 @@ impl RunReport {
             denials: Vec::new(),
             missing: Vec::new(),
             needs_escalation: None,
+            session: None,
             effects: Effects::None,
         }
     }
@@ -96,11 +99,26 @@ impl RunReport {
         exit_status(&self.outcome)
     }
 
+    /// Returns true if the run was a cell of a session, whose interpreter is kept for the next cell.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_kept)
+    }
+
     /// Returns true if the guest exited with status 0.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.outcome.is_success()
     }
+}
+
+/// Session after one of its cells.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionState {
+    /// True if the interpreter and its state are kept for the next cell.
+    pub is_kept: bool,
+    /// Checkpoint from which the interpreter was restored for this cell, because an earlier cell had ended it.
+    pub restored_from: Option<String>,
 }
 
 /// One rich result in several forms, keyed by MIME type, as in Jupyter.

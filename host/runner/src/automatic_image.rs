@@ -17,6 +17,8 @@ impl Runner {
         let first_imports = &planned.job.analysis.needs.first_imports;
         if planned.plan.choice.isolation != Isolation::Wasm
             || planned.code != CodeScope::Image
+            // A checkpoint needs the image of its session for as long as it is kept.
+            || planned.is_session
             || first_imports.is_empty()
             || !is_independent_of_user(admitted)
         {

@@ -27,6 +27,7 @@ mod pipeline;
 mod rerun;
 mod runner;
 mod select;
+mod session;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -38,3 +39,4 @@ pub use explain::{Explanation, TierReport};
 pub use front_end::{FrontEnd, RunEnd, Standby, StandbyProcess};
 pub use lazy::{Lazy, get_or_create};
 pub use runner::Runner;
+pub use session::{Cell, Session};

@@ -1,16 +1,20 @@
 //! Opening of a guest, and execution of the job in it.
 
+use std::sync::Arc;
+
 use codebox_core::{
-    Backend, BackendError, CodeScope, ExecIo, Instance, InstanceSpec, Isolation, Layer, Outcome, RunReport,
+    BackendError, CodeScope, ExecIo, Instance, InstanceSpec, Isolation, Job, Layer, Outcome, RunReport,
 };
 use codebox_service::{Admitted, Plan, merge_missing};
+
+use crate::pipeline::PlannedJob;
 
 /// An open guest that has not run any of the program yet.
 ///
 /// The process can be confined at this point: all host resources of the run are open.
-pub(crate) struct OpenGuest<'a> {
-    admitted: &'a Admitted,
-    plan: &'a Plan,
+pub(crate) struct OpenGuest {
+    admitted: Arc<Admitted>,
+    plan: Arc<Plan>,
     spec: InstanceSpec,
     instance: Box<dyn Instance>,
 }
@@ -30,22 +34,23 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code
         warm: admitted.warm(),
         layers,
         code,
+        is_session: false,
     }
 }
 
-impl<'a> OpenGuest<'a> {
+impl OpenGuest {
     /// Opens a guest with exactly the admitted grants, and with the layers of the job's packages. `image` replaces the image of
     /// the plan.
     pub(crate) async fn open(
-        admitted: &'a Admitted,
-        plan: &'a Plan,
-        backend: &dyn Backend,
+        planned: &PlannedJob<'_>,
         layers: Vec<Layer>,
-        code: CodeScope,
         image: Option<String>,
     ) -> Result<Self, BackendError> {
-        let mut spec = spec_of(admitted, plan, layers, code);
+        let PlannedJob { job, plan, backend, code, .. } = planned;
+        let (admitted, plan) = (Arc::clone(&job.admitted), Arc::clone(plan));
+        let mut spec = spec_of(&admitted, &plan, layers, *code);
         spec.image = image.or(spec.image);
+        spec.is_session = planned.is_session;
         let instance = backend.open(&spec).await?;
         Ok(Self { admitted, plan, spec, instance })
     }
@@ -56,17 +61,22 @@ impl<'a> OpenGuest<'a> {
 
     /// Runs the program and closes the guest, in any case.
     pub(crate) async fn exec(mut self, io: &mut ExecIo) -> Result<RunReport, BackendError> {
-        let result = self.instance.exec(self.admitted.job(), io).await;
-        let closed = self.instance.close().await;
-        let mut report = result?;
+        let admitted = Arc::clone(&self.admitted);
+        let result = self.run(admitted.job(), io).await;
+        // The outcome of the run is known; a failure to close the guest does not change the report.
+        if let Err(error) = self.instance.close().await {
+            tracing::warn!(%error, "cannot close the guest");
+        }
+        result
+    }
+
+    /// Runs a job in the guest, which stays open.
+    pub(crate) async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, BackendError> {
+        let mut report = self.instance.exec(job, io).await?;
         if let (Some(error), Some(adapter)) = (&mut report.error, self.spec.language.adapter())
             && error.frames.is_empty()
         {
             error.frames = adapter.frames(error);
-        }
-        // The outcome of the run is known; a failure to close the guest does not change the report.
-        if let Err(error) = closed {
-            tracing::warn!(%error, "cannot close the guest");
         }
         let provenance = &mut report.provenance;
         if provenance.reason.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use codebox_core::{
     Backend, BackendId, CancelToken, CodeScope, ExecIo, Handover, Isolation, IsolationSet, Limits, Outcome,
-    Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, TrapKind,
+    Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionState, TrapKind,
 };
 use codebox_service::{
     Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
@@ -42,6 +42,8 @@ pub(crate) struct PlannedJob<'j> {
     pub code: CodeScope,
     /// Code that is compiled before the job runs.
     pub compiled: CodeScope,
+    /// True if the job is the first of a session.
+    pub is_session: bool,
 }
 
 impl PlannedJob<'_> {
@@ -83,7 +85,8 @@ impl Runner {
             return Ok(cancelled_before_choice(isolations, limits));
         };
         let code = front_end.resumes().map_or(CodeScope::Image, |handover| handover.code);
-        let mut planned = PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled: code };
+        let mut planned =
+            PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled: code, is_session: false };
         let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
             self.record(&planned, front_end.resumes())
         })?;
@@ -327,35 +330,34 @@ impl Runner {
 
     /// Prepares the runtime and the packages of a job, and opens its guest. Also returns the notes about the packages.
     /// `None` if the job is cancelled meanwhile.
-    pub(crate) async fn prepare<'p>(
+    pub(crate) async fn prepare(
         &self,
-        planned: &'p PlannedJob<'_>,
+        planned: &PlannedJob<'_>,
         cancel: &CancelToken,
-    ) -> Result<Option<(OpenGuest<'p>, Vec<String>)>, RunnerError> {
+    ) -> Result<Option<(OpenGuest, Vec<String>)>, RunnerError> {
         spans::stage(info_span!("prepare", outcome = Empty), self.prepare_stages(planned, cancel)).await
     }
 
-    async fn prepare_stages<'p>(
+    async fn prepare_stages(
         &self,
-        planned: &'p PlannedJob<'_>,
+        planned: &PlannedJob<'_>,
         cancel: &CancelToken,
-    ) -> Result<Option<(OpenGuest<'p>, Vec<String>)>, RunnerError> {
-        let PlannedJob { job, plan, backend, code, compiled: _ } = planned;
+    ) -> Result<Option<(OpenGuest, Vec<String>)>, RunnerError> {
         let Some(PackageLayers { layers, notes }) = unless_cancelled(cancel, self.install(planned)).await? else {
             return Ok(None);
         };
         notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let span = info_span!("open", backend = plan.choice.backend.as_str(), outcome = Empty);
+        let span = info_span!("open", backend = planned.plan.choice.backend.as_str(), outcome = Empty);
         let image = self.automatic_image(planned, &layers);
         let opened = async {
             if image.is_some() {
                 // An image that is being replaced or removed is not waited for.
-                let opened = OpenGuest::open(&job.admitted, plan, &**backend, layers.clone(), *code, image).await;
+                let opened = OpenGuest::open(planned, layers.clone(), image).await;
                 if let Ok(guest) = opened {
                     return Ok(guest);
                 }
             }
-            Ok(OpenGuest::open(&job.admitted, plan, &**backend, layers, *code, None).await?)
+            Ok(OpenGuest::open(planned, layers, None).await?)
         };
         // A guest in this process opens at once, and reports a cancellation itself.
         let guest = unless_cancelled(cancel, spans::stage(span, opened)).await?;
@@ -377,7 +379,7 @@ impl Runner {
     }
 
     /// Runs the program of an open guest.
-    pub(crate) async fn exec(&self, guest: OpenGuest<'_>, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+    pub(crate) async fn exec(&self, guest: OpenGuest, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let span = info_span!(
             "exec",
             image = Empty,
@@ -416,7 +418,7 @@ impl Runner {
     }
 
     /// Confines the process for a guest in WebAssembly, if this runner confines it at all.
-    fn confine(&self, planned: &PlannedJob<'_>, guest: &OpenGuest<'_>) -> Result<Vec<SandboxLayer>, RunnerError> {
+    fn confine(&self, planned: &PlannedJob<'_>, guest: &OpenGuest) -> Result<Vec<SandboxLayer>, RunnerError> {
         match &self.parts.confinement {
             Some(confinement) if planned.isolation() == Isolation::Wasm => {
                 confinement.confine(&planned.job.admitted, guest.spec())
@@ -464,6 +466,13 @@ fn cancelled_before_choice(isolations: IsolationSet, limits: Limits) -> RunEnd {
     cancelled(Provenance::new(NO_BACKEND, isolation), limits, "before a backend was chosen")
 }
 
+/// Returns the report of a cell that was cancelled before the interpreter of its session started.
+pub(crate) fn cancelled_cell(limits: Limits) -> RunReport {
+    let report =
+        cancelled_report(Provenance::new(NO_BACKEND, Isolation::Wasm), limits, "before its interpreter started");
+    RunReport { session: Some(SessionState::default()), ..report }
+}
+
 /// Returns the end of a job that was cancelled before its program started.
 fn cancelled_before_start(planned: &PlannedJob<'_>) -> RunEnd {
     let choice = &planned.plan.choice;
@@ -471,7 +480,11 @@ fn cancelled_before_start(planned: &PlannedJob<'_>) -> RunEnd {
     cancelled(provenance, planned.job.admitted.job().limits, "before its program started")
 }
 
-fn cancelled(mut provenance: Provenance, limits: Limits, when: &str) -> RunEnd {
+fn cancelled(provenance: Provenance, limits: Limits, when: &str) -> RunEnd {
+    RunEnd::Report(Box::new(cancelled_report(provenance, limits, when)))
+}
+
+fn cancelled_report(mut provenance: Provenance, limits: Limits, when: &str) -> RunReport {
     provenance.reason = format!("cancelled {when}");
-    RunEnd::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, limits)))
+    RunReport::new(Outcome::Cancelled, provenance, limits)
 }

@@ -8,14 +8,16 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use codebox_core::{Access, ByteSize, CodeScope};
-use codebox_streams::{Delivery, Output, Sinks, Stdin};
+use codebox_streams::Delivery;
 use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 use crate::code::{CodeImage, LaterParts, TRAP};
 use crate::error::WasmError;
-use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Parts, Quota, Witness, load_parts};
+use crate::guest::{
+    DescriptorTable, Guest, GuestResult, JobStreams, Listings, MemoryLimiter, Net, Parts, Quota, Witness, load_parts,
+};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::{Interrupt, StopReason, Ticker, TickerGuard};
 use crate::mounts::{Mount, MountTable};
@@ -39,15 +41,20 @@ pub(crate) struct Setup<'a> {
     /// Maximum size of the guest's memory in bytes.
     pub memory: Option<u64>,
     pub quota: Quota,
-    pub stdin: Stdin,
-    pub stdout: Output,
-    pub stderr: Output,
-    pub sinks: Sinks,
-    pub channel: Channel,
+    pub streams: JobStreams,
     pub net: Option<Net>,
     pub code: CodeScope,
     /// Observer of what the guest uses of its surroundings.
     pub witness: Option<Arc<Witness>>,
+}
+
+/// The text that a guest runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entry {
+    /// Address and length of a text in the guest's memory. The guest frees it.
+    Copied(u32, u32),
+    /// A text that is copied into the guest's memory first.
+    Text(&'static [u8]),
 }
 
 /// A guest's instance and store.
@@ -59,7 +66,8 @@ pub(crate) struct GuestInstance {
     /// The parts of the code that the store may use. They are dropped after the store.
     _later: Option<Arc<LaterParts>>,
     reuse_flag: Arc<ReuseFlag>,
-    _running: TickerGuard,
+    /// `None` between the jobs of a session.
+    running: Option<TickerGuard>,
 }
 
 impl GuestInstance {
@@ -75,11 +83,7 @@ impl GuestInstance {
         let scope = setup.code;
         let ticker = code.engine.ticker().clone();
         let checks_epoch = code.divertible.is_none();
-        let running = ticker.run(checks_epoch.then(|| code.engine.inner())).map_err(|source| WasmError::Memory {
-            doing: "start the clock thread with",
-            bytes: 64 << 10,
-            source,
-        })?;
+        let running = Some(run_ticker(&ticker, checks_epoch.then(|| code.engine.inner()))?);
         let reuse_flag = Arc::new(ReuseFlag::default());
         let mut store = Store::new(code.engine.inner(), guest(code, setup, size)?);
         store.limiter(|guest| &mut guest.limiter);
@@ -105,10 +109,24 @@ impl GuestInstance {
         }
         let divertible = code.divertible.clone();
         let later = code.later.clone();
-        let mut this = Self { store, instance, divertible, ticker, _later: later, reuse_flag, _running: running };
+        let mut this = Self { store, instance, divertible, ticker, _later: later, reuse_flag, running };
         this.set_globals(code, image.facts())?;
         this.reseed_generators(image.facts())?;
         Ok(this)
+    }
+
+    /// Starts a further job of a guest that has ended one by itself. The guest keeps its memory and its open files.
+    pub(crate) fn start_job(&mut self, streams: JobStreams) -> Result<(), WasmError> {
+        let engine = self.divertible.is_none().then(|| self.store.engine());
+        self.running = Some(run_ticker(&self.ticker, engine)?);
+        self.store.data_mut().start_job(streams);
+        Ok(())
+    }
+
+    /// Ends a job, and returns its results. The guest can start a further job.
+    pub(crate) fn end_job(&mut self) -> GuestResult {
+        self.running = None;
+        self.store.data_mut().take_result()
     }
 
     /// Returns the handle by which the guest is stopped. `None` if the guest's code checks for interruption.
@@ -153,17 +171,23 @@ impl GuestInstance {
         turn.call_async(&mut self.store, (at as i32, len as i32)).await
     }
 
-    /// Runs the program text at an address, and delivers its output, until the program ends or has to be stopped. Returns
+    /// Runs a program text, and delivers its output, until the program ends or has to be stopped. Returns
     /// the program's status or the reason, and the processor time.
     pub(crate) async fn run_turn(
         &mut self,
         interrupt: &Interrupt,
-        (at, len): (u32, u32),
+        entry: Entry,
     ) -> Result<(Result<wasmtime::Result<i32>, StopReason>, Duration), WasmError> {
         let ticker = self.ticker.clone();
         let divertible = self.divertible()?.map(|guest| (guest, &*ticker));
         let turn = async {
-            let end = self.turn(at, len).await;
+            let end = match entry {
+                Entry::Copied(at, len) => self.turn(at, len).await,
+                Entry::Text(text) => match self.copy_into_guest(text).await {
+                    Ok((at, len)) => self.turn(at, len).await,
+                    Err(error) => Err(error),
+                },
+            };
             // A program has ended once its output is delivered.
             self.guest().delivery.finish().await;
             end
@@ -237,8 +261,14 @@ impl GuestInstance {
     }
 }
 
+fn run_ticker(ticker: &Ticker, engine: Option<&wasmtime::Engine>) -> Result<TickerGuard, WasmError> {
+    let failed = |source| WasmError::Memory { doing: "start the clock thread with", bytes: 64 << 10, source };
+    ticker.run(engine).map_err(failed)
+}
+
 fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net, code: _, witness } = setup;
+    let Setup { root, mounts, memory, quota, streams, net, code: _, witness } = setup;
+    let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
     let mut builder = WasiCtxBuilder::new();
     builder.max_random_size(MAX_RANDOM);
     if let Some(witness) = &witness {

@@ -22,7 +22,8 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Backend whose guests run in processes of their own, one for each instance.
 ///
-/// Futures of the backend must be polled in a tokio runtime with I/O and time enabled. An instance runs one job.
+/// Futures of the backend must be polled in a tokio runtime with I/O and time enabled. An instance runs one job, or those of a
+/// session.
 pub struct WorkerBackend {
     inner: Arc<dyn Backend>,
     launch: Arc<dyn Launch>,

@@ -3,6 +3,7 @@
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     Access, BackendId, CappedSink, CapturedOutput, HostPath, InstanceSpec, Job, OutFile, RunReport, SandboxLayer,
+    SessionState,
 };
 use codebox_files::FileKinds;
 
@@ -20,6 +21,8 @@ pub(crate) fn checked(
     report.id = None;
     report.limits = job.limits;
     report.needs_escalation = None;
+    let is_kept = report.is_kept();
+    report.session = spec.is_session.then_some(SessionState { is_kept, restored_from: None });
     report.enforcement.layers = layers;
     report.enforcement.uncovered.values_mut().for_each(|text| *text = line(text));
     let provenance = &mut report.provenance;

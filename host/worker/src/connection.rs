@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::frame::{self, Kind, MaxSizes};
 use crate::message::{Event, Hello, Request, VERSION};
 
-/// Maximum size in bytes of a worker's message that is not its last one. Pieces of output have at most 64 KiB.
+/// Maximum size in bytes of a worker's message that is not its last one about a job. Pieces of output have at most 64 KiB.
 const MAX_ORDINARY: u32 = 128 << 10;
 
 /// Number of events that wait to be handled, after which the worker waits.
@@ -108,13 +108,19 @@ impl Connection {
         let max = Arc::clone(&max_last);
         let read = async move {
             loop {
-                let max = MaxSizes { ordinary: MAX_ORDINARY, last: max.load(Ordering::Relaxed) };
-                let (event, is_last) = match frame::read_async(&mut reader, max).await {
+                let sizes = MaxSizes { ordinary: MAX_ORDINARY, last: max.load(Ordering::Relaxed) };
+                let (event, is_over) = match frame::read_async(&mut reader, sizes).await {
                     Ok(None) => break,
-                    Ok(Some((kind, event))) => (Ok(event), kind == Kind::Last),
+                    Ok(Some((kind, event))) => {
+                        if kind == Kind::Last {
+                            // Each job has one.
+                            max.store(MAX_ORDINARY, Ordering::Relaxed);
+                        }
+                        (Ok(event), false)
+                    }
                     Err(error) => (Err(error), true),
                 };
-                if sender.send(event).await.is_err() || is_last {
+                if sender.send(event).await.is_err() || is_over {
                     break;
                 }
             }
@@ -155,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Sets the maximum size of the worker's last message.
+    /// Sets the maximum size of the last message about the next job.
     pub(crate) fn accept_last_event_up_to(&self, max: u32) {
         self.max_last.store(max, Ordering::Relaxed);
     }

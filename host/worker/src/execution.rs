@@ -76,8 +76,10 @@ pub(crate) async fn run(
     let [stdout, stderr] = running.outputs.map(Output::finish);
     match ended {
         Ok(End::Report(report)) => {
-            // The worker can no longer change the files that the report lists.
-            connection.kill();
+            if !(spec.is_session && report.is_kept()) {
+                // The worker can no longer change the files that the report lists.
+                connection.kill();
+            }
             let (id, spec, job) = (id.clone(), spec.clone(), job.clone());
             let checked = move || checked(*report, &id, &spec, &job, layers);
             let checked = tokio::task::spawn_blocking(checked).await;

@@ -13,7 +13,7 @@ use crate::values;
 pub(crate) enum Kind {
     /// Any message but the last one.
     Ordinary = 0,
-    /// The last message of a worker.
+    /// The last message of a worker about a job.
     Last = 1,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Hello {
 pub(crate) enum Request {
     /// Opens a guest.
     Open(Box<InstanceSpec>),
-    /// Runs a job in the guest.
+    /// Runs a job in the guest. A guest of a session runs several, one after the other.
     Exec(Box<Job>),
     /// Input that the worker has requested; no bytes at its end, `None` if it cannot be read.
     Input(Option<serde_bytes::ByteBuf>),

@@ -1,9 +1,9 @@
-//! The work of a worker: one guest, one job.
+//! The work of a worker: one guest, and one job or those of a session.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -34,7 +34,7 @@ pub trait Work {
     fn clean(&self);
 }
 
-/// Opens a guest and runs a job in it, as the process at the other end of the channel requests. The channel is a stream
+/// Opens a guest and runs its jobs, as the process at the other end of the channel requests. The channel is a stream
 /// socket, which is used like a pipe: a confined process may not be allowed the calls of sockets. Reads from it block the
 /// thread.
 ///
@@ -88,7 +88,7 @@ impl Worker<'_> {
         };
         self.channel.send(&Event::Opened)?;
         let event = match frame::read(&mut self.requests)? {
-            Some(Request::Exec(job)) => Some(self.exec(&mut *instance, &spec, *job).await?),
+            Some(Request::Exec(job)) => self.exec_all(&mut *instance, &spec, *job).await?,
             _ => None,
         };
         // The outcome of the job is known; a failure to close the guest does not change the report.
@@ -96,20 +96,41 @@ impl Worker<'_> {
         Ok(event)
     }
 
+    /// Confines the process, and runs the first job, and those that follow in a session. Returns the last event.
+    async fn exec_all(
+        &mut self,
+        instance: &mut dyn Instance,
+        spec: &InstanceSpec,
+        first: Job,
+    ) -> io::Result<Option<Event>> {
+        let layers = match self.work.confine(spec, &first) {
+            Ok(layers) => layers,
+            Err(error) => return Ok(Some(Event::Failed(error.into()))),
+        };
+        let mut requests = Requests::receive(self.requests.try_clone()?)?;
+        let mut next = Some(first);
+        while let Some(job) = next {
+            let (input, cancel) = requests.start_job();
+            self.channel.send(&Event::Started(layers.clone()))?;
+            let ended = self.exec(instance, job, input, cancel).await;
+            requests.end_job();
+            match ended {
+                // The guest runs the next job.
+                Event::Ended(report) if report.is_kept() => self.channel.send(&Event::Ended(report))?,
+                last => return Ok(Some(last)),
+            }
+            next = requests.next_job();
+        }
+        Ok(None)
+    }
+
     async fn open(&self, spec: &InstanceSpec) -> Result<Box<dyn Instance>, Failure> {
         let backend = self.work.backend(spec)?;
         Ok(backend.open(spec).await?)
     }
 
-    /// Confines the process and runs the job. Returns the last event.
-    async fn exec(&mut self, instance: &mut dyn Instance, spec: &InstanceSpec, job: Job) -> io::Result<Event> {
-        let layers = match self.work.confine(spec, &job) {
-            Ok(layers) => layers,
-            Err(error) => return Ok(Event::Failed(error.into())),
-        };
-        self.channel.send(&Event::Started(layers))?;
-        let cancel = CancelToken::new();
-        let input = listen(self.requests.try_clone()?, cancel.clone())?;
+    /// Runs a job. Returns its last event.
+    async fn exec(&self, instance: &mut dyn Instance, job: Job, input: Input, cancel: CancelToken) -> Event {
         let input = RequestedInput { channel: self.channel.clone(), chunks: input, chunk: Vec::new(), at: 0 };
         let sink = |stream| {
             let sink = Box::new(EventSink { stream, channel: self.channel.clone() });
@@ -122,10 +143,10 @@ impl Worker<'_> {
             cancel,
             has_own_thread: true,
         };
-        Ok(match instance.exec(&job, &mut io).await {
+        match instance.exec(&job, &mut io).await {
             Ok(report) => Event::Ended(Box::new(report)),
             Err(error) => Event::Failed(error.into()),
-        })
+        }
     }
 }
 
@@ -135,24 +156,91 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Starts a thread that receives input and the cancellation. The end of the channel is a cancellation as well.
-fn listen(mut requests: File, cancel: CancelToken) -> io::Result<Receiver<Option<Vec<u8>>>> {
-    let (sender, chunks) = mpsc::channel();
-    let listen = move || {
-        while let Ok(Some(Request::Input(chunk))) = frame::read(&mut requests) {
-            // Input that the guest no longer reads is discarded.
-            let _ = sender.send(chunk.map(ByteBuf::into_vec));
+/// Pieces of input of one job; `None` for input that cannot be read.
+type Input = Receiver<Option<Vec<u8>>>;
+
+/// Requests that a thread receives while jobs run.
+struct Requests {
+    jobs: Receiver<Job>,
+    current: Arc<Mutex<Current>>,
+}
+
+/// Receivers of the requests for the current job.
+#[derive(Default)]
+struct Current {
+    /// Cancellation of the job.
+    cancel: CancelToken,
+    /// `None` if no job runs.
+    input: Option<Sender<Option<Vec<u8>>>>,
+    /// True when the other process is gone.
+    is_closed: bool,
+}
+
+impl Requests {
+    /// Starts a thread that receives jobs, input and cancellations. The end of the channel is a cancellation as well.
+    fn receive(mut requests: File) -> io::Result<Self> {
+        let (sender, jobs) = mpsc::channel();
+        let current = Arc::new(Mutex::new(Current::default()));
+        let shared = Arc::clone(&current);
+        let receive = move || {
+            while let Ok(Some(request)) = frame::read(&mut requests) {
+                let current = lock(&shared);
+                match request {
+                    Request::Input(chunk) => {
+                        if let Some(input) = &current.input {
+                            // Input that the guest no longer reads is discarded.
+                            let _ = input.send(chunk.map(ByteBuf::into_vec));
+                        }
+                    }
+                    // A job that has ended meanwhile is not cancelled, and neither is the next one.
+                    Request::Cancel if current.input.is_some() => current.cancel.cancel(),
+                    Request::Cancel => {}
+                    Request::Exec(job) => {
+                        if sender.send(*job).is_err() {
+                            break;
+                        }
+                    }
+                    Request::Open(_) => break,
+                }
+            }
+            let mut current = lock(&shared);
+            current.is_closed = true;
+            current.cancel.cancel();
+        };
+        thread::Builder::new().name("codebox-requests".into()).stack_size(256 << 10).spawn(receive)?;
+        Ok(Self { jobs, current })
+    }
+
+    /// Starts a job, and returns its input and the token that cancels it.
+    fn start_job(&self) -> (Input, CancelToken) {
+        let (sender, input) = mpsc::channel();
+        let mut current = lock(&self.current);
+        current.input = Some(sender);
+        current.cancel = CancelToken::new();
+        if current.is_closed {
+            current.cancel.cancel();
         }
-        cancel.cancel();
-    };
-    thread::Builder::new().name("codebox-requests".into()).stack_size(256 << 10).spawn(listen)?;
-    Ok(chunks)
+        (input, current.cancel.clone())
+    }
+
+    fn end_job(&self) {
+        lock(&self.current).input = None;
+    }
+
+    /// Waits for the next job; `None` if the other process is gone.
+    fn next_job(&mut self) -> Option<Job> {
+        self.jobs.recv().ok()
+    }
+}
+
+fn lock(current: &Mutex<Current>) -> std::sync::MutexGuard<'_, Current> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Input that is requested from the other process when the guest reads.
 struct RequestedInput {
     channel: Channel,
-    chunks: Receiver<Option<Vec<u8>>>,
+    chunks: Input,
     chunk: Vec<u8>,
     at: usize,
 }

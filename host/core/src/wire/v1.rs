@@ -19,7 +19,7 @@ pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use outcome::{LimitName, Outcome, ResultName, TrapName};
 pub use output::{Partial, Truncation};
 pub use provenance::{EscalatedFrom, IsolationName, Provenance, Usage};
-pub use run::{Denial, DenialWord, ErrorFrame, GuestError, MimeBundle, Missing, RoleWord, RunReport};
+pub use run::{Denial, DenialWord, ErrorFrame, GuestError, MimeBundle, Missing, RoleWord, RunReport, SessionState};
 
 /// Version number in every report of this module.
 pub const VERSION: u32 = 1;

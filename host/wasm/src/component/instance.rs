@@ -16,7 +16,7 @@ use crate::component::job::contract_job;
 use crate::component::state::State;
 use crate::component::stdio::Stdio;
 use crate::error::WasmError;
-use crate::guest::{GuestResult, MemoryLimiter};
+use crate::guest::{GuestResult, JobStreams, MemoryLimiter};
 use crate::interrupt::TickerGuard;
 use crate::launch::{EXTRA_TABLE_CAPACITY, MAX_RANDOM, Setup};
 
@@ -69,7 +69,8 @@ impl GuestInstance {
 }
 
 fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net, code: _, witness: _ } = setup;
+    let Setup { root, mounts, memory, quota, streams, net, code: _, witness: _ } = setup;
+    let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
     let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
     let mut builder = WasiCtx::builder();
     builder

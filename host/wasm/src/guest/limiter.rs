@@ -16,7 +16,7 @@ const MAX_COMPONENT_PARTS: usize = 32;
 /// A denied growth is not a trap: the guest's allocation fails and the guest may continue, as it would natively. The
 /// limiter counts the denials, so that a program that ends because of the limit can be distinguished from one that
 /// fails for another reason.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct MemoryLimiter {
     limit: Option<u64>,
     memory: u64,
@@ -36,6 +36,11 @@ impl MemoryLimiter {
     /// Creates a limiter for a component, which creates its memory itself and consists of several module instances.
     pub(crate) fn for_component(limit: Option<u64>) -> Self {
         Self { imaged: false, ..Self::new(limit, 0) }
+    }
+
+    /// Starts a further job of the same guest.
+    pub(crate) fn start_job(&mut self) {
+        (self.peak, self.denials) = (self.memory, 0);
     }
 
     /// Returns the peak memory in bytes.

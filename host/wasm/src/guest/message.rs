@@ -24,9 +24,23 @@ struct JobHeader<'a> {
     /// True if any of the network is granted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     net: bool,
+    /// True for a cell whose guest was just restored, so that its random numbers and names have to be new.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    restored: bool,
     /// True if rich results are collected.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     results: bool,
+}
+
+/// The kind of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// A program in an interpreter of its own.
+    Program,
+    /// A cell of a session, in an interpreter that is new for the host.
+    FirstCell,
+    /// A cell of a session, in the interpreter of the cell before.
+    Cell,
 }
 
 /// The guest's working directory.
@@ -46,8 +60,10 @@ pub(crate) fn argv0(job: &Job) -> &str {
 }
 
 /// Returns the answer to the guest's job request in `host.call`. `None` for a source that this tier cannot run.
-pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
+pub(crate) fn message(job: &Job, kind: JobKind, packages: &[GuestPath]) -> Option<Vec<u8>> {
+    let (restored, is_cell) = (kind == JobKind::FirstCell, kind != JobKind::Program);
     let (kind, path0) = match &job.source {
+        Source::Inline(_) | Source::Stdin(_) | Source::File { .. } if is_cell => ("cell", ""),
         Source::Inline(_) => ("inline", ""),
         Source::Stdin(_) => ("stdin", ""),
         Source::File { name, .. } => ("file", name.as_str().rsplit_once('/').map_or("", |(dir, _)| dir)),
@@ -62,8 +78,20 @@ pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
     let packages = packages.iter().map(MappedPath::as_str).collect();
     let (file, env) = (job.source.file_name(), &job.env);
-    let head =
-        JobHeader { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages, net, results: job.results };
+    let head = JobHeader {
+        kind,
+        file,
+        argv,
+        env,
+        path0,
+        cwd: CWD,
+        local,
+        typescript,
+        packages,
+        net,
+        restored,
+        results: job.results,
+    };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

@@ -21,17 +21,18 @@ pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
 pub(crate) use listing::Listings;
-pub(crate) use message::{CWD, argv0, message};
+pub(crate) use message::{CWD, JobKind, argv0, message};
 pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest, not_granted};
 pub(crate) use parts::{Parts, load_parts};
 pub(crate) use quota::Quota;
 pub(crate) use strip::Stripper;
 pub(crate) use witness::{MAX_PATH_LEN, MAX_PATHS, Uses, Witness};
 
+use std::mem;
 use std::sync::Arc;
 
-use codebox_core::{CapturedOutput, NetworkUsage};
-use codebox_streams::{Delivery, Output, Stdin};
+use codebox_core::{ByteSize, CapturedOutput, Limit, NetworkUsage};
+use codebox_streams::{Delivery, Output, Sinks, Stdin};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use crate::mounts::MountTable;
@@ -63,7 +64,16 @@ pub(crate) struct Guest {
     pub witness: Option<Arc<Witness>>,
 }
 
-/// The results of a guest that has ended.
+/// The standard streams of a job, and its messages to the host.
+pub(crate) struct JobStreams {
+    pub stdin: Stdin,
+    pub stdout: Output,
+    pub stderr: Output,
+    pub sinks: Sinks,
+    pub channel: Channel,
+}
+
+/// The results of a job.
 pub(crate) struct GuestResult {
     pub channel: Channel,
     pub limiter: MemoryLimiter,
@@ -75,10 +85,25 @@ pub(crate) struct GuestResult {
 }
 
 impl Guest {
-    /// Consumes the guest and returns its results.
-    pub(crate) fn result(self) -> GuestResult {
-        let Self { channel, limiter, quota, stdout, stderr, net, .. } = self;
-        let network = net.map(|net| net.used()).unwrap_or_default();
-        GuestResult { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()], network }
+    /// Starts a further job of the guest with these streams and messages.
+    pub(crate) fn start_job(&mut self, streams: JobStreams) {
+        let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
+        (self.stdin, self.stdout, self.stderr) = (stdin, stdout, stderr);
+        self.delivery = Delivery::new(sinks);
+        self.channel = channel;
+        self.quota.start_job();
+        self.limiter.start_job();
+    }
+
+    /// Takes the results of a job.
+    pub(crate) fn take_result(&mut self) -> GuestResult {
+        let take = |output: &mut Output| mem::replace(output, Output::new(Limit::At(ByteSize::bytes(0)))).finish();
+        GuestResult {
+            channel: mem::take(&mut self.channel),
+            limiter: self.limiter.clone(),
+            quota: self.quota.clone(),
+            captured: [take(&mut self.stdout), take(&mut self.stderr)],
+            network: self.net.as_ref().map(Net::used).unwrap_or_default(),
+        }
     }
 }

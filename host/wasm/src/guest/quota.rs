@@ -7,7 +7,7 @@ use codebox_core::LimitKind;
 pub(crate) struct QuotaExceeded;
 
 /// The counts of one guest and their limits, where `None` is unlimited.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Quota {
     pub disk: Option<u64>,
     pub files: Option<u64>,
@@ -15,6 +15,8 @@ pub(crate) struct Quota {
     written: u64,
     created: u64,
     changed: bool,
+    /// Bytes written and files created before the current job, in a guest that runs several.
+    earlier: (u64, u64),
     open: u64,
     denied: Vec<LimitKind>,
 }
@@ -41,7 +43,7 @@ impl Quota {
 
     /// Reverts the last counted creation, which failed.
     pub(crate) fn uncount_creation(&mut self) {
-        self.created = self.created.saturating_sub(1);
+        self.created = self.created.saturating_sub(1).max(self.earlier.1);
     }
 
     /// Counts the open of a file or directory.
@@ -59,19 +61,25 @@ impl Quota {
         self.open
     }
 
-    /// Returns the number of bytes that the guest has requested to write.
+    /// Returns the number of bytes that the current job has requested to write.
     pub(crate) fn written(&self) -> u64 {
-        self.written
+        self.written - self.earlier.0
     }
 
-    /// Returns true if the guest may have changed files on disk.
+    /// Returns true if the current job may have changed files on disk.
     pub(crate) fn touched_disk(&self) -> bool {
-        self.changed || self.written > 0 || self.created > 0
+        self.changed || self.written > self.earlier.0 || self.created > self.earlier.1
+    }
+
+    /// Starts a further job of the same guest. The limits apply to all of its jobs together.
+    pub(crate) fn start_job(&mut self) {
+        (self.earlier, self.changed) = ((self.written, self.created), false);
+        self.denied.clear();
     }
 
     /// Forgets all changes so far. The files that are open stay counted.
     pub(crate) fn forget_changes(&mut self) {
-        (self.written, self.created, self.changed) = (0, 0, false);
+        (self.written, self.created, self.changed, self.earlier) = (0, 0, false, (0, 0));
     }
 
     /// Returns the limits that the guest has reached, each once.

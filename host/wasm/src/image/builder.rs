@@ -9,7 +9,7 @@ use codebox_core::{Access, CodeScope, GuestPath, Job, Limit, Source};
 
 use crate::code::{CodeImage, NotCompiled};
 use crate::error::WasmError;
-use crate::guest::{Channel, Parts, Quota, SeedHint, message};
+use crate::guest::{Channel, JobKind, JobStreams, Parts, Quota, SeedHint, message};
 use crate::image::{ImageFacts, MemoryImage, ProgramImports};
 use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
@@ -18,7 +18,7 @@ use crate::store::Store;
 use codebox_streams::{Output, Stdin};
 
 /// The text of the entry. The prelude has replaced the reactor's `turn` and ignores the text.
-const ENTRY_TEXT: &[u8] = b"0";
+pub(crate) const ENTRY_TEXT: &[u8] = b"0";
 
 /// Minimum number of bytes that identify a position in memory reliably.
 const MIN_SEED_MARKER: usize = 16;
@@ -173,7 +173,7 @@ impl ImageBuilder<'_> {
         let Some(language) = self.store.spec().languages.first() else { return Ok(Vec::new()) };
         let language = language.name.parse().map_err(|e| WasmError::Prelude(format!("{}: {e}", language.name)))?;
         let job = Job::new(Source::Inline(self.store.spec().sample.clone()), language);
-        let Some(text) = message(&job, &[]) else { return Ok(Vec::new()) };
+        let Some(text) = message(&job, JobKind::Program, &[]) else { return Ok(Vec::new()) };
         let Some(entry) = facts.entry else { return Ok(Vec::new()) };
         let file = File::open(path).map_err(WasmError::io("open", path))?;
         let pool =
@@ -222,11 +222,13 @@ fn setup<'a>(root: &'a Path, mounts: &'a [Mount], channel: Channel) -> Setup<'a>
         mounts,
         memory: None,
         quota: Quota::new(None, None, None),
-        stdin: Stdin::bytes(Vec::new()),
-        stdout: Output::new(Limit::Unlimited),
-        stderr: Output::new(Limit::Unlimited),
-        sinks: [None, None],
-        channel,
+        streams: JobStreams {
+            stdin: Stdin::bytes(Vec::new()),
+            stdout: Output::new(Limit::Unlimited),
+            stderr: Output::new(Limit::Unlimited),
+            sinks: [None, None],
+            channel,
+        },
         net: None,
         code: CodeScope::Image,
         witness: None,

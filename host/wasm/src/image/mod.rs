@@ -4,6 +4,6 @@ mod builder;
 mod file;
 mod program_imports;
 
-pub(crate) use builder::{BuiltImage, ImageBuilder};
+pub(crate) use builder::{BuiltImage, ENTRY_TEXT, ImageBuilder};
 pub(crate) use file::{GlobalValue, ImageFacts, MemoryImage};
 pub(crate) use program_imports::ProgramImports;

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codebox_core::{CancelToken, Limit, LimitKind};
+use codebox_streams::{Output, Stdin};
 
 use super::*;
 use crate::code::{CodeFile, PartSpec, Plan, SplitSpec, split};
 use crate::engine::Engine;
+use crate::guest::Channel;
 use crate::image::MemoryImage;
 use crate::interrupt::{CpuClock, HostCpuTime};
 use crate::region::Capacity;
@@ -48,11 +50,13 @@ fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
         mounts: &[],
         memory,
         quota: Quota::new(None, None, None),
-        stdin: Stdin::bytes(Vec::new()),
-        stdout: Output::new(Limit::Unlimited),
-        stderr: Output::new(Limit::Unlimited),
-        sinks: [None, None],
-        channel: Channel::default(),
+        streams: JobStreams {
+            stdin: Stdin::bytes(Vec::new()),
+            stdout: Output::new(Limit::Unlimited),
+            stderr: Output::new(Limit::Unlimited),
+            sinks: [None, None],
+            channel: Channel::default(),
+        },
         net: None,
         code: CodeScope::Image,
         witness: None,
@@ -66,7 +70,7 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
     let (code, pool) = load(&engine, dir.path(), wasm)?;
     let mut instance = GuestInstance::start(&code, &pool, setup(dir.path(), memory))?;
     let interrupt = limited(Some(Duration::from_secs(2)), None);
-    let (end, _) = executor().block_on(instance.run_turn(&interrupt, (0, 0)))?;
+    let (end, _) = executor().block_on(instance.run_turn(&interrupt, Entry::Copied(0, 0)))?;
     Ok((end, instance.end().limiter.peak()))
 }
 
@@ -267,7 +271,8 @@ fn l2_limits_processor_time_of_loop() {
         load(&engine, dir.path(), &module(MEMORY, "(loop $more (br $more)) i32.const 0")).expect("the module is taken");
     let mut instance = GuestInstance::start(&code, &pool, setup(dir.path(), None)).expect("it starts");
     let cpu = Duration::from_millis(50);
-    let (end, used) = executor().block_on(instance.run_turn(&limited(None, Some(cpu)), (0, 0))).expect("it runs");
+    let (end, used) =
+        executor().block_on(instance.run_turn(&limited(None, Some(cpu)), Entry::Copied(0, 0))).expect("it runs");
     assert_eq!(end.err(), Some(StopReason::Limit(LimitKind::Cpu)));
     assert!(used >= cpu, "{used:?}");
 }
@@ -296,7 +301,7 @@ fn l2_stops_guests_at_any_point() {
                 for trial in 0..50 {
                     let mut instance = GuestInstance::start(code, pool, setup(dir, None)).expect("it starts");
                     let wall = Duration::from_micros(trial * 173 + thread * 41);
-                    let ended = executor.block_on(instance.run_turn(&limited(Some(wall), None), (0, 0)));
+                    let ended = executor.block_on(instance.run_turn(&limited(Some(wall), None), Entry::Copied(0, 0)));
                     let (end, _) = ended.expect("it runs");
                     assert_eq!(end.err(), Some(StopReason::Limit(LimitKind::Wall)));
                 }

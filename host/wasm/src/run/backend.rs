@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, CodeScope, Diagnosis, EnforcementLevel, Finding,
-    Instance, InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Preparation, Source, Support, Unavailable,
+    Adapter, Backend, BackendError, BackendId, BoxFuture, Capabilities, CodeScope, Diagnosis, EnforcementLevel,
+    Finding, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Preparation, Source, Support,
+    Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -341,6 +342,13 @@ impl Backend for WasmBackend {
             let failed = |e| backend_error(&described.name, e);
             let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
+            if spec.is_session && spec.language.adapter() != Some(Adapter::Python) {
+                return Err(BackendError::Input {
+                    subject: "language".to_owned(),
+                    detail: format!("the runtime of {} does not support sessions", spec.language.runtime_language()),
+                    source: None,
+                });
+            }
             let loaded = self.load(runtime, image, spec.code).map_err(failed)?;
             let scratch = self.scratch.instance().map_err(|e| failed(e.into()))?;
             let network = match spec.grants.net.as_slice() {

@@ -11,16 +11,16 @@ use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
     Access, Adapter, BackendError, BoxFuture, CancelToken, CodeScope, Denial, DenialKind, Effects, Enforcement,
     ErrorFrame, ExecIo, FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind,
-    Limits, NetRules, Outcome, Provenance, RunReport, TrapKind, Usage,
+    Limits, NetRules, Outcome, Provenance, RunReport, SessionState, TrapKind, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, GuestResult, Net, Quota, SentFrame, Stripper, message};
+use crate::guest::{Channel, GuestResult, JobKind, JobStreams, Net, Quota, SentFrame, Stripper, message};
 use crate::interrupt::{CpuClock, HostCpuTime, Interrupt};
-use crate::launch::Setup;
+use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, GuestSource, ID, LoadedRuntime, backend_error, limit_enforcement};
 use crate::run::connector::Connector;
@@ -48,6 +48,20 @@ pub(crate) struct WasmInstance {
     code: CodeScope,
     clock: CpuClock,
     analyzer: Option<Analyzer>,
+    /// `None` if each job has a guest of its own.
+    session: Option<Session>,
+}
+
+/// The guest of a session.
+#[derive(Default)]
+struct Session {
+    /// `None` before the first job, and after a job that ended the guest.
+    kept: Option<KeptGuest>,
+}
+
+struct KeptGuest {
+    guest: GuestInstance,
+    egress: Option<Egress>,
 }
 
 impl WasmInstance {
@@ -84,12 +98,19 @@ impl WasmInstance {
             host: layer.host,
             access: Access::ReadOnly,
         }));
-        Ok(Self { store, loaded, root, mounts, packages, scratch, network, code: spec.code, clock, analyzer })
+        let session = spec.is_session.then(Session::default);
+        Ok(Self { store, loaded, root, mounts, packages, scratch, network, code: spec.code, clock, analyzer, session })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
         let startup = Instant::now();
-        let text = message(job, &self.packages)
+        let kept = self.session.as_mut().and_then(|session| session.kept.take());
+        let kind = match (&self.session, &kept) {
+            (None, _) => JobKind::Program,
+            (Some(_), None) => JobKind::FirstCell,
+            (Some(_), Some(_)) => JobKind::Cell,
+        };
+        let text = message(job, kind, &self.packages)
             .ok_or_else(|| WasmError::input("the command", "this tier runs programs, not commands"))?;
         let before = self.put_files(job)?;
         let Limits {
@@ -105,7 +126,10 @@ impl WasmInstance {
             net_bytes: _,
             net_connections: _,
         } = job.limits;
-        let egress = self.egress(&job.limits);
+        let (kept, egress) = match kept {
+            Some(KeptGuest { guest, egress }) => (Some(guest), egress),
+            None => (None, self.egress(&job.limits)),
+        };
         let host_cpu_time = HostCpuTime::default();
         // No other language loads TypeScript.
         let analyzer = self.analyzer.clone().filter(|_| job.language.adapter() == Some(Adapter::Node));
@@ -119,11 +143,13 @@ impl WasmInstance {
                 files.at().map(u64::from),
                 open_files.at().map(|n| u64::from(n.get())),
             ),
-            stdin: Stdin::of(&job.stdin, io),
-            stdout: Output::new(output),
-            stderr: Output::new(output),
-            sinks: [io.stdout.take(), io.stderr.take()],
-            channel: Channel::new(text).with_stripper(stripper).with_results(job.results),
+            streams: JobStreams {
+                stdin: Stdin::of(&job.stdin, io),
+                stdout: Output::new(output),
+                stderr: Output::new(output),
+                sinks: [io.stdout.take(), io.stderr.take()],
+                channel: Channel::new(text).with_stripper(stripper).with_results(job.results),
+            },
             net: egress
                 .as_ref()
                 .zip(self.network.as_ref())
@@ -132,20 +158,29 @@ impl WasmInstance {
             witness: None,
         };
         let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
-        let interrupt =
-            Interrupt { wall, cpu, clock: self.clock, cancel, abandoned: CancelToken::new(), egress, host_cpu_time };
-        let execution = match &self.loaded.guest_source {
-            GuestSource::Image { code, pool } => {
+        let (clock, abandoned) = (self.clock, CancelToken::new());
+        let interrupt = Interrupt { wall, cpu, clock, cancel, abandoned, egress: egress.clone(), host_cpu_time };
+        let execution = match (&self.loaded.guest_source, &mut self.session) {
+            (GuestSource::Image { code, pool }, Some(session)) => {
+                let ran = execution::run_cell(code, pool, kept, setup, interrupt, io.has_own_thread).await;
+                let (guest, execution) = ran?;
+                session.kept = execution.end.reusable.then_some(KeptGuest { guest, egress });
+                execution
+            }
+            (GuestSource::Image { code, pool }, None) => {
                 execution::run_image(code, pool, setup, interrupt, io.has_own_thread).await?
             }
-            GuestSource::Component(code) => execution::run_component(code, setup, &interrupt, job).await?,
+            (GuestSource::Component(code), _) => execution::run_component(code, setup, &interrupt, job).await?,
         };
+        let session = self.session.as_ref();
+        let session = session.map(|session| SessionState { is_kept: session.kept.is_some(), restored_from: None });
         let Execution { end, result: guest, started, started_at, wall_time, cpu_time } = execution;
         // A guest that was stopped during a change may have made the change before it was counted.
         if guest.quota.touched_disk() || !end.reusable {
             self.scratch.mark_dirty();
         }
         let mut report = RunReport::new(end.outcome, self.provenance(), job.limits);
+        report.session = session;
         report.usage = Usage {
             wall: wall_time,
             cpu: Some(cpu_time),

@@ -11,8 +11,9 @@ use crate::code::CodeImage;
 use crate::component::{self, ComponentCode};
 use crate::error::WasmError;
 use crate::guest::{GuestResult, Parts};
+use crate::image::ENTRY_TEXT;
 use crate::interrupt::Interrupt;
-use crate::launch::{GuestInstance, Setup};
+use crate::launch::{Entry, GuestInstance, Setup};
 use crate::region::RegionPool;
 use crate::run::classify::{CallOutcome, Evidence, classify};
 use crate::run::threads::on_own_thread;
@@ -40,10 +41,50 @@ pub(crate) async fn run_image(
     interrupt: Interrupt,
     has_own_thread: bool,
 ) -> Result<Execution, WasmError> {
-    let mut instance = GuestInstance::start(code, pool, setup)?;
+    let instance = GuestInstance::start(code, pool, setup)?;
+    let (instance, execution) = run_job(instance, entry(pool)?, interrupt, has_own_thread).await?;
+    if execution.end.reusable {
+        instance.mark_clean();
+    }
+    Ok(execution)
+}
+
+/// Returns the code that starts a job in guests of an image.
+fn entry(pool: &RegionPool) -> Result<Entry, WasmError> {
+    let entry = pool.image().facts().entry.map(|(at, len)| Entry::Copied(at, len));
+    entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))
+}
+
+/// Runs the first job in a guest of an image, or a further job in a guest that was kept.
+pub(crate) async fn run_cell(
+    code: &CodeImage,
+    pool: &Arc<RegionPool>,
+    kept: Option<GuestInstance>,
+    setup: Setup<'_>,
+    interrupt: Interrupt,
+    has_own_thread: bool,
+) -> Result<(GuestInstance, Execution), WasmError> {
+    let (instance, entry) = match kept {
+        Some(mut instance) => {
+            instance.start_job(setup.streams)?;
+            (instance, Entry::Text(ENTRY_TEXT))
+        }
+        None => (GuestInstance::start(code, pool, setup)?, entry(pool)?),
+    };
+    run_job(instance, entry, interrupt, has_own_thread).await
+}
+
+/// Runs a job in a guest. Returns the guest, which can run a further job if the end is reusable.
+///
+/// With `has_own_thread`, the calling thread has no other tasks while the job runs.
+async fn run_job(
+    mut instance: GuestInstance,
+    entry: Entry,
+    interrupt: Interrupt,
+    has_own_thread: bool,
+) -> Result<(GuestInstance, Execution), WasmError> {
     let needs_thread = !has_own_thread && !instance.yields();
     let abandoned = interrupt.abandoned.clone();
-    let entry = pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
     let (started, started_at) = (Instant::now(), file_time());
     let work = async move {
         let (end, cpu_time) = instance.run_turn(&interrupt, entry).await?;
@@ -77,10 +118,8 @@ pub(crate) async fn run_image(
     let has_all_code = guest.parts.as_ref().is_none_or(Parts::is_complete);
     let evidence = Evidence { channel: &guest.channel, limiter: &guest.limiter, quota: &guest.quota, has_all_code };
     let end = classify(end, evidence);
-    if end.reusable {
-        instance.mark_clean();
-    }
-    Ok(Execution { end, result: instance.end().result(), started, started_at, wall_time, cpu_time })
+    let result = instance.end_job();
+    Ok((instance, Execution { end, result, started, started_at, wall_time, cpu_time }))
 }
 
 /// Runs a job in a component, which is instantiated for the job.

@@ -78,6 +78,9 @@ pub struct RunReport {
     /// Requirement of a failed run that needs a stronger isolation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_escalation: Option<NeedsEscalation>,
+    /// State of the session after the run; absent for a run outside of sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionState>,
 }
 
 /// One rich result in several forms, keyed by MIME type; binary forms are base64.
@@ -179,6 +182,17 @@ pub struct Missing {
     pub hint: String,
 }
 
+/// Session after one of its cells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SessionState {
+    /// True if the interpreter and its state are kept for the next cell.
+    pub kept: bool,
+    /// Checkpoint from which the interpreter was restored for this cell, because an earlier cell had ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_from: Option<String>,
+}
+
 const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -202,6 +216,7 @@ impl From<&report::RunReport> for RunReport {
             denials,
             missing,
             needs_escalation,
+            session,
             effects: _,
         } = run;
         let (stdout, stderr) = (Stream::of(stdout), Stream::of(stderr));
@@ -233,7 +248,15 @@ impl From<&report::RunReport> for RunReport {
             denials: denials.iter().map(Denial::from).collect(),
             missing: missing.iter().map(Missing::from).collect(),
             needs_escalation: needs_escalation.as_ref().map(NeedsEscalation::from),
+            session: session.as_ref().map(SessionState::from),
         }
+    }
+}
+
+impl From<&report::SessionState> for SessionState {
+    fn from(session: &report::SessionState) -> Self {
+        let report::SessionState { is_kept, restored_from } = session.clone();
+        Self { kept: is_kept, restored_from }
     }
 }
 

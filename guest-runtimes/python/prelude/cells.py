@@ -1,0 +1,100 @@
+"""Runs the cells of a session: texts that share one `__main__`, as in a notebook."""
+import _ast
+import asyncio
+import builtins
+import linecache
+import random
+import sys
+
+from _codebox import errors, results, start
+
+# Flag of the code of a text that awaits at its top level.
+_IS_COROUTINE = 0x80
+
+# The module of all cells, and their number so far.
+_main = None
+_count = 0
+
+# Texts kept for tracebacks, newest last: at most this number of bytes.
+_MOST_TEXT = 4 << 20
+_texts = {}
+
+# Event loop of cells that await. Tasks that a cell leaves behind go on when a later cell awaits.
+_loop = None
+
+
+def run(job, source):
+    """Runs a cell and returns its status. Its exception ends the cell alone."""
+    global _main, _count
+    results.renew(job)
+    if job.get("restored"):
+        start.renew(job)
+        if _count:
+            _make_unique()
+    if _main is None:
+        _main = start.new_main(job)
+        _main.__loader__ = sys.modules["_frozen_importlib"].BuiltinImporter
+    _count += 1
+    name = f"<cell {_count}>" if job["file"].startswith("<") else job["file"]
+    _keep_text(name, source)
+    errors.set_program(name)
+    exc = _run(source, name)
+    value = results.send_last(_main.__dict__)
+    results.close_figures()
+    if value is not None:
+        builtins._ = value
+    try:
+        if exc is None:
+            status = 0
+        elif isinstance(exc, SystemExit):
+            status = errors.status_of(exc)
+        else:
+            status = errors.uncaught(exc)
+    finally:
+        del exc
+    # Python exits with 120 if its last output could not be written.
+    return status if start.flush() else 120
+
+
+def _run(source, name):
+    try:
+        code = results.compile_program(source, name, _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        # Of a coroutine, the call returns the object that has to be awaited.
+        awaited = eval(code, _main.__dict__)
+        if code.co_flags & _IS_COROUTINE:
+            return _event_loop().run_until_complete(_await(awaited))
+    except BaseException as exc:
+        return exc
+
+
+async def _await(coroutine):
+    """Awaits a cell and returns its exception, whose traceback then lacks the calls of the event loop."""
+    try:
+        await coroutine
+    except BaseException as exc:
+        return exc
+
+
+def _event_loop():
+    global _loop
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(_loop)
+    return _loop
+
+
+def _keep_text(name, source):
+    """Lets tracebacks show the lines of cells, without the oldest ones if the texts are long."""
+    start.cache_source(name, source)
+    _texts[name] = len(source)
+    while len(_texts) > 1 and sum(_texts.values()) > _MOST_TEXT:
+        oldest = next(iter(_texts))
+        del _texts[oldest]
+        linecache.cache.pop(oldest, None)
+
+
+def _make_unique():
+    """Renews the random numbers of a session that was restored, perhaps more than once from the same state."""
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()

@@ -1,0 +1,6 @@
+//! Sessions: cells that share an interpreter, in this process and in workers.
+
+#![cfg(target_os = "linux")]
+
+mod python;
+mod support;
