@@ -62,6 +62,8 @@ pub(crate) fn rules_of(machine: &Machine, spec: &InstanceSpec) -> Result<Rules, 
     rules.read.extend(spec.layers.iter().map(|layer| GrantedPath::from(layer.host.clone())));
     rules.read_write.push(wasm.scratch_dir().to_owned().into());
     rules.remove_empty_dirs.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
+    let checkpoints = spec.session.iter().filter_map(|session| session.checkpoints.clone());
+    rules.read_write.extend(checkpoints.map(GrantedPath::from));
     for grant in &spec.grants.dirs {
         let places = match grant.access {
             Access::ReadOnly => &mut rules.read,

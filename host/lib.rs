@@ -71,8 +71,8 @@ pub use codebox_analysis::{
 pub use app_dirs::{AppDirs, AppDirsError};
 pub use codebox_core::*;
 pub use codebox_runner::{
-    Builder, Cell, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner, Session, Standby, StandbyProcess,
-    TierReport,
+    Builder, Cell, Checkpoint, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner, Session, Standby,
+    StandbyProcess, TierReport,
 };
 pub use codebox_service::{
     Admitted, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment,

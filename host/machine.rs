@@ -195,7 +195,8 @@ impl Machine {
         let builder = builder.policy(move || policy.policy());
         #[cfg(feature = "wasm")]
         let builder = {
-            let wasm = of();
+            let (wasm, sessions) = (of(), of());
+            let builder = builder.session_dirs(move || Ok(Arc::clone(sessions.scratch()?)));
             builder.backend(move || wasm.first_tier())
         };
         #[cfg(all(feature = "workers", target_os = "linux"))]

@@ -79,7 +79,7 @@ impl Work for Parts<'_> {
     }
 
     fn confine(&self, spec: &InstanceSpec, job: &Job) -> Result<Vec<SandboxLayer>, RunnerError> {
-        if spec.is_session {
+        if spec.session.is_some() {
             // Its jobs are not known yet.
             return confinement::confine_to(self.0, spec, None);
         }

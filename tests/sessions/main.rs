@@ -2,5 +2,6 @@
 
 #![cfg(target_os = "linux")]
 
+mod checkpoints;
 mod python;
 mod support;

@@ -2,6 +2,7 @@
 import _ast
 import asyncio
 import builtins
+import gc
 import linecache
 import random
 import sys
@@ -26,6 +27,8 @@ _loop = None
 def run(job, source):
     """Runs a cell and returns its status. Its exception ends the cell alone."""
     global _main, _count
+    if job["kind"] == "close_caches":
+        return close_caches()
     results.renew(job)
     if job.get("restored"):
         start.renew(job)
@@ -91,6 +94,23 @@ def _keep_text(name, source):
         oldest = next(iter(_texts))
         del _texts[oldest]
         linecache.cache.pop(oldest, None)
+
+
+def close_caches():
+    """Closes the files of fonts that matplotlib keeps open, and opens again when it needs them."""
+    functions = []
+    if "matplotlib" in sys.modules:
+        manager, text = (sys.modules.get("matplotlib." + name) for name in ("font_manager", "text"))
+        functions = [
+            getattr(manager, "_get_font", None),
+            getattr(text, "_get_text_metrics_with_cache_impl", None),
+            getattr(text, "_get_text_metrics_function", None),
+        ]
+    for function in functions:
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+    gc.collect()
+    return 0
 
 
 def _make_unique():

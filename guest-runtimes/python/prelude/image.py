@@ -9,7 +9,7 @@ import warnings
 
 import _reactor
 from _codebox import (
-    compat, descriptors, effects, frames, headers, host, integers, loop, missing, network, seeds, start, warm_up
+    cells, compat, descriptors, effects, frames, headers, host, integers, loop, missing, network, seeds, start, warm_up
 )
 
 # Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
@@ -124,11 +124,4 @@ def _preload_matplotlib():
     figure.canvas.draw()
     plt.close("all")
     del figure
-    for function in (
-        getattr(matplotlib.font_manager, "_get_font", None),
-        getattr(matplotlib.text, "_get_text_metrics_with_cache_impl", None),
-        getattr(matplotlib.text, "_get_text_metrics_function", None),
-    ):
-        if hasattr(function, "cache_clear"):
-            function.cache_clear()
-    gc.collect()
+    cells.close_caches()

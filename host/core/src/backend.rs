@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,19 @@ pub trait Instance: Send {
     /// did. Dropping the future kills the guest.
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>>;
 
+    /// Saves the state of a session between two jobs in a new directory below that of its [`SessionSpec::checkpoints`].
+    ///
+    /// # Errors
+    /// Returns an error if the instance cannot save its state, or if something is open that a checkpoint cannot contain. The
+    /// session goes on.
+    fn checkpoint<'a>(&'a mut self, _dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(std::future::ready(Err(BackendError::Input {
+            subject: "checkpoint".to_owned(),
+            detail: "this backend cannot save the state of sessions".to_owned(),
+            source: None,
+        })))
+    }
+
     /// Ends the instance and removes everything that was created for it.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>>;
 }
@@ -175,9 +188,18 @@ pub struct InstanceSpec {
     pub layers: Vec<Layer>,
     /// Code with which the guest starts, on backends that load code in parts.
     pub code: CodeScope,
-    /// True if the jobs of the instance are the cells of one session: they share the state of one interpreter, which
-    /// is kept from one to the next. Otherwise each job has a new interpreter.
-    pub is_session: bool,
+    /// Set if the jobs of the instance are the cells of one session: they share the state of one interpreter, which is kept
+    /// from one to the next. Otherwise each job has a new interpreter.
+    pub session: Option<SessionSpec>,
+}
+
+/// Requirements on the instance of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionSpec {
+    /// Directory below which the instance writes its checkpoints. It exists and has no other use.
+    pub checkpoints: Option<PathBuf>,
+    /// Directory of the checkpoint whose state the session starts with; `None` starts with a new interpreter.
+    pub restore: Option<PathBuf>,
 }
 
 impl InstanceSpec {
@@ -193,7 +215,7 @@ impl InstanceSpec {
             warm: None,
             layers: Vec::new(),
             code: CodeScope::default(),
-            is_session: false,
+            session: None,
         }
     }
 }

@@ -37,7 +37,7 @@ pub use automatic_image::{AutomaticImage, ImageUse};
 pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
     ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage,
-    MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Support, Sweep, Unavailable, WarmPool,
+    MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, SessionSpec, Support, Sweep, Unavailable, WarmPool,
 };
 pub use backend_id::{BackendId, CONTAINER_ENGINES};
 pub use capped::{CappedSink, Completeness};

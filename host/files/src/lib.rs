@@ -28,6 +28,7 @@ mod program;
 mod remove;
 mod scratch;
 mod sys;
+mod tree;
 mod trust;
 mod usage;
 mod work_dir;
@@ -41,11 +42,15 @@ pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
 pub use inputs::{InputEntry, InputManifest, write_input_file};
-pub use open::{FileKinds, open_dir_without_symlinks, open_for_appending};
+pub use open::{
+    FileKinds, create_new_file, open_dir_without_symlinks, open_for_appending, open_for_reading, open_inner_dir,
+    open_last_dir,
+};
 pub use private::private_dir;
 pub use program::ProgramFile;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};
 pub use sys::{check_own_or_private, check_own_or_root, check_resolved_path, file_time, set_nofollow};
+pub use tree::copy_tree;
 pub use trust::UntrustedReason;
 pub use usage::{DiskUsage, UsageLimits, measure};
 pub use work_dir::{JobWorkDir, Owner};

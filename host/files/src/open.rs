@@ -66,6 +66,43 @@ pub(crate) fn open_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     dir.open_dir_nofollow(name)
 }
 
+/// Opens a directory by its path, whose last component must not be a link. The directory above it is trusted.
+///
+/// # Errors
+/// An error if the last component is a link or not a directory, or if the directory cannot be opened.
+pub fn open_last_dir(path: &Path) -> io::Result<Dir> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    open_dir(&Dir::open_ambient_dir(parent, ambient_authority())?, name)
+}
+
+/// Opens a subdirectory, which must not be a link.
+///
+/// # Errors
+/// An error if the name is a link or not a directory, or if the directory cannot be opened.
+pub fn open_inner_dir(dir: &Dir, name: &str) -> io::Result<Dir> {
+    open_dir(dir, name.as_ref())
+}
+
+/// Opens a regular file for reading without following a link. Never blocks on a FIFO.
+///
+/// # Errors
+/// An error if the name is a link or not a regular file, or if the file cannot be opened.
+pub fn open_for_reading(dir: &Dir, name: &str) -> io::Result<std::fs::File> {
+    Ok(open_file(dir, name.as_ref())?.into_std())
+}
+
+/// Creates a file for writing. The name must not exist.
+///
+/// # Errors
+/// The system's error.
+pub fn create_new_file(dir: &Dir, name: &str) -> io::Result<std::fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).follow(FollowSymlinks::No);
+    Ok(dir.open_with(name, &options)?.into_std())
+}
+
 /// Opens a regular file without following a link. Never blocks on a FIFO.
 pub(crate) fn open_file(dir: &Dir, name: &OsStr) -> io::Result<File> {
     let mut options = OpenOptions::new();

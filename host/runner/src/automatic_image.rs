@@ -18,7 +18,7 @@ impl Runner {
         if planned.plan.choice.isolation != Isolation::Wasm
             || planned.code != CodeScope::Image
             // A checkpoint needs the image of its session for as long as it is kept.
-            || planned.is_session
+            || planned.session.is_some()
             || first_imports.is_empty()
             || !is_independent_of_user(admitted)
         {

@@ -6,6 +6,7 @@ use codebox_analysis::Analyzer;
 use codebox_core::{
     AutomaticImage, Backend, ImageUse, InstanceSpec, Limits, Progress, ResultKind, RunnerError, SandboxLayer, Silent,
 };
+use codebox_files::Scratch;
 use codebox_service::catalog::Catalog;
 use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
 use tokio::sync::OnceCell;
@@ -55,6 +56,7 @@ pub struct Builder {
     pub(crate) backends: Vec<Lazy<Vec<Arc<dyn Backend>>>>,
     pub(crate) packages: Option<Lazy<Arc<dyn PackageProvider>>>,
     pub(crate) journal: Option<Lazy<Journal>>,
+    pub(crate) session_dirs: Option<Lazy<Arc<Scratch>>>,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
     pub(crate) automatic_images: Option<Arc<dyn AutomaticImages>>,
     use_workers: Option<UseWorkers>,
@@ -77,6 +79,7 @@ impl Builder {
             backends: Vec::new(),
             packages: None,
             journal: None,
+            session_dirs: None,
             confinement: None,
             automatic_images: None,
             use_workers: None,
@@ -201,6 +204,12 @@ impl Builder {
     #[must_use]
     pub fn journal(self, dir: impl Fn() -> Result<PathBuf, RunnerError> + Send + Sync + 'static) -> Self {
         Self { journal: Some(Lazy::new(move || Ok(Journal::open(&dir()?)?))), ..self }
+    }
+
+    /// Sets the private directory of this process, in which sessions keep their checkpoints. Without one, they have none.
+    #[must_use]
+    pub fn session_dirs(self, dirs: impl Fn() -> Result<Arc<Scratch>, RunnerError> + Send + Sync + 'static) -> Self {
+        Self { session_dirs: Some(Lazy::new(dirs)), ..self }
     }
 
     /// Confines the process before a program starts in WebAssembly. The runner then runs one job only.

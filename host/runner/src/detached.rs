@@ -2,6 +2,7 @@
 //! depend on the executor of a caller.
 
 use std::any::Any;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -314,6 +315,19 @@ impl Instance for DetachedInstance {
             self.inner = Some(inner);
             *io = ExecIo { has_own_thread: io.has_own_thread, ..streams };
             result
+        })
+    }
+
+    fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move {
+            let (mut inner, dir) = (self.take()?, dir.to_owned());
+            let work = async move {
+                let saved = inner.checkpoint(&dir).await;
+                (inner, saved)
+            };
+            let (inner, saved) = self.shared.run(work).await?;
+            self.inner = Some(inner);
+            saved
         })
     }
 

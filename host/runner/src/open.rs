@@ -1,5 +1,6 @@
 //! Opening of a guest, and execution of the job in it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use codebox_core::{
@@ -34,7 +35,7 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code
         warm: admitted.warm(),
         layers,
         code,
-        is_session: false,
+        session: None,
     }
 }
 
@@ -50,7 +51,7 @@ impl OpenGuest {
         let (admitted, plan) = (Arc::clone(&job.admitted), Arc::clone(plan));
         let mut spec = spec_of(&admitted, &plan, layers, *code);
         spec.image = image.or(spec.image);
-        spec.is_session = planned.is_session;
+        spec.session.clone_from(&planned.session);
         let instance = backend.open(&spec).await?;
         Ok(Self { admitted, plan, spec, instance })
     }
@@ -89,6 +90,11 @@ impl OpenGuest {
             merge_missing(&mut report.missing, &self.plan.missing);
         }
         Ok(report)
+    }
+
+    /// Saves the state of a session in a new directory.
+    pub(crate) async fn checkpoint(&mut self, dir: &Path) -> Result<(), BackendError> {
+        self.instance.checkpoint(dir).await
     }
 
     /// Closes the guest without running the program.

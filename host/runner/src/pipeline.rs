@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use codebox_core::{
     Backend, BackendId, CancelToken, CodeScope, ExecIo, Handover, Isolation, IsolationSet, Limits, Outcome,
-    Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionState, TrapKind,
+    Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionSpec, SessionState, TrapKind,
 };
 use codebox_service::{
     Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
@@ -42,8 +42,10 @@ pub(crate) struct PlannedJob<'j> {
     pub code: CodeScope,
     /// Code that is compiled before the job runs.
     pub compiled: CodeScope,
-    /// True if the job is the first of a session.
-    pub is_session: bool,
+    /// Set if the job is the first of a session.
+    pub session: Option<SessionSpec>,
+    /// Image that the guest starts from, in place of the one of the plan.
+    pub image: Option<String>,
 }
 
 impl PlannedJob<'_> {
@@ -86,7 +88,7 @@ impl Runner {
         };
         let code = front_end.resumes().map_or(CodeScope::Image, |handover| handover.code);
         let mut planned =
-            PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled: code, is_session: false };
+            PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled: code, session: None, image: None };
         let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
             self.record(&planned, front_end.resumes())
         })?;
@@ -357,7 +359,7 @@ impl Runner {
                     return Ok(guest);
                 }
             }
-            Ok(OpenGuest::open(planned, layers, None).await?)
+            Ok(OpenGuest::open(planned, layers, planned.image.clone()).await?)
         };
         // A guest in this process opens at once, and reports a cancellation itself.
         let guest = unless_cancelled(cancel, spans::stage(span, opened)).await?;
@@ -369,7 +371,8 @@ impl Runner {
         if planned.isolation() == Isolation::Wasm {
             let language = &planned.job.admitted.job().language;
             let span = info_span!("ensure_runtime", language = language.as_str(), outcome = Empty);
-            let required = Preparation::of(&planned.plan.image.name, planned.compiled);
+            let image = planned.image.as_deref().unwrap_or(&planned.plan.image.name);
+            let required = Preparation::of(image, planned.compiled);
             spans::stage(span, self.ensure_runtime(language, required)).await?;
         }
         let span = info_span!("package_layers", layers = Empty, outcome = Empty);

@@ -125,7 +125,7 @@ impl Runner {
         };
         let prepared = unless_cancelled(cancel, prepare).await.map_err(|error| error.to_string())?;
         let (job, plan, backend) = prepared.ok_or(CANCELLED)?;
-        let planned = PlannedJob { job: &job, plan, backend, code, compiled: code, is_session: false };
+        let planned = PlannedJob { job: &job, plan, backend, code, compiled: code, session: None, image: None };
         let opened = self.prepare(&planned, cancel).await.map_err(|error| error.to_string())?;
         let (guest, notes) = opened.ok_or(CANCELLED)?;
         let streams = match held.replaceable() {

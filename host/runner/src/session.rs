@@ -1,9 +1,13 @@
 //! Sessions: cells that share one interpreter.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use codebox_core::{CodeScope, ExecIo, Isolation, LimitOverrides, ResultKind, RunReport, RunnerError, Stdin};
-use codebox_service::{Preference, Program, Request};
+use codebox_core::{
+    CancelToken, CodeScope, ExecIo, Isolation, LimitOverrides, ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
+};
+use codebox_files::InstanceScratch;
+use codebox_service::{Admitted, Preference, Program, Request};
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
 use tracing::field::Empty;
@@ -14,22 +18,46 @@ use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
 use crate::runner::Runner;
 use crate::spans;
 
+mod checkpoint;
+
+pub use checkpoint::Checkpoint;
+
+/// Directory of a session's checkpoints, below its private directory.
+const CHECKPOINTS: &str = "checkpoints";
+
 /// Session of one language: cells run one after the other in the same interpreter and share its state, as in a notebook.
 ///
 /// The interpreter starts with the first cell, from the memory image that fits the imports of that cell. The value of the last
-/// expression of a cell is in the report, with the objects that it displayed. Python and JavaScript allow `await` at the top
-/// level.
+/// expression of a cell is in the report, with the objects that it displayed. `await` is allowed at the top level.
 ///
 /// - An exception ends its cell alone; the state is kept.
 /// - A limit that is reached, a cancellation and a trap end the interpreter. The report then says that the state is not
-///   [kept](RunReport::is_kept), and the next cell starts with a new one.
+///   [kept](RunReport::is_kept). The next cell starts with the state of the last [`checkpoint`](Self::checkpoint), which its
+///   report names, or without one with a new interpreter.
 /// - The limits on time and output apply to each cell. Those on memory, disk, files and network apply to the session.
 ///
-/// Cells of concurrent calls run in the order of the calls. Sessions run in WebAssembly.
+/// Cells of concurrent calls run in the order of the calls. Sessions run in WebAssembly, and support Python.
 pub struct Session {
     runner: Arc<Runner>,
     request: Request,
-    guest: Mutex<Option<OpenGuest>>,
+    state: Mutex<State>,
+    dir: Arc<SessionDir>,
+}
+
+/// State of a session between two cells.
+#[derive(Default)]
+struct State {
+    guest: Option<OpenGuest>,
+    /// Checkpoint with which the next interpreter starts.
+    last: Option<Checkpoint>,
+    /// True if a cell has ended an interpreter, and no other has started since.
+    is_lost: bool,
+}
+
+/// Private directory of a session, removed when it and all of its checkpoints are dropped.
+struct SessionDir {
+    checkpoints: Option<PathBuf>,
+    _scratch: Option<InstanceScratch>,
 }
 
 /// One text to run in a session.
@@ -61,34 +89,68 @@ impl Runner {
         R: TryInto<Request>,
         RunnerError: From<R::Error>,
     {
-        let mut request = request.try_into()?;
-        let refused = |what: &str| {
-            let line = format!("cannot create a session: {what}");
-            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove it, or run a program instead")
-        };
-        if !request.isolation.acceptable().contains(Isolation::Wasm) {
-            return Err(refused("sessions run in WebAssembly, and the request accepts only another isolation"));
-        }
-        if request.out.is_some() {
-            return Err(refused("a session has no directory for output files"));
-        }
-        if !request.files.is_empty() || !request.args.is_empty() {
-            return Err(refused("a session has no input files and no arguments"));
-        }
-        let Some(language) = &request.language else {
-            return Err(refused("the request names no language"));
-        };
-        request.isolation = Preference::Only(Isolation::Wasm);
-        request.program = Program::Inline(String::new());
-        request.results = true;
-        tracing::debug!(%language, "create a session");
+        let request = session_request(request.try_into()?)?;
         self.admit_stage(request.clone()).await?;
-        Ok(Session { runner: Arc::clone(self), request, guest: Mutex::new(None) })
+        self.new_session(request)
+    }
+
+    /// Creates a session with the state of a checkpoint, and with the grants and limits of a request. The grants of the session
+    /// that was saved are not carried over.
+    ///
+    /// # Errors
+    /// As for [`session`](Self::session); also if the checkpoint was made with another runtime, or is malformed.
+    pub async fn restore<R>(self: &Arc<Self>, request: R, checkpoint: &Checkpoint) -> Result<Session, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        let session = self.new_session(session_request(request.try_into()?)?)?;
+        session.restore(checkpoint).await?;
+        Ok(session)
+    }
+
+    fn new_session(self: &Arc<Self>, request: Request) -> Result<Session, RunnerError> {
+        let dir = match &self.parts.session_dirs {
+            Some(dirs) => {
+                let failed = |error| RunnerError::of(ResultKind::InternalError, &error);
+                let mut scratch = dirs.get()?.instance().map_err(|error| failed(std::io::Error::other(error)))?;
+                scratch.add(CHECKPOINTS).map_err(failed)?;
+                SessionDir { checkpoints: Some(scratch.path(CHECKPOINTS)), _scratch: Some(scratch) }
+            }
+            None => SessionDir { checkpoints: None, _scratch: None },
+        };
+        Ok(Session { runner: Arc::clone(self), request, state: Mutex::default(), dir: Arc::new(dir) })
     }
 }
 
+/// Checks a request for a session.
+fn session_request(request: Request) -> Result<Request, RunnerError> {
+    let refused = |what: &str, fix: &str| {
+        let line = format!("cannot create a session: {what}");
+        Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
+    };
+    if !request.isolation.acceptable().contains(Isolation::Wasm) {
+        return refused("the request accepts only other isolations than wasm", "allow wasm");
+    }
+    if request.out.is_some() {
+        return refused("a session has no directory for output files", "grant a directory with write access");
+    }
+    if !request.files.is_empty() || !request.args.is_empty() {
+        return refused("a session has no input files and no arguments", "write the files in a cell");
+    }
+    if request.language.is_none() {
+        return refused("the request names no language", "name one");
+    }
+    Ok(Request {
+        isolation: Preference::Only(Isolation::Wasm),
+        program: Program::Inline(String::new()),
+        results: true,
+        ..request
+    })
+}
+
 impl Session {
-    /// Returns the request of the session.
+    /// Returns the request of the session, without a program.
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
@@ -110,38 +172,38 @@ impl Session {
     /// # Errors
     /// As for [`exec`](Self::exec).
     pub async fn exec_with(&self, cell: impl Into<Cell>, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
-        let mut guest = self.guest.lock().await;
-        let span = info_span!("cell", is_first = guest.is_none(), outcome = Empty);
-        let executed = self.exec_in(&mut guest, cell.into(), io).instrument(span.clone());
+        let mut state = self.state.lock().await;
+        let span = info_span!("cell", is_first = state.guest.is_none(), outcome = Empty);
+        let executed = self.exec_in(&mut state, cell.into(), io).instrument(span.clone());
         spans::stage(span.clone(), executed).await
     }
 
-    async fn exec_in(
-        &self,
-        guest: &mut Option<OpenGuest>,
-        cell: Cell,
-        io: &mut ExecIo,
-    ) -> Result<RunReport, RunnerError> {
+    async fn exec_in(&self, state: &mut State, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let request = self.request_of(cell)?;
+        let was_lost = state.is_lost;
         // An interrupted cell leaves no guest behind, and neither does an error.
-        let (mut open, job) = match guest.take() {
+        let (mut open, job) = match state.guest.take() {
             Some(open) => (open, self.runner.admit_stage(request).await?),
             None => {
                 let admitted = self.runner.admit_for_analysis(request).await?;
                 let job = Arc::clone(&admitted);
-                match unless_cancelled(&io.cancel, Box::pin(self.open(admitted))).await? {
+                match unless_cancelled(&io.cancel, Box::pin(self.open(admitted, state.last.as_ref()))).await? {
                     Some(open) => (open, job),
                     None => return Ok(cancelled_cell(job.job().limits)),
                 }
             }
         };
-        let report = open.run(job.job(), io).await?;
+        state.is_lost = true;
+        let mut report = open.run(job.job(), io).await?;
         match report.is_kept() {
-            true => *guest = Some(open),
+            true => (state.guest, state.is_lost) = (Some(open), false),
             // The outcome of the cell is known; a failure to close the guest does not change the report.
             false => {
                 let _ = open.close().await;
             }
+        }
+        if let (Some(session), Some(last), true) = (&mut report.session, &state.last, was_lost) {
+            session.restored_from = Some(last.name().to_owned());
         }
         Ok(report)
     }
@@ -160,20 +222,116 @@ impl Session {
         Ok(Request { program: Program::Inline(text), limits, stdin, ..self.request.clone() })
     }
 
-    /// Opens the guest for the first cell.
-    async fn open(&self, admitted: Arc<codebox_service::Admitted>) -> Result<OpenGuest, RunnerError> {
+    /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.
+    async fn open(&self, admitted: Arc<Admitted>, from: Option<&Checkpoint>) -> Result<OpenGuest, RunnerError> {
         let runner = &self.runner;
         let (admitted, packages) = runner.with_packages(admitted).await?;
         packages.notes.iter().for_each(|note| runner.parts.progress.detail(note));
         let job = runner.analyze_job(admitted).await?;
         let (plan, backend) = runner.select(&job).await?;
-        // A later cell may import anything, and the state of the session does not survive a lack of code.
-        let (code, compiled) = (CodeScope::Image, CodeScope::All);
-        let planned = PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled, is_session: true };
-        let never = codebox_core::CancelToken::new();
-        let prepared = runner.prepare(&planned, &never).await?;
-        prepared
-            .map(|(guest, _)| guest)
-            .ok_or_else(|| RunnerError::new(ResultKind::InternalError, "the preparation of the session was cancelled"))
+        let checkpoints = self.dir.checkpoints.clone();
+        let restore = from.map(|checkpoint| checkpoint.dir().to_owned());
+        let planned = PlannedJob {
+            job: &job,
+            plan: Arc::new(plan),
+            backend,
+            code: CodeScope::Image,
+            // A later cell may import anything, and the state of the session does not survive a lack of code.
+            compiled: CodeScope::All,
+            session: Some(SessionSpec { checkpoints, restore }),
+            image: from.map(|checkpoint| checkpoint.image().to_owned()),
+        };
+        let prepared = runner.prepare(&planned, &CancelToken::new()).await?;
+        let cancelled = || RunnerError::new(ResultKind::InternalError, "the preparation of the session was cancelled");
+        prepared.map(|(guest, _)| guest).ok_or_else(cancelled)
+    }
+
+    /// Saves the state of the session: the memory of its interpreter, and its private files. The session goes on, and starts
+    /// with this state again if a cell ends its interpreter.
+    ///
+    /// `name` appears in the reports of cells before which the session was restored.
+    ///
+    /// # Errors
+    /// Returns an error if no cell has run, if the interpreter has files or connections open, which the error names, or if the state
+    /// cannot be written.
+    pub async fn checkpoint(&self, name: impl Into<String>) -> Result<Checkpoint, RunnerError> {
+        let mut state = self.state.lock().await;
+        let checkpoint = self.save(&mut state, name.into()).await?;
+        state.last = Some(checkpoint.clone());
+        Ok(checkpoint)
+    }
+
+    async fn save(&self, state: &mut State, name: String) -> Result<Checkpoint, RunnerError> {
+        let refused =
+            |what: &str| RunnerError::new(ResultKind::InvalidRequest, format!("cannot save the session: {what}"));
+        let Some(parent) = &self.dir.checkpoints else {
+            return Err(refused("this runner has no directory for checkpoints"));
+        };
+        let Some(open) = &mut state.guest else {
+            return match &state.last {
+                // No cell has run since.
+                Some(last) if !state.is_lost => Ok(last.renamed(name)),
+                _ => Err(refused("it has no state, because no cell has run in it").with_fix("run a cell first")),
+            };
+        };
+        let dir = parent.join(checkpoint::unique_name());
+        open.checkpoint(&dir).await?;
+        let image = open.spec().image.clone().unwrap_or_default();
+        Ok(Checkpoint::new(name, dir, image, Arc::clone(&self.dir)))
+    }
+
+    /// Returns to the state of a checkpoint, of this session or of another one. Files in granted directories stay as they are.
+    ///
+    /// # Errors
+    /// Returns an error if the checkpoint was made with another runtime or is malformed, or if the interpreter cannot be
+    /// started. The session then keeps its state.
+    pub async fn restore(&self, checkpoint: &Checkpoint) -> Result<(), RunnerError> {
+        let mut state = self.state.lock().await;
+        let admitted = self.runner.admit_for_analysis(self.request.clone()).await?;
+        let open = Box::pin(self.open(admitted, Some(checkpoint))).await?;
+        if let Some(before) = state.guest.replace(open) {
+            let _ = before.close().await;
+        }
+        (state.last, state.is_lost) = (Some(checkpoint.clone()), false);
+        Ok(())
+    }
+
+    /// Creates sessions with the state of this one, and with its grants, which are admitted again.
+    ///
+    /// # Errors
+    /// As for [`checkpoint`](Self::checkpoint) and [`restore`](Self::restore).
+    pub async fn fork(&self, count: usize) -> Result<Vec<Session>, RunnerError> {
+        let checkpoint = self.save(&mut *self.state.lock().await, "fork".to_owned()).await?;
+        let mut forks = Vec::with_capacity(count);
+        for _ in 0..count {
+            forks.push(self.runner.restore(self.request.clone(), &checkpoint).await?);
+        }
+        Ok(forks)
+    }
+
+    /// Releases the interpreter. The next cell starts with the state of the checkpoint that is returned.
+    ///
+    /// # Errors
+    /// As for [`checkpoint`](Self::checkpoint).
+    pub async fn park(&self) -> Result<Checkpoint, RunnerError> {
+        let mut state = self.state.lock().await;
+        let checkpoint = self.save(&mut state, "parked".to_owned()).await?;
+        if let Some(open) = state.guest.take() {
+            let _ = open.close().await;
+        }
+        (state.last, state.is_lost) = (Some(checkpoint.clone()), false);
+        Ok(checkpoint)
+    }
+
+    /// Ends the session.
+    pub async fn close(self) {
+        if let Some(open) = self.state.into_inner().guest {
+            let _ = open.close().await;
+        }
+    }
+
+    /// Returns true if the session has an interpreter in memory.
+    pub async fn is_live(&self) -> bool {
+        self.state.lock().await.guest.is_some()
     }
 }

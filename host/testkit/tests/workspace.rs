@@ -38,7 +38,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("egress", &["core"]),
     ("files", &["core"]),
     ("packages", &["core", "service"]),
-    ("runner", &["analysis", "core", "service", "streams"]),
+    ("runner", &["analysis", "core", "files", "service", "streams"]),
     ("runtimes", &["core", "files", "packages", "service", "wasm"]),
     ("service", &["analysis", "core", "files"]),
     ("streams", &["core"]),

@@ -1,6 +1,8 @@
 //! Instantiates a guest from an image and calls it.
 
 use std::future::Future;
+#[cfg(target_os = "linux")]
+use std::ops::Range;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,20 +10,25 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use codebox_core::{Access, ByteSize, CodeScope};
+#[cfg(target_os = "linux")]
+use codebox_files::Dir;
 use codebox_streams::Delivery;
 use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
+#[cfg(target_os = "linux")]
+use crate::checkpoint::{self, Expected, Pages, Restored, State, differing_pages, write_pages};
 use crate::code::{CodeImage, LaterParts, TRAP};
 use crate::error::WasmError;
 use crate::guest::{
-    DescriptorTable, Guest, GuestResult, JobStreams, Listings, MemoryLimiter, Net, Parts, Quota, Witness, load_parts,
+    DescriptorTable, Guest, GuestClock, GuestResult, JobStreams, Listings, MemoryLimiter, Net, Parts, Quota, Witness,
+    load_parts,
 };
-use crate::image::{GlobalValue, ImageFacts};
+use crate::image::{GlobalValue, ImageFacts, MemoryImage};
 use crate::interrupt::{Interrupt, StopReason, Ticker, TickerGuard};
 use crate::mounts::{Mount, MountTable};
-use crate::region::{RegionPool, ReuseFlag, with_lease};
+use crate::region::{Lease, RegionPool, ReuseFlag, with_lease};
 use crate::sys::{Divertible, DivertibleCode};
 
 /// Maximum random bytes per call.
@@ -48,6 +55,17 @@ pub(crate) struct Setup<'a> {
     pub witness: Option<Arc<Witness>>,
 }
 
+/// The state in which a guest starts, in addition to the contents of its memory.
+struct Start<'s> {
+    /// Size of the memory in bytes.
+    size: u64,
+    /// Number of parts of the code.
+    parts: usize,
+    globals: &'s [GlobalValue],
+    /// Time that the monotonic clock shows.
+    clock: Duration,
+}
+
 /// The text that a guest runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Entry {
@@ -68,6 +86,9 @@ pub(crate) struct GuestInstance {
     reuse_flag: Arc<ReuseFlag>,
     /// `None` between the jobs of a session.
     running: Option<TickerGuard>,
+    /// Pages that were restored from a checkpoint.
+    #[cfg(target_os = "linux")]
+    mapped_pages: Vec<Range<usize>>,
 }
 
 impl GuestInstance {
@@ -76,42 +97,81 @@ impl GuestInstance {
     #[tracing::instrument(level = "debug", name = "instantiate", skip_all)]
     pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
         let image = pool.image().clone();
-        let size = image.len() as u64;
-        if setup.memory.is_some_and(|limit| limit < size) {
-            return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(size) });
+        let facts = image.facts();
+        let parts = match setup.code {
+            // The memory of the image refers to functions of all parts that were loaded when it was made.
+            CodeScope::Image => facts.parts,
+            CodeScope::All => code.later.as_ref().map_or(0, |later| later.count()),
+        };
+        let reuse_flag = Arc::new(ReuseFlag::default());
+        let start = Start { size: image.len() as u64, parts, globals: &facts.globals, clock: Duration::ZERO };
+        let lease = || pool.lease(code.minimum, reuse_flag.clone());
+        let mut this = Self::instantiate(code, setup, &start, reuse_flag.clone(), lease)?;
+        this.reseed_generators(facts)?;
+        Ok(this)
+    }
+
+    /// Creates an instance with the memory of a checkpoint.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn restore(
+        code: &CodeImage,
+        pool: &Arc<RegionPool>,
+        setup: Setup<'_>,
+        restored: &Restored,
+    ) -> Result<Self, WasmError> {
+        let Restored { state, size, pages, ranges } = restored;
+        let start = Start { size: *size as u64, parts: state.parts, globals: &state.globals, clock: state.clock };
+        let pages = Pages { file: pages, ranges };
+        let failed = |source| WasmError::Memory { doing: "map", bytes: *size, source };
+        let lease =
+            || pool.lease_restored(code.minimum, |region| region.restore_pages_of(*size, &pages).map_err(failed));
+        Self::instantiate(code, setup, &start, Arc::default(), lease)
+    }
+
+    fn instantiate(
+        code: &CodeImage,
+        setup: Setup<'_>,
+        start: &Start<'_>,
+        reuse_flag: Arc<ReuseFlag>,
+        lease: impl FnOnce() -> Result<Lease, WasmError>,
+    ) -> Result<Self, WasmError> {
+        if setup.memory.is_some_and(|limit| limit < start.size) {
+            return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(start.size) });
         }
-        let scope = setup.code;
         let ticker = code.engine.ticker().clone();
         let checks_epoch = code.divertible.is_none();
         let running = Some(run_ticker(&ticker, checks_epoch.then(|| code.engine.inner()))?);
-        let reuse_flag = Arc::new(ReuseFlag::default());
-        let mut store = Store::new(code.engine.inner(), guest(code, setup, size)?);
+        let mut store = Store::new(code.engine.inner(), guest(code, setup, start)?);
         store.limiter(|guest| &mut guest.limiter);
         if checks_epoch {
             // Code that the engine generates fills the tables. It must not yield, because nothing waits for it.
             store.set_epoch_deadline(TICKS_OF_INSTANTIATION);
         }
-        let lease = pool.lease(code.minimum, reuse_flag.clone())?;
-        let instance = with_lease(lease, || poll_immediate(code.pre.instantiate_async(&mut store)))?
+        let instance = with_lease(lease()?, || poll_immediate(code.pre.instantiate_async(&mut store)))?
             .map_err(WasmError::engine("instantiate the runtime"))?;
         if let Some(parts) = &mut store.data_mut().parts {
             parts.set_primary(instance);
         }
-        let parts = match scope {
-            // The memory of the image refers to functions of all parts that were loaded when it was made.
-            CodeScope::Image => image.facts().parts,
-            CodeScope::All => code.later.as_ref().map_or(0, |later| later.count()),
-        };
-        poll_immediate(load_parts(&mut store, parts))?.map_err(WasmError::engine("load the code of the image"))?;
+        poll_immediate(load_parts(&mut store, start.parts))?
+            .map_err(WasmError::engine("load the code of the image"))?;
         if checks_epoch {
             store.set_epoch_deadline(1);
             store.epoch_deadline_async_yield_and_update(1);
         }
         let divertible = code.divertible.clone();
         let later = code.later.clone();
-        let mut this = Self { store, instance, divertible, ticker, _later: later, reuse_flag, running };
-        this.set_globals(code, image.facts())?;
-        this.reseed_generators(image.facts())?;
+        let mut this = Self {
+            store,
+            instance,
+            divertible,
+            ticker,
+            _later: later,
+            reuse_flag,
+            running,
+            #[cfg(target_os = "linux")]
+            mapped_pages: Vec::new(),
+        };
+        this.set_globals(code, start.globals)?;
         Ok(this)
     }
 
@@ -127,6 +187,37 @@ impl GuestInstance {
     pub(crate) fn end_job(&mut self) -> GuestResult {
         self.running = None;
         self.store.data_mut().take_result()
+    }
+
+    /// Writes the state of a guest between two jobs to a new checkpoint.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn save(
+        &mut self,
+        dir: &Dir,
+        code: &CodeImage,
+        expected: &Expected<'_>,
+        image: &MemoryImage,
+    ) -> Result<(), WasmError> {
+        let (globals, mapped) = (self.globals(code)?, self.mapped_pages.clone());
+        let guest = self.guest();
+        let parts = guest.parts.as_ref().map_or(0, Parts::loaded);
+        let (clock, (written, created)) = (guest.clock.elapsed(), guest.quota.totals());
+        let memory = self.bytes().map_err(WasmError::engine("read the guest's memory"))?;
+        let pages = differing_pages(memory, image, &mapped).map_err(|source| WasmError::Memory {
+            doing: "find the written pages in",
+            bytes: memory.len(),
+            source,
+        })?;
+        let mut state = State::new(expected, memory.len(), &pages);
+        (state.globals, state.parts, state.clock) = (globals, parts, clock);
+        (state.written, state.created) = (written, created);
+        checkpoint::write(dir, &state, |file| write_pages(file, memory, &pages))
+    }
+
+    /// Sets the pages that were restored from a checkpoint.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn set_mapped_pages(&mut self, pages: Vec<Range<usize>>) {
+        self.mapped_pages = pages;
     }
 
     /// Returns the handle by which the guest is stopped. `None` if the guest's code checks for interruption.
@@ -226,8 +317,8 @@ impl GuestInstance {
             .collect()
     }
 
-    fn set_globals(&mut self, code: &CodeImage, facts: &ImageFacts) -> Result<(), WasmError> {
-        for (name, value) in code.globals.iter().zip(&facts.globals) {
+    fn set_globals(&mut self, code: &CodeImage, globals: &[GlobalValue]) -> Result<(), WasmError> {
+        for (name, value) in code.globals.iter().zip(globals) {
             let value = match *value {
                 GlobalValue::I32(value) => Val::I32(value),
                 GlobalValue::I64(value) => Val::I64(value),
@@ -266,10 +357,12 @@ fn run_ticker(ticker: &Ticker, engine: Option<&wasmtime::Engine>) -> Result<Tick
     ticker.run(engine).map_err(failed)
 }
 
-fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
+fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest, WasmError> {
     let Setup { root, mounts, memory, quota, streams, net, code: _, witness } = setup;
     let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
+    let clock = GuestClock::starting_at(start.clock);
     let mut builder = WasiCtxBuilder::new();
+    builder.monotonic_clock(clock);
     builder.max_random_size(MAX_RANDOM);
     if let Some(witness) = &witness {
         witness.observe(&mut builder);
@@ -291,7 +384,7 @@ fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, W
     Ok(Guest {
         wasi,
         mounts: MountTable::new(mounts).map_err(WasmError::io("open a grant below", root))?,
-        limiter: MemoryLimiter::new(memory, image_size),
+        limiter: MemoryLimiter::new(memory, start.size),
         quota,
         stdin,
         stdout,
@@ -303,6 +396,7 @@ fn guest(code: &CodeImage, setup: Setup<'_>, image_size: u64) -> Result<Guest, W
         net,
         parts: code.later.clone().map(Parts::new),
         witness,
+        clock,
     })
 }
 

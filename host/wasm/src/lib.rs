@@ -1,5 +1,7 @@
 //! The WebAssembly backend: guests that are started from memory images.
 
+#[cfg(target_os = "linux")]
+mod checkpoint;
 mod code;
 mod component;
 mod devices;

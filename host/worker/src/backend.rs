@@ -1,6 +1,7 @@
 //! Backend whose guests run in workers.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,6 +124,20 @@ struct WorkerInstance {
 impl Instance for WorkerInstance {
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
         Box::pin(execution::run(&mut self.connection, &self.id, &self.spec, job, io))
+    }
+
+    fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+        const ACTION: &str = "save the session";
+        Box::pin(async move {
+            let sent = self.connection.send(&Request::Checkpoint(dir.to_owned()));
+            sent.map_err(|source| BackendError::io("pass the directory to a worker process", source))?;
+            match timeout(START_TIMEOUT, self.connection.event()).await {
+                Ok(Some(Ok(Event::Saved(None)))) => Ok(()),
+                Ok(Some(Ok(Event::Saved(Some(failure))))) => Err(failure.about_session()),
+                Ok(other) => Err(lost(ACTION, &mut self.connection, other).await),
+                Err(_) => Err(stalled(ACTION, &mut self.connection)),
+            }
+        })
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {

@@ -76,7 +76,7 @@ pub(crate) async fn run(
     let [stdout, stderr] = running.outputs.map(Output::finish);
     match ended {
         Ok(End::Report(report)) => {
-            if !(spec.is_session && report.is_kept()) {
+            if !(spec.session.is_some() && report.is_kept()) {
                 // The worker can no longer change the files that the report lists.
                 connection.kill();
             }

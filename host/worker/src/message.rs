@@ -1,5 +1,7 @@
 //! Messages between the two processes.
 
+use std::path::PathBuf;
+
 use codebox_core::{BackendError, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,8 @@ pub(crate) enum Request {
     Open(Box<InstanceSpec>),
     /// Runs a job in the guest. A guest of a session runs several, one after the other.
     Exec(Box<Job>),
+    /// Saves the state of a session between two jobs in a new directory.
+    Checkpoint(PathBuf),
     /// Input that the worker has requested; no bytes at its end, `None` if it cannot be read.
     Input(Option<serde_bytes::ByteBuf>),
     /// Cancels the job.
@@ -38,6 +42,8 @@ pub(crate) enum Event {
     InputRequest,
     /// The job has ended.
     Ended(Box<RunReport>),
+    /// The state of the session is saved, or cannot be saved for this reason.
+    Saved(Option<Failure>),
     /// The worker cannot open the guest, or cannot determine what it did. The output so far has been sent.
     Failed(Failure),
 }
@@ -83,6 +89,17 @@ impl From<Failure> for BackendError {
 }
 
 impl Failure {
+    /// Returns the error of a session that cannot be saved. The worker is not trusted: the error has no remedy, and is that of a
+    /// request or of codebox.
+    pub(crate) fn about_session(self) -> BackendError {
+        match self.kind {
+            ResultKind::InvalidRequest => {
+                BackendError::Remote { kind: self.kind, message: line(&self.message), fix: None }
+            }
+            _ => self.after_start(),
+        }
+    }
+
     /// Returns the error of a worker whose program has started, and which is not trusted: it may be that of a full disk or of
     /// codebox itself, and has no remedy.
     pub(crate) fn after_start(self) -> BackendError {

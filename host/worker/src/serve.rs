@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -60,7 +61,9 @@ impl Channel {
     fn send(&self, event: &Event) -> io::Result<()> {
         let kind = match event {
             Event::Ended(_) | Event::Failed(_) => Kind::Last,
-            Event::Opened | Event::Started(_) | Event::Output(..) | Event::InputRequest => Kind::Ordinary,
+            Event::Opened | Event::Started(_) | Event::Output(..) | Event::InputRequest | Event::Saved(_) => {
+                Kind::Ordinary
+            }
         };
         frame::write(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), kind, event)
     }
@@ -107,7 +110,7 @@ impl Worker<'_> {
             Ok(layers) => layers,
             Err(error) => return Ok(Some(Event::Failed(error.into()))),
         };
-        let mut requests = Requests::receive(self.requests.try_clone()?)?;
+        let requests = Requests::receive(self.requests.try_clone()?)?;
         let mut next = Some(first);
         while let Some(job) = next {
             let (input, cancel) = requests.start_job();
@@ -119,9 +122,23 @@ impl Worker<'_> {
                 Event::Ended(report) if report.is_kept() => self.channel.send(&Event::Ended(report))?,
                 last => return Ok(Some(last)),
             }
-            next = requests.next_job();
+            next = self.next_job(instance, &requests).await?;
         }
         Ok(None)
+    }
+
+    /// Waits for the next job, and saves the state of the session meanwhile; `None` if the other process is gone.
+    async fn next_job(&self, instance: &mut dyn Instance, requests: &Requests) -> io::Result<Option<Job>> {
+        loop {
+            match requests.next() {
+                Some(Next::Job(job)) => return Ok(Some(*job)),
+                Some(Next::Checkpoint(dir)) => {
+                    let saved = instance.checkpoint(&dir).await;
+                    self.channel.send(&Event::Saved(saved.err().map(Failure::from)))?;
+                }
+                None => return Ok(None),
+            }
+        }
     }
 
     async fn open(&self, spec: &InstanceSpec) -> Result<Box<dyn Instance>, Failure> {
@@ -159,9 +176,15 @@ impl From<io::Error> for Failure {
 /// Pieces of input of one job; `None` for input that cannot be read.
 type Input = Receiver<Option<Vec<u8>>>;
 
+/// Request that is served after the current job.
+enum Next {
+    Job(Box<Job>),
+    Checkpoint(PathBuf),
+}
+
 /// Requests that a thread receives while jobs run.
 struct Requests {
-    jobs: Receiver<Job>,
+    next: Receiver<Next>,
     current: Arc<Mutex<Current>>,
 }
 
@@ -179,7 +202,7 @@ struct Current {
 impl Requests {
     /// Starts a thread that receives jobs, input and cancellations. The end of the channel is a cancellation as well.
     fn receive(mut requests: File) -> io::Result<Self> {
-        let (sender, jobs) = mpsc::channel();
+        let (sender, next) = mpsc::channel();
         let current = Arc::new(Mutex::new(Current::default()));
         let shared = Arc::clone(&current);
         let receive = move || {
@@ -195,11 +218,9 @@ impl Requests {
                     // A job that has ended meanwhile is not cancelled, and neither is the next one.
                     Request::Cancel if current.input.is_some() => current.cancel.cancel(),
                     Request::Cancel => {}
-                    Request::Exec(job) => {
-                        if sender.send(*job).is_err() {
-                            break;
-                        }
-                    }
+                    // Without a receiver, the worker ends.
+                    Request::Exec(job) => drop(sender.send(Next::Job(job))),
+                    Request::Checkpoint(dir) => drop(sender.send(Next::Checkpoint(dir))),
                     Request::Open(_) => break,
                 }
             }
@@ -208,7 +229,7 @@ impl Requests {
             current.cancel.cancel();
         };
         thread::Builder::new().name("codebox-requests".into()).stack_size(256 << 10).spawn(receive)?;
-        Ok(Self { jobs, current })
+        Ok(Self { next, current })
     }
 
     /// Starts a job, and returns its input and the token that cancels it.
@@ -227,9 +248,9 @@ impl Requests {
         lock(&self.current).input = None;
     }
 
-    /// Waits for the next job; `None` if the other process is gone.
-    fn next_job(&mut self) -> Option<Job> {
-        self.jobs.recv().ok()
+    /// Waits for the next request; `None` if the other process is gone.
+    fn next(&self) -> Option<Next> {
+        self.next.recv().ok()
     }
 }
 

@@ -1,6 +1,7 @@
 //! One guest on the host: its state, its system interface and its limits.
 
 mod channel;
+mod clock;
 mod descriptors;
 mod errno;
 mod limiter;
@@ -17,6 +18,7 @@ mod strip;
 mod witness;
 
 pub(crate) use channel::{Channel, MAX_SEEDS, Missing, SeedHint, SentFrame, UncaughtException};
+pub(crate) use clock::GuestClock;
 pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
@@ -62,6 +64,8 @@ pub(crate) struct Guest {
     pub parts: Option<Parts>,
     /// Observer of what the guest uses of its surroundings, while an image is made.
     pub witness: Option<Arc<Witness>>,
+    /// The guest's monotonic clock.
+    pub clock: GuestClock,
 }
 
 /// The standard streams of a job, and its messages to the host.
@@ -93,6 +97,20 @@ impl Guest {
         self.channel = channel;
         self.quota.start_job();
         self.limiter.start_job();
+    }
+
+    /// Describes what the guest has open, beside its standard streams: files, pipes and connections. At most five are named.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn describe_open(&self) -> Vec<String> {
+        const MAX_NAMED: usize = 5;
+        let connections = self.net.as_ref().map(Net::describe_open).unwrap_or_default();
+        let mut open: Vec<String> = self.descriptors.describe_changes().chain(connections).collect();
+        if open.len() > MAX_NAMED {
+            let more = open.len() - MAX_NAMED;
+            open.truncate(MAX_NAMED);
+            open.push(format!("{more} more"));
+        }
+        open
     }
 
     /// Takes the results of a job.

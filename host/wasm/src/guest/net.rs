@@ -60,6 +60,17 @@ impl Net {
         self.egress.used()
     }
 
+    /// Describes the open connections.
+    pub(crate) fn describe_open(&self) -> Vec<String> {
+        let connection = |socket: &Socket| {
+            let (host, port) = socket.peer();
+            format!("the connection to {host}:{port}")
+        };
+        let machines = (!self.machines.is_empty()).then(|| format!("{} TLS sessions", self.machines.len()));
+        let fetches = (!self.fetches.is_idle()).then(|| "an HTTP request".to_owned());
+        self.sockets.values().map(connection).chain(machines).chain(fetches).collect()
+    }
+
     /// Returns the answer to a request, or `None` if the request is malformed.
     pub(crate) async fn answer(&mut self, request: &[u8]) -> Option<Vec<u8>> {
         Some(self.perform(&Request::parse(request)?).await.into_bytes())

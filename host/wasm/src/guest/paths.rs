@@ -377,7 +377,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 };
                 let result = match prepared {
                     Ok(PreparedOpen { is_guarded, .. }) if result == errno::SUCCESS => {
-                        register_opened(&mut memory, guest, is_guarded.then_some(path.location), out)
+                        register_opened(&mut memory, guest, (ptr, len), is_guarded.then_some(path.location), out)
                     }
                     _ => result,
                 };
@@ -444,16 +444,23 @@ async fn prepare_open(
     Ok(Ok(PreparedOpen { new_entries, is_guarded }))
 }
 
-/// Gives the guest a descriptor of its own for the opened file. `guarded` is the location of a file through whose
-/// descriptor changes are refused.
-fn register_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, guarded: Option<PathLocation>, out: i32) -> i32 {
+/// Gives the guest a descriptor of its own for the file that it opened with this argument. `guarded` is the location of a file
+/// through whose descriptor changes are refused.
+fn register_opened(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    (ptr, len): (i32, i32),
+    guarded: Option<PathLocation>,
+    out: i32,
+) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
     let Some(wasi_fd) = read_u32(bytes, out as u32 as usize) else { return errno::FAULT };
     let wasi_fd = wasi_fd as i32;
     if let Some(location) = guarded {
         guest.mounts.record_open(wasi_fd, location);
     }
-    match guest.descriptors.insert(OpenFile::new(Kind::Wasi(wasi_fd), true, true)) {
+    let name = range(bytes, ptr, len).map_or(&[][..], |name| &bytes[name]);
+    match guest.descriptors.insert(OpenFile::at_path(wasi_fd, name)) {
         Ok(fd) => write_i32(bytes, out, fd),
         Err(refused) => refused,
     }

@@ -71,6 +71,18 @@ impl Quota {
         self.changed || self.written > self.earlier.0 || self.created > self.earlier.1
     }
 
+    /// Returns the numbers of bytes written and of files created by all jobs of the guest.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.written, self.created)
+    }
+
+    /// Continues from the numbers of a guest that was saved.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn continue_from(&mut self, (written, created): (u64, u64)) {
+        (self.written, self.created, self.earlier) = (written, created, (written, created));
+    }
+
     /// Starts a further job of the same guest. The limits apply to all of its jobs together.
     pub(crate) fn start_job(&mut self) {
         (self.earlier, self.changed) = ((self.written, self.created), false);

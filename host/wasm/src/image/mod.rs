@@ -5,5 +5,5 @@ mod file;
 mod program_imports;
 
 pub(crate) use builder::{BuiltImage, ENTRY_TEXT, ImageBuilder};
-pub(crate) use file::{GlobalValue, ImageFacts, MemoryImage};
+pub(crate) use file::{GlobalValue, Globals, ImageFacts, MemoryImage};
 pub(crate) use program_imports::ProgramImports;

@@ -13,6 +13,8 @@ pub(crate) use stack::StackPool;
 pub use verify::ResetChecks;
 pub(crate) use verify::ResetVerification;
 
+#[cfg(target_os = "linux")]
+use std::fs::File;
 use std::sync::Arc;
 
 use crate::engine::{MEMORY_GUARD_SIZE, MEMORY_RESERVATION};
@@ -75,6 +77,21 @@ impl Region {
         self.space.make_accessible(self.accessible..size)?;
         self.accessible = size;
         Ok(())
+    }
+
+    /// Maps part of a file over accessible pages, with copy-on-write.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn map_pages(&mut self, range: std::ops::Range<usize>, file: &File, offset: u64) -> std::io::Result<()> {
+        assert!(range.end <= self.accessible, "pages outside of the memory");
+        self.space.map_private_at(range, file, offset)
+    }
+
+    /// Returns accessible bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn bytes_at(&mut self, range: std::ops::Range<usize>) -> &mut [u8] {
+        assert!(range.end <= self.accessible, "bytes outside of the memory");
+        // SAFETY: the range is mapped and accessible, and `&mut self` excludes every other user.
+        unsafe { self.space.bytes_mut(range) }
     }
 
     /// Records that a job is about to use the region.

@@ -74,6 +74,18 @@ impl RegionPool {
         Ok(Lease { region, minimum, pool: self.clone(), reuse_flag })
     }
 
+    /// Leases a newly mapped region, whose memory is changed by `restore`. It is not used again.
+    pub(crate) fn lease_restored(
+        self: &Arc<Self>,
+        minimum: usize,
+        restore: impl FnOnce(&mut Region) -> Result<(), WasmError>,
+    ) -> Result<Lease, WasmError> {
+        self.mapped.fetch_add(1, Ordering::Relaxed);
+        let mut region = Region::map(self.image.clone())?;
+        restore(&mut region)?;
+        Ok(Lease { region, minimum, pool: self.clone(), reuse_flag: Arc::default() })
+    }
+
     /// Resets a region and keeps it. The region is unmapped if the pool is full, or if the reset or its verification
     /// fails.
     pub(crate) fn release(&self, mut region: Region) {

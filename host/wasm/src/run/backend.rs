@@ -342,7 +342,7 @@ impl Backend for WasmBackend {
             let failed = |e| backend_error(&described.name, e);
             let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
-            if spec.is_session && spec.language.adapter() != Some(Adapter::Python) {
+            if spec.session.is_some() && spec.language.adapter() != Some(Adapter::Python) {
                 return Err(BackendError::Input {
                     subject: "language".to_owned(),
                     detail: format!("the runtime of {} does not support sessions", spec.language.runtime_language()),

@@ -20,12 +20,13 @@ use codebox_streams::{Output, Stdin};
 use crate::error::WasmError;
 use crate::guest::{Channel, GuestResult, JobKind, JobStreams, Net, Quota, SentFrame, Stripper, message};
 use crate::interrupt::{CpuClock, HostCpuTime, Interrupt};
-use crate::launch::{GuestInstance, Setup};
+use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, GuestSource, ID, LoadedRuntime, backend_error, limit_enforcement};
 use crate::run::connector::Connector;
 use crate::run::execution::{self, Execution};
 use crate::run::missing::describe;
+use crate::run::session::{KeptGuest, Session};
 use crate::store::{ROOT_MOUNT_POINTS, Store};
 
 /// Guest directory of a program outside of the granted directories, for jobs whose /work belongs to the user.
@@ -50,18 +51,6 @@ pub(crate) struct WasmInstance {
     analyzer: Option<Analyzer>,
     /// `None` if each job has a guest of its own.
     session: Option<Session>,
-}
-
-/// The guest of a session.
-#[derive(Default)]
-struct Session {
-    /// `None` before the first job, and after a job that ended the guest.
-    kept: Option<KeptGuest>,
-}
-
-struct KeptGuest {
-    guest: GuestInstance,
-    egress: Option<Egress>,
 }
 
 impl WasmInstance {
@@ -98,7 +87,10 @@ impl WasmInstance {
             host: layer.host,
             access: Access::ReadOnly,
         }));
-        let session = spec.is_session.then(Session::default);
+        let session = match spec.session {
+            Some(session) => Some(Session::open(session, &store, &loaded, &mut scratch, &mounts)?),
+            None => None,
+        };
         Ok(Self { store, loaded, root, mounts, packages, scratch, network, code: spec.code, clock, analyzer, session })
     }
 
@@ -162,7 +154,11 @@ impl WasmInstance {
         let interrupt = Interrupt { wall, cpu, clock, cancel, abandoned, egress: egress.clone(), host_cpu_time };
         let execution = match (&self.loaded.guest_source, &mut self.session) {
             (GuestSource::Image { code, pool }, Some(session)) => {
-                let ran = execution::run_cell(code, pool, kept, setup, interrupt, io.has_own_thread).await;
+                let guest = match kept {
+                    Some(guest) => session.continue_in(guest, setup.streams)?,
+                    None => session.start(code, pool, setup)?,
+                };
+                let ran = execution::run_cell(guest, interrupt, io.has_own_thread).await;
                 let (guest, execution) = ran?;
                 session.kept = execution.end.reusable.then_some(KeptGuest { guest, egress });
                 execution
@@ -211,6 +207,39 @@ impl WasmInstance {
             report.outcome = Outcome::Cancelled;
         }
         Ok(report)
+    }
+
+    /// Saves the state of the session in a new directory.
+    #[cfg(target_os = "linux")]
+    async fn save(&mut self, dir: &Path) -> Result<(), WasmError> {
+        use crate::run::session::{SavedParts, private_dirs, save};
+
+        let kept = self.session.as_mut().and_then(|session| session.kept.take());
+        let Some(KeptGuest { guest, egress }) = kept else {
+            return Err(WasmError::input("the checkpoint", "the session has no state, because no cell has run in it"));
+        };
+        let mut guest = guest.close_caches(self.clock).await?;
+        let open = guest.guest().describe_open();
+        let saved = if open.is_empty() {
+            let dirs = private_dirs(&self.scratch, &self.mounts);
+            let dirs = dirs.map(|(name, path)| (name, path.to_owned())).collect();
+            let parts = SavedParts { store: self.store.clone(), loaded: self.loaded.clone(), dirs };
+            let dir = dir.to_owned();
+            let saving = tokio::task::spawn_blocking(move || {
+                let saved = save(&mut guest, &dir, &parts);
+                (guest, saved)
+            });
+            let saved;
+            (guest, saved) = saving.await.map_err(|error| WasmError::engine("save the guest")(error.into()))?;
+            saved
+        } else {
+            let detail = format!("the session has open {}; close it first", open.join(", "));
+            Err(WasmError::input("the checkpoint", detail))
+        };
+        if let Some(session) = &mut self.session {
+            session.kept = Some(KeptGuest { guest, egress });
+        }
+        saved
     }
 
     /// Returns true if a directory belongs to the job alone.
@@ -369,6 +398,14 @@ impl Instance for WasmInstance {
         Box::pin(async move {
             let name = self.store.spec().name.clone();
             self.run(job, io).await.map_err(|e| backend_error(&name, e))
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move {
+            let name = self.store.spec().name.clone();
+            self.save(dir).await.map_err(|e| backend_error(&name, e))
         })
     }
 

@@ -16,6 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::launch::{Entry, GuestInstance, Setup};
 use crate::region::RegionPool;
 use crate::run::classify::{CallOutcome, Evidence, classify};
+use crate::run::session::SessionGuest;
 use crate::run::threads::on_own_thread;
 
 /// The result of a turn.
@@ -50,26 +51,21 @@ pub(crate) async fn run_image(
 }
 
 /// Returns the code that starts a job in guests of an image.
-fn entry(pool: &RegionPool) -> Result<Entry, WasmError> {
+pub(crate) fn entry(pool: &RegionPool) -> Result<Entry, WasmError> {
     let entry = pool.image().facts().entry.map(|(at, len)| Entry::Copied(at, len));
     entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))
 }
 
-/// Runs the first job in a guest of an image, or a further job in a guest that was kept.
+/// Runs a cell in the guest of a session.
 pub(crate) async fn run_cell(
-    code: &CodeImage,
-    pool: &Arc<RegionPool>,
-    kept: Option<GuestInstance>,
-    setup: Setup<'_>,
+    guest: SessionGuest,
     interrupt: Interrupt,
     has_own_thread: bool,
 ) -> Result<(GuestInstance, Execution), WasmError> {
-    let (instance, entry) = match kept {
-        Some(mut instance) => {
-            instance.start_job(setup.streams)?;
-            (instance, Entry::Text(ENTRY_TEXT))
-        }
-        None => (GuestInstance::start(code, pool, setup)?, entry(pool)?),
+    let (instance, entry) = match guest {
+        SessionGuest::New(instance, entry) => (instance, entry),
+        // The text of the image was freed by an earlier job.
+        SessionGuest::Used(instance) => (instance, Entry::Text(ENTRY_TEXT)),
     };
     run_job(instance, entry, interrupt, has_own_thread).await
 }

@@ -6,6 +6,7 @@ mod connector;
 mod exec;
 mod execution;
 mod missing;
+mod session;
 mod threads;
 
 pub use backend::WasmBackend;

@@ -55,6 +55,17 @@ impl Reservation {
         Ok(())
     }
 
+    /// Maps part of a file at a range, readable and writable, with copy-on-write.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn map_private_at(&mut self, range: Range<usize>, file: &File, offset: u64) -> io::Result<()> {
+        let at = self.check_range(&range);
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: as for `map_private`.
+        unsafe { mmap(at.cast(), range.len(), prot, flags, file, offset) }?;
+        Ok(())
+    }
+
     /// Makes a range readable and writable. Bytes that were never accessed before read as zero.
     pub(crate) fn make_accessible(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check_range(&range);

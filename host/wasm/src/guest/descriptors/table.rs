@@ -39,6 +39,8 @@ pub(crate) struct OpenFile {
     pub kind: Kind,
     pub readable: bool,
     pub writable: bool,
+    /// Path under which the guest opened the file, for messages.
+    path: Option<Box<str>>,
     flags: AtomicU16,
 }
 
@@ -56,7 +58,24 @@ pub(crate) enum Kind {
 impl OpenFile {
     /// Creates an open file that can be read, written or both.
     pub(crate) fn new(kind: Kind, readable: bool, writable: bool) -> Arc<Self> {
-        Arc::new(Self { kind, readable, writable, flags: AtomicU16::new(0) })
+        Arc::new(Self { kind, readable, writable, path: None, flags: AtomicU16::new(0) })
+    }
+
+    /// Creates an open file of a mount, with the path under which the guest opened it.
+    pub(crate) fn at_path(wasi_fd: i32, path: &[u8]) -> Arc<Self> {
+        let path = Some(String::from_utf8_lossy(path).into());
+        let kind = Kind::Wasi(wasi_fd);
+        Arc::new(Self { kind, readable: true, writable: true, path, flags: AtomicU16::new(0) })
+    }
+
+    /// Describes the file in a message.
+    fn describe(&self) -> String {
+        match (&self.kind, &self.path) {
+            (Kind::Wasi(_), Some(path)) => format!("the file {path:?}"),
+            (Kind::Pipe(_), _) => "a pipe".to_owned(),
+            (Kind::Stream(stream), _) => format!("a duplicate of the stream {stream:?}").to_lowercase(),
+            _ => "a device or a directory".to_owned(),
+        }
     }
 
     pub(crate) fn flags(&self) -> u16 {
@@ -119,6 +138,19 @@ impl DescriptorTable {
     /// Returns the numbers in use, in ascending order.
     pub(crate) fn fds(&self) -> impl Iterator<Item = i32> + '_ {
         self.entries.keys().copied()
+    }
+
+    /// Describes the files that the guest has opened, and the standard streams that it has closed or replaced.
+    pub(crate) fn describe_changes(&self) -> impl Iterator<Item = String> + '_ {
+        let streams = [(0, Stream::Input), (1, Stream::Output), (2, Stream::Error)];
+        let is_own = move |fd: i32, file: &OpenFile| match file.kind {
+            Kind::Stream(stream) => streams.contains(&(fd, stream)),
+            _ => fd == ROOT_FD,
+        };
+        let opened = self.entries.iter().filter(move |(fd, entry)| !is_own(**fd, &entry.file));
+        let closed = streams.into_iter().filter(|(fd, _)| !self.entries.contains_key(fd));
+        let closed = closed.map(|(fd, _)| format!("descriptor {fd}, which is closed"));
+        opened.map(|(fd, entry)| format!("{} (descriptor {fd})", entry.file.describe())).chain(closed)
     }
 
     /// Returns true if a guest may neither close nor replace a descriptor: its C library resolves all paths through it.

@@ -107,6 +107,11 @@ pub(super) struct ResponseHead {
 }
 
 impl Fetches {
+    /// Returns true if no exchange is in progress.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
     pub(super) fn new(egress: Egress) -> Self {
         let (work, more_work) = mpsc::unbounded_channel();
         let context = Arc::new(ExchangeContext { egress, idle: IdleConnections::default(), work });

@@ -1,0 +1,183 @@
+//! Description of a checkpoint, and the files of it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use codebox_files::{Dir, create_new_file, open_for_reading};
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::pages::PAGE_SIZE;
+use crate::error::WasmError;
+use crate::image::{GlobalValue, Globals};
+
+/// Version of the form.
+const VERSION: u32 = 1;
+
+/// File of the description.
+const STATE: &str = "state.json";
+
+/// File of the pages.
+const PAGES: &str = "pages.bin";
+
+/// Maximum size of the description. It has two numbers for each range of pages.
+const MAX_STATE: u64 = 32 << 20;
+
+/// Bytes of a page of WebAssembly.
+const WASM_PAGE_SIZE: u64 = 65_536;
+
+/// State of a guest at rest, in addition to the contents of its memory and its directories.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    version: u32,
+    /// Name and version of the runtime.
+    pub runtime: String,
+    /// Memory image that the pages differ from.
+    pub image: String,
+    /// The sha256 of the image.
+    pub image_sha256: String,
+    /// Values of the mutable globals, in the order of the image.
+    pub globals: Globals,
+    /// Number of loaded parts of the code.
+    pub parts: usize,
+    /// Size of the memory in bytes.
+    memory: u64,
+    /// Addresses and lengths of the differing pages, in ascending order.
+    pages: Vec<(u64, u64)>,
+    /// Bytes written to files so far.
+    pub written: u64,
+    /// Files created so far.
+    pub created: u64,
+    /// Time that the guest's monotonic clock shows.
+    pub clock: Duration,
+}
+
+/// A checkpoint that was read and checked.
+pub(crate) struct Restored {
+    pub state: State,
+    pub size: usize,
+    pub pages: File,
+    pub ranges: Vec<Range<usize>>,
+}
+
+/// What a checkpoint has to match.
+pub(crate) struct Expected<'a> {
+    pub runtime: &'a str,
+    pub image: &'a str,
+    pub image_sha256: &'a str,
+    /// Size of the image in bytes.
+    pub image_size: usize,
+    pub globals: &'a [GlobalValue],
+    /// Number of all parts of the code.
+    pub parts: usize,
+}
+
+impl State {
+    /// Describes a guest with these pages.
+    pub(crate) fn new(expected: &Expected<'_>, memory: usize, pages: &[Range<usize>]) -> Self {
+        Self {
+            version: VERSION,
+            runtime: expected.runtime.to_owned(),
+            image: expected.image.to_owned(),
+            image_sha256: expected.image_sha256.to_owned(),
+            globals: Globals::new(),
+            parts: 0,
+            memory: memory as u64,
+            pages: pages.iter().map(|range| (range.start as u64, range.len() as u64)).collect(),
+            written: 0,
+            created: 0,
+            clock: Duration::ZERO,
+        }
+    }
+}
+
+/// Writes the files of a checkpoint. The description is written last, so that a directory without it is incomplete.
+pub(crate) fn write(
+    dir: &Dir,
+    state: &State,
+    write_pages: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), WasmError> {
+    let create = |name: &str| create_new_file(dir, name).map_err(failed("create", name));
+    write_pages(&create(PAGES)?).map_err(failed("write", PAGES))?;
+    let text = serde_json::to_vec(state).map_err(|error| WasmError::input("the checkpoint", error.to_string()))?;
+    io::Write::write_all(&mut create(STATE)?, &text).map_err(failed("write", STATE))
+}
+
+/// Returns the conversion of an error about a file of a checkpoint.
+fn failed(doing: &'static str, name: &str) -> impl FnOnce(io::Error) -> WasmError + use<> {
+    let path = Path::new("<checkpoint>").join(name);
+    move |source| WasmError::Io { doing, path, source }
+}
+
+/// Reads a checkpoint.
+///
+/// # Errors
+/// [`WasmError::Io`] if a file cannot be read, [`WasmError::Input`] if the checkpoint is malformed or was made with another
+/// runtime or image, with both values.
+pub(crate) fn read(dir: &Dir, expected: &Expected<'_>) -> Result<Restored, WasmError> {
+    let state = read_state(dir)?;
+    let differs = |what: &str, found: &str, own: &str| {
+        Err(WasmError::input("the checkpoint", format!("it was made with {what} {found}, and this is {own}")))
+    };
+    if state.runtime != expected.runtime {
+        return differs("the runtime", &printable(&state.runtime), expected.runtime);
+    }
+    if state.image != expected.image || state.image_sha256 != expected.image_sha256 {
+        let name = |image: &str, sha256: &str| format!("{} (sha256 {})", printable(image), printable(sha256));
+        let own = name(expected.image, expected.image_sha256);
+        return differs("the memory image", &name(&state.image, &state.image_sha256), &own);
+    }
+    let pages = open_for_reading(dir, PAGES).map_err(failed("open", PAGES))?;
+    let length = pages.metadata().map_err(failed("read", PAGES))?.len();
+    let (size, ranges) = checked(&state, expected, length)
+        .ok_or_else(|| WasmError::input("the checkpoint", format!("{STATE} and {PAGES} are inconsistent")))?;
+    Ok(Restored { state, size, pages, ranges })
+}
+
+fn read_state(dir: &Dir) -> Result<State, WasmError> {
+    let mut text = Vec::new();
+    let file = open_for_reading(dir, STATE).map_err(failed("open", STATE))?;
+    file.take(MAX_STATE).read_to_end(&mut text).map_err(failed("read", STATE))?;
+    let state: State = serde_json::from_slice(&text)
+        .map_err(|error| WasmError::input("the checkpoint", format!("{STATE}: {error}")))?;
+    if state.version != VERSION {
+        let detail = format!("its form has version {}, and this codebox reads version {VERSION}", state.version);
+        return Err(WasmError::input("the checkpoint", detail));
+    }
+    Ok(state)
+}
+
+/// Returns the size of the memory and the ranges of pages; `None` if they are inconsistent.
+fn checked(state: &State, expected: &Expected<'_>, length: u64) -> Option<(usize, Vec<Range<usize>>)> {
+    let is_same_type = |(one, other): (&GlobalValue, &GlobalValue)| {
+        matches!(one, GlobalValue::I32(_)) == matches!(other, GlobalValue::I32(_))
+    };
+    let are_globals =
+        state.globals.len() == expected.globals.len() && state.globals.iter().zip(expected.globals).all(is_same_type);
+    let is_size = state.memory.is_multiple_of(WASM_PAGE_SIZE)
+        && state.memory >= expected.image_size as u64
+        && state.memory <= u64::from(u32::MAX) + 1;
+    if !are_globals || !is_size || state.parts > expected.parts {
+        return None;
+    }
+    let (mut next, mut total) = (0, 0_u64);
+    let mut ranges = Vec::with_capacity(state.pages.len());
+    for &(start, len) in &state.pages {
+        let end = start.checked_add(len)?;
+        let is_page = start.is_multiple_of(PAGE_SIZE as u64) && len.is_multiple_of(PAGE_SIZE as u64);
+        if !is_page || len == 0 || start < next || end > state.memory {
+            return None;
+        }
+        (next, total) = (end, total + len);
+        ranges.push(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
+    }
+    (total == length).then_some((usize::try_from(state.memory).ok()?, ranges))
+}
+
+/// Returns a text of a checkpoint for a message.
+fn printable(text: &str) -> String {
+    text.chars().take(100).map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
+}

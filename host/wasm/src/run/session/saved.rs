@@ -1,0 +1,153 @@
+//! Checkpoints of sessions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebox_core::{ByteSize, CancelToken, Limit};
+use codebox_files::{InstanceScratch, copy_tree, open_inner_dir, open_last_dir};
+use codebox_streams::{Output, Stdin};
+
+use crate::checkpoint::{self, Expected, Restored};
+use crate::code::CodeImage;
+use crate::error::WasmError;
+use crate::guest::{Channel, JobStreams};
+use crate::image::MemoryImage;
+use crate::interrupt::{CpuClock, HostCpuTime, Interrupt};
+use crate::launch::GuestInstance;
+use crate::mounts::Mount;
+use crate::run::backend::{GuestSource, LoadedRuntime};
+use crate::run::execution;
+use crate::run::session::SessionGuest;
+use crate::store::Store;
+
+/// The private directories of a session.
+const DIRS: [&str; 2] = ["work", "tmp"];
+
+/// Returns the private directories that the guest sees: those in whose place no directory is granted.
+pub(crate) fn private_dirs<'m>(
+    scratch: &InstanceScratch,
+    mounts: &'m [Mount],
+) -> impl Iterator<Item = (&'static str, &'m Path)> + use<'m> {
+    let places = DIRS.map(|name| (name, scratch.path(name)));
+    let mounted = |place: &Path| mounts.iter().find(|mount| mount.host == place);
+    places.into_iter().filter_map(move |(name, place)| Some((name, mounted(&place)?.host.as_path())))
+}
+
+/// Reads a checkpoint, and copies its directories into those of a new session.
+pub(super) fn restore(
+    dir: &Path,
+    store: &Store,
+    loaded: &LoadedRuntime,
+    scratch: &mut InstanceScratch,
+    mounts: &[Mount],
+) -> Result<Restored, WasmError> {
+    let (code, image) = parts_of(loaded)?;
+    // The process that wrote the checkpoint may have put links there.
+    let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
+    let restored = checkpoint::read(&checkpoint, &expected(&store.spec().folder(), loaded, code, image))?;
+    let private: Vec<&str> = private_dirs(scratch, mounts).map(|(name, _)| name).collect();
+    for name in private {
+        let path = dir.join(name);
+        let from = match open_inner_dir(&checkpoint, name) {
+            Ok(from) => from,
+            // The directory was granted when the checkpoint was made.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(WasmError::io("open", &path)(error)),
+        };
+        let to = scratch.open(name).map_err(WasmError::io("open", &scratch.path(name)))?;
+        copy_tree(&from, &to, u64::MAX).map_err(WasmError::io("copy", &path))?;
+    }
+    Ok(restored)
+}
+
+/// Request to the prelude, which closes files that libraries keep open and open again when they need them.
+const CLOSE_CACHES: &[u8] = b"{\"kind\":\"close_caches\"}\n";
+
+/// Maximum time of that.
+const CLOSE_CACHES_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl GuestInstance {
+    /// Has the guest close the files that libraries keep open, if any files are open.
+    pub(crate) async fn close_caches(mut self, clock: CpuClock) -> Result<Self, WasmError> {
+        if self.guest().describe_open().is_empty() {
+            return Ok(self);
+        }
+        let output = || Output::new(Limit::At(ByteSize::bytes(0)));
+        self.start_job(JobStreams {
+            stdin: Stdin::bytes(Vec::new()),
+            stdout: output(),
+            stderr: output(),
+            sinks: [None, None],
+            channel: Channel::new(CLOSE_CACHES.to_vec()),
+        })?;
+        let interrupt = Interrupt {
+            wall: Some(CLOSE_CACHES_TIMEOUT),
+            cpu: None,
+            clock,
+            cancel: CancelToken::new(),
+            abandoned: CancelToken::new(),
+            egress: None,
+            host_cpu_time: HostCpuTime::default(),
+        };
+        let (guest, ran) = execution::run_cell(SessionGuest::Used(self), interrupt, false).await?;
+        match ran.end.reusable {
+            true => Ok(guest),
+            false => Err(WasmError::input("the checkpoint", "the guest ended while it closed its files")),
+        }
+    }
+}
+
+/// The parts of a session that a checkpoint contains.
+pub(crate) struct SavedParts {
+    pub store: Store,
+    pub loaded: Arc<LoadedRuntime>,
+    /// Private directories, by name.
+    pub dirs: Vec<(&'static str, PathBuf)>,
+}
+
+/// Writes a checkpoint to a new directory. An incomplete one is removed.
+pub(crate) fn save(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<(), WasmError> {
+    fs::create_dir(dir).map_err(WasmError::io("create", dir))?;
+    let written = write(guest, dir, saved);
+    if written.is_err() {
+        // What cannot be removed is removed with the session.
+        let _ = fs::remove_dir_all(dir);
+    }
+    written
+}
+
+fn write(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<(), WasmError> {
+    let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
+    for (name, from) in &saved.dirs {
+        let create = || {
+            checkpoint.create_dir(name)?;
+            open_inner_dir(&checkpoint, name)
+        };
+        let to = create().map_err(WasmError::io("create", &dir.join(name)))?;
+        let source = open_last_dir(from).map_err(WasmError::io("open", from))?;
+        copy_tree(&source, &to, u64::MAX).map_err(WasmError::io("copy", from))?;
+    }
+    let (code, image) = parts_of(&saved.loaded)?;
+    let runtime = saved.store.spec().folder();
+    guest.save(&checkpoint, code, &expected(&runtime, &saved.loaded, code, image), image)
+}
+
+fn parts_of(loaded: &LoadedRuntime) -> Result<(&CodeImage, &MemoryImage), WasmError> {
+    match &loaded.guest_source {
+        GuestSource::Image { code, pool } => Ok((code, pool.image())),
+        GuestSource::Component(_) => Err(WasmError::input("the checkpoint", "components have none")),
+    }
+}
+
+fn expected<'e>(runtime: &'e str, loaded: &'e LoadedRuntime, code: &CodeImage, image: &'e MemoryImage) -> Expected<'e> {
+    Expected {
+        runtime,
+        image: &loaded.name,
+        image_sha256: loaded.digest.as_deref().unwrap_or_default(),
+        image_size: image.len(),
+        globals: &image.facts().globals,
+        parts: code.later.as_ref().map_or(0, |later| later.count()),
+    }
+}
