@@ -53,6 +53,10 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]
         control: &codebox_cli::NoHostProcess,
+        #[cfg(target_os = "linux")]
+        sessions: &crate::session_process::Control(machine),
+        #[cfg(not(target_os = "linux"))]
+        sessions: &codebox_cli::NoSessions,
     };
     let status = codebox_cli::main(host);
     machine.remove_scratch();

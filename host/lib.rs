@@ -52,6 +52,8 @@ mod name_service;
 mod network;
 #[cfg(feature = "cli")]
 mod processes;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod session_process;
 #[cfg(all(feature = "workers", target_os = "linux"))]
 mod start_host;
 #[cfg(feature = "wasm")]

@@ -44,6 +44,8 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
         #[cfg(target_os = "linux")]
         crate::start_host::HOST_COMMAND => Some(done(crate::host_process::serve())),
         #[cfg(target_os = "linux")]
+        crate::session_process::SESSIONS_COMMAND => Some(done(crate::session_process::serve())),
+        #[cfg(target_os = "linux")]
         crate::workers::WORKER_COMMAND => Some(Ok(crate::work::start(args))),
         #[cfg(unix)]
         crate::automatic_images::MAKE_COMMAND => Some(done(crate::automatic_images::make())),

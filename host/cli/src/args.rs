@@ -11,9 +11,11 @@ use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
 
 mod run;
+mod session;
 mod values;
 
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
+pub(crate) use session::{CellArgs, NewSessionArgs, SessionCommand};
 
 /// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";
@@ -110,6 +112,12 @@ pub(crate) enum Command {
     /// `CODEBOX_HOST=off` does without it.
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
+    /// Create, use and save sessions: cells of code that share one interpreter, as in a notebook
+    ///
+    /// A background process keeps the sessions of this user, each in a confined process of its own. A session that is not used for
+    /// a minute is saved to disk; the background process ends after ten minutes without use.
+    #[command(subcommand, arg_required_else_help = true)]
+    Session(SessionCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell

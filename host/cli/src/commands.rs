@@ -22,6 +22,7 @@ mod jobs;
 mod packages;
 mod run;
 mod runtime;
+mod session;
 mod state;
 
 /// Runs `command`, reports any failure, and returns the process's exit status.
@@ -52,6 +53,7 @@ pub(crate) fn dispatch(
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Host(command) => host::host(command, messages, host.control),
+        Command::Session(command) => return session::session(command, messages, &runner, host.sessions),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
         Command::Completions { shell } => completions(shell),

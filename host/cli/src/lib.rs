@@ -28,6 +28,7 @@ mod progress;
 mod reference;
 mod render;
 mod rerun_command;
+mod sessions;
 mod standby;
 mod streams;
 mod terminal_filter;
@@ -36,6 +37,7 @@ mod usage;
 
 pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
+pub use sessions::{NoSessions, SessionClient, SessionControl};
 pub use standby::STANDBY_VARIABLE;
 
 use std::process::Command;
@@ -62,6 +64,8 @@ pub struct Host<'h> {
     pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
+    /// The process that keeps sessions.
+    pub sessions: &'h (dyn SessionControl + Sync),
 }
 
 /// Options of the runner that the arguments determine.

@@ -30,6 +30,7 @@ pub mod path;
 mod progress;
 mod report;
 mod runner_error;
+mod session;
 mod text_form;
 pub mod wire;
 
@@ -68,3 +69,4 @@ pub use report::{
     SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;
+pub use session::{InterpreterState, SessionInfo, is_checkpoint_name};

@@ -117,7 +117,9 @@ impl RunReport {
 pub struct SessionState {
     /// True if the interpreter and its state are kept for the next cell.
     pub is_kept: bool,
-    /// Checkpoint from which the interpreter was restored for this cell, because an earlier cell had ended it.
+    /// True if an earlier interpreter of the session ended, and this cell started without its last state.
+    pub was_lost: bool,
+    /// Checkpoint from which the interpreter was restored for this cell then; `None` if it started without state.
     pub restored_from: Option<String>,
 }
 

@@ -1,10 +1,11 @@
 //! Sessions: cells that share one interpreter.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use codebox_core::{
-    CancelToken, CodeScope, ExecIo, Isolation, LimitOverrides, ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
+    CancelToken, CodeScope, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport, RunnerError,
+    SessionSpec, Stdin,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Admitted, Preference, Program, Request};
@@ -13,6 +14,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::offload::block_on;
 use crate::open::OpenGuest;
 use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
 use crate::runner::Runner;
@@ -109,6 +111,40 @@ impl Runner {
         Ok(session)
     }
 
+    /// Admits the request of a session that another process keeps, and prepares the runtime of its language, blocking the calling
+    /// thread. Returns the job with the language, grants, limits and packages of the session.
+    ///
+    /// # Errors
+    /// As for [`session`](Self::session); also if the runtime cannot be prepared.
+    pub fn prepare_session(&self, request: Request) -> Result<Job, RunnerError> {
+        let request = session_request(request)?;
+        block_on(async {
+            let admitted = self.admit_stage(request).await?;
+            self.ensure_runtime(&admitted.job().language, Preparation::Complete).await?;
+            Ok(admitted.job().clone())
+        })?
+    }
+
+    /// Creates a session whose next cell starts with the state of a checkpoint, or without state if an earlier interpreter was
+    /// lost. The grants are admitted with that cell.
+    ///
+    /// # Errors
+    /// As for [`session`](Self::session), without the errors of admission.
+    pub fn resume<R>(
+        self: &Arc<Self>,
+        request: R,
+        last: Option<Checkpoint>,
+        is_lost: bool,
+    ) -> Result<Session, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        let mut session = self.new_session(session_request(request.try_into()?)?)?;
+        *session.state.get_mut() = State { guest: None, last, is_lost };
+        Ok(session)
+    }
+
     fn new_session(self: &Arc<Self>, request: Request) -> Result<Session, RunnerError> {
         let dir = match &self.parts.session_dirs {
             Some(dirs) => {
@@ -202,8 +238,9 @@ impl Session {
                 let _ = open.close().await;
             }
         }
-        if let (Some(session), Some(last), true) = (&mut report.session, &state.last, was_lost) {
-            session.restored_from = Some(last.name().to_owned());
+        if let (Some(session), true) = (&mut report.session, was_lost) {
+            session.was_lost = true;
+            session.restored_from = state.last.as_ref().map(|last| last.name().to_owned());
         }
         Ok(report)
     }
@@ -261,6 +298,18 @@ impl Session {
         Ok(checkpoint)
     }
 
+    /// As [`checkpoint`](Self::checkpoint), in a new directory that is kept. Its parent must be on the file system of the private
+    /// directory of the process.
+    ///
+    /// # Errors
+    /// As for [`checkpoint`](Self::checkpoint); also if the directory exists.
+    pub async fn checkpoint_in(&self, name: impl Into<String>, dir: &Path) -> Result<Checkpoint, RunnerError> {
+        let mut state = self.state.lock().await;
+        let checkpoint = self.save(&mut state, name.into()).await?.moved_to(dir)?;
+        state.last = Some(checkpoint.clone());
+        Ok(checkpoint)
+    }
+
     async fn save(&self, state: &mut State, name: String) -> Result<Checkpoint, RunnerError> {
         let refused =
             |what: &str| RunnerError::new(ResultKind::InvalidRequest, format!("cannot save the session: {what}"));
@@ -314,8 +363,23 @@ impl Session {
     /// # Errors
     /// As for [`checkpoint`](Self::checkpoint).
     pub async fn park(&self) -> Result<Checkpoint, RunnerError> {
+        self.release(None).await
+    }
+
+    /// As [`park`](Self::park), in a new directory that is kept.
+    ///
+    /// # Errors
+    /// As for [`checkpoint_in`](Self::checkpoint_in).
+    pub async fn park_in(&self, dir: &Path) -> Result<Checkpoint, RunnerError> {
+        self.release(Some(dir)).await
+    }
+
+    async fn release(&self, dir: Option<&Path>) -> Result<Checkpoint, RunnerError> {
         let mut state = self.state.lock().await;
-        let checkpoint = self.save(&mut state, "parked".to_owned()).await?;
+        let mut checkpoint = self.save(&mut state, "parked".to_owned()).await?;
+        if let Some(dir) = dir {
+            checkpoint = checkpoint.moved_to(dir)?;
+        }
         if let Some(open) = state.guest.take() {
             let _ = open.close().await;
         }

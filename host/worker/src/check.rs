@@ -22,7 +22,7 @@ pub(crate) fn checked(
     report.limits = job.limits;
     report.needs_escalation = None;
     let is_kept = report.is_kept();
-    report.session = spec.session.is_some().then_some(SessionState { is_kept, restored_from: None });
+    report.session = spec.session.is_some().then_some(SessionState { is_kept, ..SessionState::default() });
     report.enforcement.layers = layers;
     report.enforcement.uncovered.values_mut().for_each(|text| *text = line(text));
     let provenance = &mut report.provenance;

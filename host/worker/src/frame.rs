@@ -10,7 +10,7 @@ use crate::values;
 
 /// Kind of a message, which limits its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Any message but the last one.
     Ordinary = 0,
     /// The last message of a worker about a job.
@@ -19,8 +19,10 @@ pub(crate) enum Kind {
 
 /// Maximum sizes of messages in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MaxSizes {
+pub struct MaxSizes {
+    /// Maximum size of an ordinary message.
     pub ordinary: u32,
+    /// Maximum size of the last message about a job.
     pub last: u32,
 }
 
@@ -31,7 +33,7 @@ const LARGE: usize = 256 << 10;
 ///
 /// # Errors
 /// Returns an error for a message that cannot be encoded, such as one with a path that is not UTF-8, and for one above 4 GiB.
-pub(crate) fn append<T: Serialize>(frames: &mut Vec<u8>, kind: Kind, message: &T) -> io::Result<()> {
+pub fn append<T: Serialize>(frames: &mut Vec<u8>, kind: Kind, message: &T) -> io::Result<()> {
     frames.push(kind as u8);
     let start = frames.len();
     frames.extend([0; 4]);
@@ -44,14 +46,20 @@ pub(crate) fn append<T: Serialize>(frames: &mut Vec<u8>, kind: Kind, message: &T
 }
 
 /// Writes the frame of a message.
-pub(crate) fn write<T: Serialize>(channel: &mut impl Write, kind: Kind, message: &T) -> io::Result<()> {
+///
+/// # Errors
+/// As for [`append`], and the error of the channel.
+pub fn write<T: Serialize>(channel: &mut impl Write, kind: Kind, message: &T) -> io::Result<()> {
     let mut frame = Vec::new();
     append(&mut frame, kind, message)?;
     channel.write_all(&frame)
 }
 
 /// Reads a message of a process that is trusted; `None` at the end of the channel.
-pub(crate) fn read<T: DeserializeOwned>(channel: &mut impl Read) -> io::Result<Option<T>> {
+///
+/// # Errors
+/// The error of the channel, and an error for a malformed message.
+pub fn read<T: DeserializeOwned>(channel: &mut impl Read) -> io::Result<Option<T>> {
     let mut head = [0; 5];
     match channel.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -65,7 +73,10 @@ pub(crate) fn read<T: DeserializeOwned>(channel: &mut impl Read) -> io::Result<O
 
 /// Reads a message, and returns it with its kind; `None` at the end of the channel. Memory is used only for bytes that have
 /// arrived, and in proportion to them. Must be called in a tokio runtime.
-pub(crate) async fn read_async<T: DeserializeOwned + Send + 'static>(
+///
+/// # Errors
+/// The error of the channel, and an error for a message that is malformed or too large.
+pub async fn read_async<T: DeserializeOwned + Send + 'static>(
     channel: &mut (impl AsyncRead + Unpin),
     max: MaxSizes,
 ) -> io::Result<Option<(Kind, T)>> {

@@ -10,7 +10,7 @@
 //!    ◀───────────────────────────────── report   (the directories of the job are removed)
 //! ```
 //!
-//! A worker runs one job. It confines itself to the grants of this job before the program starts, so that a guest that
+//! A worker runs one job, or those of one session. It confines itself to the grants of this job before the program starts, so that a guest that
 //! leaves its sandbox reaches nothing of other jobs or of the program that embeds codebox. Its messages are untrusted
 //! from then on: their size is bounded, and the report is checked against the job.
 //!
@@ -23,7 +23,7 @@ mod backend;
 mod check;
 mod connection;
 mod execution;
-mod frame;
+pub mod frame;
 mod message;
 mod serve;
 #[cfg(test)]

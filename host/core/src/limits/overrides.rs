@@ -1,13 +1,15 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{ByteSize, Limit, LimitKind, Limits};
 
 /// Limits that were set explicitly; `None` leaves a limit unchanged.
 ///
 /// This type is separate from [`Limits`], because a limit that a user set and a backend cannot enforce is refused,
 /// while a default limit that the backend cannot enforce is only reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LimitOverrides {
     /// Override of [`Limits::wall`].
     pub wall: Option<Limit<Duration>>,

@@ -1,13 +1,16 @@
 //! Saved states of sessions.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use codebox_core::{ResultKind, RunnerError};
+
 use super::SessionDir;
 
-/// Saved state of a session, in a directory that is removed when the last copy of this value is dropped.
+/// Saved state of a session, in a directory that is removed when the last copy of this value is dropped, unless it is kept.
 #[derive(Clone)]
 pub struct Checkpoint {
     name: String,
@@ -18,16 +21,35 @@ struct Saved {
     dir: PathBuf,
     /// Memory image that the saved state extends.
     image: String,
-    _owner: Arc<SessionDir>,
+    /// The private directory that contains the checkpoint; `None` if the checkpoint is kept.
+    owner: Option<Arc<SessionDir>>,
 }
 
 impl Checkpoint {
     pub(super) fn new(name: String, dir: PathBuf, image: String, owner: Arc<SessionDir>) -> Self {
-        Self { name, saved: Arc::new(Saved { dir, image, _owner: owner }) }
+        Self { name, saved: Arc::new(Saved { dir, image, owner: Some(owner) }) }
     }
 
     pub(super) fn renamed(&self, name: String) -> Self {
         Self { name, saved: Arc::clone(&self.saved) }
+    }
+
+    /// Returns a checkpoint in a directory that is kept.
+    pub fn kept(name: impl Into<String>, dir: impl Into<PathBuf>, image: impl Into<String>) -> Self {
+        Self { name: name.into(), saved: Arc::new(Saved { dir: dir.into(), image: image.into(), owner: None }) }
+    }
+
+    /// Moves the checkpoint to a new directory, where it is kept. A checkpoint that is kept already stays where it is.
+    pub(super) fn moved_to(self, dir: &Path) -> Result<Self, RunnerError> {
+        if self.saved.owner.is_none() {
+            return Ok(self);
+        }
+        let failed = |error: io::Error| {
+            let line = format!("cannot move the checkpoint to {}: {error}", dir.display());
+            RunnerError::new(ResultKind::InternalError, line)
+        };
+        fs::rename(&self.saved.dir, dir).map_err(failed)?;
+        Ok(Self::kept(self.name, dir, self.saved.image.clone()))
     }
 
     /// Returns the name.
@@ -42,15 +64,19 @@ impl Checkpoint {
         &self.saved.image
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    /// Returns the directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
         &self.saved.dir
     }
 }
 
 impl Drop for Saved {
     fn drop(&mut self) {
-        // What cannot be removed is removed with the private directory of the process.
-        let _ = fs::remove_dir_all(&self.dir);
+        if self.owner.is_some() {
+            // What cannot be removed is removed with the private directory of the process.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 

@@ -169,7 +169,8 @@ impl WasmInstance {
             (GuestSource::Component(code), _) => execution::run_component(code, setup, &interrupt, job).await?,
         };
         let session = self.session.as_ref();
-        let session = session.map(|session| SessionState { is_kept: session.kept.is_some(), restored_from: None });
+        let session =
+            session.map(|session| SessionState { is_kept: session.kept.is_some(), ..SessionState::default() });
         let Execution { end, result: guest, started, started_at, wall_time, cpu_time } = execution;
         // A guest that was stopped during a change may have made the change before it was counted.
         if guest.quota.touched_disk() || !end.reusable {

@@ -188,7 +188,10 @@ pub struct Missing {
 pub struct SessionState {
     /// True if the interpreter and its state are kept for the next cell.
     pub kept: bool,
-    /// Checkpoint from which the interpreter was restored for this cell, because an earlier cell had ended it.
+    /// True if an earlier interpreter of the session ended, and this cell started without its last state.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_lost: bool,
+    /// Checkpoint from which the interpreter was restored for this cell then; absent if it started without state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_from: Option<String>,
 }
@@ -255,8 +258,8 @@ impl From<&report::RunReport> for RunReport {
 
 impl From<&report::SessionState> for SessionState {
     fn from(session: &report::SessionState) -> Self {
-        let report::SessionState { is_kept, restored_from } = session.clone();
-        Self { kept: is_kept, restored_from }
+        let report::SessionState { is_kept, was_lost, restored_from } = session.clone();
+        Self { kept: is_kept, was_lost, restored_from }
     }
 }
 

@@ -1,0 +1,143 @@
+//! Arguments of `codebox session`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use codebox_core::{ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, parse_duration, parse_size};
+use codebox_service::EnvRequest;
+
+use super::run::LimitArgs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Create a session and print its id
+    ///
+    /// The interpreter starts with the first cell. The limits on time and output apply to each cell, the others to the session.
+    New(Box<NewSessionArgs>),
+    /// Run a cell in a session
+    ///
+    /// Prints the output and the value of the last expression. An exception ends the cell alone. A limit that is reached ends the
+    /// interpreter; the session then comes back from its last checkpoint.
+    Exec(CellArgs),
+    /// Create sessions with the state of another one, and print their ids, one a line
+    Fork {
+        /// The session
+        id: String,
+        /// Number of new sessions
+        #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 1)]
+        count: u32,
+    },
+    /// Save the state of a session under a name
+    ///
+    /// The state is the memory of the interpreter and the private files. Files and connections that the cells have left open are
+    /// named and refused.
+    Checkpoint {
+        /// The session
+        id: String,
+        /// Name of the checkpoint; an earlier one of this name is replaced
+        #[arg(long)]
+        name: String,
+    },
+    /// Return to the state of a checkpoint
+    Restore {
+        /// The session
+        id: String,
+        /// Name of the checkpoint
+        name: String,
+    },
+    /// Save the state of a session to disk and release its interpreter, until the next cell
+    Park {
+        /// The session
+        id: String,
+    },
+    /// List the sessions
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a session and its checkpoints
+    Show {
+        /// The session
+        id: String,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// End sessions and remove their checkpoints
+    Stop {
+        /// The sessions
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Save all sessions and end the background process
+    End,
+}
+
+/// Arguments of `codebox session new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewSessionArgs {
+    /// Language of the cells
+    #[arg(long, value_name = "LANGUAGE", default_value = "python")]
+    pub lang: Language,
+
+    /// Grant a directory of this machine to the session, read-only unless `:rw` is added; repeatable
+    #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
+    pub dirs: Vec<DirGrantSpec>,
+
+    /// Allow the session to connect to this host: a name, `*.domain`, an address or a range; repeatable
+    #[arg(long = "net", value_name = "HOST[:PORT]")]
+    pub net: Vec<NetGrant>,
+
+    /// Pass a variable of this environment to the session, or set one to a value; repeatable
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub env: Vec<EnvRequest>,
+
+    /// Install this package for the session; repeatable
+    #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
+    pub with: Vec<String>,
+
+    // This field is last because its help heading would also apply to the arguments that follow.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// Arguments of `codebox session exec`.
+#[derive(Debug, Args)]
+pub(crate) struct CellArgs {
+    /// The session
+    pub id: String,
+
+    /// File with the text of the cell, or `-` for standard input
+    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code")]
+    pub file: Option<PathBuf>,
+
+    /// Text of the cell
+    #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
+    pub code: Option<String>,
+
+    /// Print one JSON document with the result, the output and the rich results, instead of streaming the output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Wall time of this cell, such as 500ms or 5s, in place of that of the session
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Limit<Duration>>,
+
+    /// Processor time of this cell
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub cpu_time: Option<Limit<Duration>>,
+
+    /// Bytes kept of each of stdout and stderr of this cell
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
+    pub max_output: Option<Limit<ByteSize>>,
+}
+
+impl CellArgs {
+    /// Returns the limits as values.
+    pub(crate) fn limits(&self) -> LimitOverrides {
+        let (wall, cpu, output) = (self.timeout, self.cpu_time, self.max_output);
+        LimitOverrides { wall, cpu, output, ..LimitOverrides::default() }
+    }
+}

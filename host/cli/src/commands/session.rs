@@ -1,0 +1,233 @@
+//! `codebox session`.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use codebox_core::{InterpreterState, ResultKind, ResultRole, RunReport, RunnerError, SessionInfo, exit, wire};
+use codebox_runner::Runner;
+use codebox_service::{MAX_PROGRAM, Program, Request};
+
+use crate::answer;
+use crate::args::{CellArgs, NewSessionArgs, SessionCommand};
+use crate::exit::PIPE;
+use crate::interrupt::Signals;
+use crate::messages::Messages;
+use crate::render::{Table, explanation, notes};
+use crate::sessions::{SessionClient, SessionControl};
+use crate::streams::{Delivery, Streams};
+
+/// Runs the command, and returns the exit status.
+pub(super) fn session(
+    command: SessionCommand,
+    messages: Messages,
+    runner: &Runner,
+    control: &dyn SessionControl,
+) -> u8 {
+    let done = match command {
+        SessionCommand::Exec(args) if args.json => return exec_as_json(args, messages, control),
+        SessionCommand::Exec(args) => exec(args, messages, control),
+        SessionCommand::New(args) => new(*args, runner, control),
+        SessionCommand::Fork { id, count } => {
+            control.connect().and_then(|mut client| print_ids(&client.fork(&id, count)?))
+        }
+        SessionCommand::Checkpoint { id, name } => with(control, |client| client.checkpoint(&id, &name)),
+        SessionCommand::Restore { id, name } => with(control, |client| client.restore(&id, &name)),
+        SessionCommand::Park { id } => with(control, |client| client.park(&id)),
+        SessionCommand::Stop { ids } => with(control, |client| ids.iter().try_for_each(|id| client.stop(id))),
+        SessionCommand::List { json } => list(json, control),
+        SessionCommand::Show { id, json } => show(&id, json, control),
+        SessionCommand::End => control.connect_if_running().and_then(|client| match client {
+            Some(mut client) => client.end().map(|()| 0),
+            None => Ok(0),
+        }),
+    };
+    done.unwrap_or_else(|failure| {
+        messages.fail(&failure);
+        failure.exit_status()
+    })
+}
+
+fn with(
+    control: &dyn SessionControl,
+    request: impl FnOnce(&mut dyn SessionClient) -> Result<(), RunnerError>,
+) -> Result<u8, RunnerError> {
+    request(&mut *control.connect()?)?;
+    Ok(0)
+}
+
+fn new(args: NewSessionArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let NewSessionArgs { lang, dirs, net, env, with, limits } = args;
+    let request = Request {
+        language: Some(lang),
+        dirs,
+        net,
+        env,
+        packages: with,
+        limits: limits.overrides(),
+        ..Request::new(Program::Inline(String::new()))
+    };
+    let job = runner.prepare_session(request)?;
+    print_ids(&[control.connect()?.create(job)?])
+}
+
+fn print_ids(ids: &[String]) -> Result<u8, RunnerError> {
+    answer::print(&ids.iter().map(|id| format!("{id}\n")).collect::<String>())
+}
+
+/// Runs a cell, and prints its output, its values, and notes about it.
+fn exec(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let text = text_of(&args)?;
+    let mut streams = Streams::live();
+    let cancel = streams.io.cancel.clone();
+    Signals::handled().cancel(cancel.clone());
+    let mut client = control.connect()?;
+    let ran = client.exec(&args.id, text, args.limits(), &cancel, &mut |stream, bytes| {
+        let sink = if stream == 0 { &mut streams.io.stdout } else { &mut streams.io.stderr };
+        // An error is recorded by the sink.
+        let _ = sink.as_mut().map(|sink| sink.write(bytes));
+    });
+    if let (Ok(report), Some(stdout)) = (&ran, &mut streams.io.stdout) {
+        for text in shown(report) {
+            let _ = stdout.write(text.as_bytes());
+        }
+    }
+    let delivery = streams.finish();
+    let report = ran?;
+    if matches!(delivery, Delivery::ReaderClosed) {
+        return Ok(PIPE);
+    }
+    state_notes(&report, &args.id).into_iter().chain(notes(&report, None)).for_each(|line| messages.note(line));
+    explanation(&report).into_iter().for_each(|line| messages.explain(line));
+    Ok(report.exit_status())
+}
+
+fn exec_as_json(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> u8 {
+    let run = || {
+        let text = text_of(&args)?;
+        let streams = Streams::collected();
+        Signals::handled().cancel(streams.io.cancel.clone());
+        control.connect()?.exec(&args.id, text, args.limits(), &streams.io.cancel, &mut |_, _| {})
+    };
+    let report = match run() {
+        Ok(report) => report,
+        Err(failure) => return answer::print_failure(&failure),
+    };
+    explanation(&report).into_iter().for_each(|line| messages.explain(line));
+    match answer::print_json(&wire::v1::RunReport::from(&report)) {
+        Ok(0) => report.exit_status(),
+        Ok(status) => status,
+        Err(failure) => {
+            messages.fail(&failure);
+            exit::FAILURE
+        }
+    }
+}
+
+/// Returns the text forms of what a cell has shown, as lines: what it displayed, and the value of its last expression.
+fn shown(report: &RunReport) -> Vec<String> {
+    let text = |result: &codebox_core::MimeBundle| {
+        let text = result.data.get("text/plain").and_then(|text| text.as_str()).map(|text| format!("{text}\n"));
+        match (&result.role, result.data.keys().find(|kind| kind.starts_with("image/"))) {
+            (ResultRole::Display, Some(kind)) => Some(format!("<{kind}; see --json>\n")),
+            _ => text,
+        }
+    };
+    report.results.iter().filter_map(text).collect()
+}
+
+/// Returns the notes about the state of the session after a cell.
+fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
+    let Some(state) = &report.session else { return Vec::new() };
+    let mut lines = Vec::new();
+    match (&state.restored_from, state.was_lost) {
+        (Some(name), _) => {
+            lines.push(format!("the session {id} was restored from the checkpoint {name} for this cell"))
+        }
+        (None, true) => lines.push(format!("the session {id} started without its earlier state")),
+        (None, false) => {}
+    }
+    if !state.is_kept {
+        lines.push(format!(
+            "the interpreter of the session {id} has ended, and its state since the last checkpoint is lost"
+        ));
+    }
+    lines
+}
+
+fn text_of(args: &CellArgs) -> Result<String, RunnerError> {
+    let path = match (&args.code, &args.file) {
+        (Some(code), _) => return Ok(code.clone()),
+        (None, Some(path)) => path.as_path(),
+        (None, None) => Path::new("-"),
+    };
+    let mut text = String::new();
+    // One byte above the maximum shows that the cell is too large.
+    let limit = MAX_PROGRAM.get() + 1;
+    let read = match path == Path::new("-") {
+        true => io::stdin().take(limit).read_to_string(&mut text),
+        false => std::fs::File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
+    };
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            let shown = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+            Err(RunnerError::new(ResultKind::InvalidRequest, format!("cannot read the cell from {shown}: {error}")))
+        }
+    }
+}
+
+/// Returns all sessions. A process that does not run yet is started, because it may find sessions on disk.
+fn sessions(control: &dyn SessionControl) -> Result<Vec<SessionInfo>, RunnerError> {
+    control.connect()?.list()
+}
+
+fn list(json: bool, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let sessions = sessions(control)?;
+    if json {
+        return answer::print_json(&serde_json::json!({ "sessions": sessions }));
+    }
+    let mut table = Table::new(["ID", "LANGUAGE", "STATE", "CELLS", "USED", "CHECKPOINTS"]);
+    for session in sessions {
+        let state = state_word(session.state).to_owned();
+        let used = ago(session.used);
+        let checkpoints = session.checkpoints.join(" ");
+        table.row([session.id, session.language, state, session.cells.to_string(), used, checkpoints]);
+    }
+    answer::print(&table.to_string())
+}
+
+fn show(id: &str, json: bool, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let found = sessions(control)?.into_iter().find(|session| session.id == id);
+    let session = found.ok_or_else(|| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("there is no session {id}"))
+            .with_fix("see codebox session list")
+    })?;
+    if json {
+        return answer::print_json(&session);
+    }
+    let mut lines = vec![
+        format!("session      {}", session.id),
+        format!("language     {}", session.language),
+        format!("state        {}", state_word(session.state)),
+        format!("created      {}", ago(session.created)),
+        format!("used         {}", ago(session.used)),
+        format!("cells        {}", session.cells),
+    ];
+    lines.extend(session.checkpoints.iter().map(|name| format!("checkpoint   {name}")));
+    answer::print(&(lines.join("\n") + "\n"))
+}
+
+const fn state_word(state: InterpreterState) -> &'static str {
+    match state {
+        InterpreterState::Busy => "busy",
+        InterpreterState::Live => "live",
+        InterpreterState::Parked => "parked",
+    }
+}
+
+fn ago(seconds: u64) -> String {
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    let age = SystemTime::now().duration_since(time).unwrap_or_default();
+    format!("{} ago", humantime::format_duration(Duration::from_secs(age.as_secs())))
+}

@@ -1,0 +1,72 @@
+//! The process that keeps sessions, as the command line sees it.
+
+use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+
+/// Access to the process that keeps sessions.
+pub trait SessionControl {
+    /// Connects to the process, and starts it if it does not run.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be started.
+    fn connect(&self) -> Result<Box<dyn SessionClient>, RunnerError>;
+
+    /// Connects to the process; `None` if it does not run.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be reached.
+    fn connect_if_running(&self) -> Result<Option<Box<dyn SessionClient>>, RunnerError>;
+}
+
+/// Connection to the process that keeps sessions.
+///
+/// All methods return an error if the process refuses the request or is gone.
+#[expect(clippy::missing_errors_doc, reason = "the trait describes them")]
+pub trait SessionClient {
+    /// Creates a session with the language, grants, limits and packages of an admitted job, and returns its id.
+    fn create(&mut self, job: Job) -> Result<String, RunnerError>;
+
+    /// Runs a cell. `output` receives its output as it is written: the number of the stream, 0 or 1, and the bytes.
+    fn exec(
+        &mut self,
+        id: &str,
+        text: String,
+        limits: LimitOverrides,
+        cancel: &CancelToken,
+        output: &mut dyn FnMut(u8, &[u8]),
+    ) -> Result<RunReport, RunnerError>;
+
+    /// Creates sessions with the state of another one, and returns their ids.
+    fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError>;
+
+    /// Saves the state of a session under a name.
+    fn checkpoint(&mut self, id: &str, name: &str) -> Result<(), RunnerError>;
+
+    /// Returns to the state of a checkpoint.
+    fn restore(&mut self, id: &str, name: &str) -> Result<(), RunnerError>;
+
+    /// Saves the state of a session, and releases its interpreter.
+    fn park(&mut self, id: &str) -> Result<(), RunnerError>;
+
+    /// Ends a session and removes its checkpoints.
+    fn stop(&mut self, id: &str) -> Result<(), RunnerError>;
+
+    /// Returns facts about all sessions, the oldest first.
+    fn list(&mut self) -> Result<Vec<SessionInfo>, RunnerError>;
+
+    /// Asks the process to save all sessions and to end.
+    fn end(&mut self) -> Result<(), RunnerError>;
+}
+
+/// The control on systems without sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSessions;
+
+impl SessionControl for NoSessions {
+    fn connect(&self) -> Result<Box<dyn SessionClient>, RunnerError> {
+        Err(RunnerError::new(ResultKind::InvalidRequest, "sessions need Linux".to_owned()))
+    }
+
+    fn connect_if_running(&self) -> Result<Option<Box<dyn SessionClient>>, RunnerError> {
+        self.connect().map(Some)
+    }
+}

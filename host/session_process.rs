@@ -1,0 +1,134 @@
+//! The process that keeps the sessions of the command line.
+
+use std::env;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebox_cli::{SessionClient, SessionControl};
+use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_service::config::read_user;
+use codebox_sessions::{Client, Options, Place};
+
+use crate::app_dirs::AppDirs;
+use crate::host_process::close_inherited_descriptors;
+use crate::machine::{Machine, Use};
+use crate::start_host::{COMPLETE_PROGRAM, environment_for};
+
+/// Command of the process.
+pub(crate) const SESSIONS_COMMAND: &str = "keep-sessions";
+
+/// Name of the command whose processes run the interpreters.
+const COMMAND: &str = "codebox";
+
+/// Time without a request after which a session is saved, and its interpreter released.
+const PARK_AFTER: Duration = Duration::from_secs(60);
+
+/// Variables that the process gets beside those of its directories.
+const VARIABLES: [&str; 3] = ["HOME", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+
+/// Keeps sessions in this process.
+pub(crate) fn serve() -> Result<(), RunnerError> {
+    close_inherited_descriptors();
+    // The process outlives the terminal of the client that started it.
+    let _ = rustix::process::setsid();
+    let dirs = AppDirs::from_env()?;
+    let idle = read_user(&dirs.config_file())?.host.idle.at().unwrap_or(Duration::MAX);
+    let failed = |error: &io::Error| RunnerError::of(ResultKind::InternalError, error);
+    let program = env::current_exe().map_err(|error| failed(&error))?.with_file_name(COMMAND);
+    let place = Place::below(&dirs.cache);
+    let runner = Machine::new(Use::Library, move || Ok(dirs.clone())).builder().workers(program).build();
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let executor = executor.map_err(|error| failed(&error))?;
+    let is_ready = || {
+        // The client that started this process waits for the end of the output.
+        if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stdout(&null);
+        }
+    };
+    let options = Options { park_after: PARK_AFTER.min(idle), idle_limit: idle };
+    let served = executor.block_on(codebox_sessions::serve(&place, Arc::new(runner), options, is_ready));
+    // A cell that computes must not delay the end.
+    executor.shutdown_background();
+    served.map_err(|error| failed(&error))
+}
+
+/// Starts the process, and waits until it accepts clients or has ended.
+fn start(dirs: &AppDirs) -> io::Result<()> {
+    let unknown = || io::Error::new(io::ErrorKind::InvalidInput, "no environment variable selects its directories");
+    let program = env::current_exe()?.with_file_name(COMPLETE_PROGRAM);
+    let own = VARIABLES.iter().filter_map(|name| Some((*name, env::var_os(name)?)));
+    let mut command = Command::new(program);
+    command.arg(SESSIONS_COMMAND).env_clear().envs(own).envs(environment_for(dirs).ok_or_else(unknown)?);
+    command.current_dir(Path::new("/")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    if let Some(output) = &mut child.stdout {
+        output.read_to_end(&mut Vec::new())?;
+    }
+    io::stdout().flush()
+}
+
+/// The process, for the commands that use it.
+pub(crate) struct Control<'m>(pub &'m Machine);
+
+impl SessionControl for Control<'_> {
+    fn connect(&self) -> Result<Box<dyn SessionClient>, RunnerError> {
+        let dirs = self.0.places()?;
+        let client = Client::connect_or_start(&Place::below(&dirs.cache), || start(dirs))?;
+        Ok(Box::new(Connected(client)))
+    }
+
+    fn connect_if_running(&self) -> Result<Option<Box<dyn SessionClient>>, RunnerError> {
+        let client = Client::connect(&Place::below(&self.0.places()?.cache))?;
+        Ok(client.map(|client| Box::new(Connected(client)) as Box<dyn SessionClient>))
+    }
+}
+
+struct Connected(Client);
+
+impl SessionClient for Connected {
+    fn create(&mut self, job: Job) -> Result<String, RunnerError> {
+        self.0.create(job)
+    }
+
+    fn exec(
+        &mut self,
+        id: &str,
+        text: String,
+        limits: LimitOverrides,
+        cancel: &CancelToken,
+        output: &mut dyn FnMut(u8, &[u8]),
+    ) -> Result<RunReport, RunnerError> {
+        self.0.exec(id, text, limits, cancel, output)
+    }
+
+    fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError> {
+        self.0.fork(id, count)
+    }
+
+    fn checkpoint(&mut self, id: &str, name: &str) -> Result<(), RunnerError> {
+        self.0.checkpoint(id, name)
+    }
+
+    fn restore(&mut self, id: &str, name: &str) -> Result<(), RunnerError> {
+        self.0.restore(id, name)
+    }
+
+    fn park(&mut self, id: &str) -> Result<(), RunnerError> {
+        self.0.park(id)
+    }
+
+    fn stop(&mut self, id: &str) -> Result<(), RunnerError> {
+        self.0.stop(id)
+    }
+
+    fn list(&mut self) -> Result<Vec<SessionInfo>, RunnerError> {
+        self.0.list()
+    }
+
+    fn end(&mut self) -> Result<(), RunnerError> {
+        self.0.end()
+    }
+}

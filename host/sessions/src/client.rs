@@ -1,0 +1,194 @@
+//! Clients of the process that keeps the sessions.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_worker::frame::{self, Kind};
+
+use crate::message::{Answer, Hello, Request, VERSION};
+use crate::place::Place;
+
+/// Maximum time until a process that was started accepts clients.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval at which that is tried.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Error of a request.
+pub type ClientError = RunnerError;
+
+/// Connection to the process that keeps the sessions.
+pub struct Client {
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects to the process; `None` if there is none.
+    ///
+    /// # Errors
+    /// The system's error, with the action.
+    pub fn connect(place: &Place) -> Result<Option<Self>, ClientError> {
+        let Some(stream) = place.connect().map_err(|error| failed("reach", &error))? else { return Ok(None) };
+        let mut client = Self { stream };
+        client.send(&Hello { version: VERSION.to_owned() })?;
+        Ok(Some(client))
+    }
+
+    /// Connects to the process, and starts it with `start` if there is none.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect); also if the process cannot be started.
+    pub fn connect_or_start(place: &Place, start: impl FnOnce() -> io::Result<()>) -> Result<Self, ClientError> {
+        if let Some(client) = Self::connect(place)? {
+            return Ok(client);
+        }
+        start().map_err(|error| failed("start", &error))?;
+        // Another client may have started the process, which does not accept clients yet.
+        let until = Instant::now() + START_TIMEOUT;
+        loop {
+            if let Some(client) = Self::connect(place)? {
+                return Ok(client);
+            }
+            if Instant::now() > until {
+                return Err(failed("start", &io::Error::other("it does not accept connections")));
+            }
+            thread::sleep(RETRY_INTERVAL);
+        }
+    }
+
+    fn send<T: serde::Serialize>(&mut self, message: &T) -> Result<(), ClientError> {
+        frame::write(&mut &self.stream, Kind::Ordinary, message).map_err(|error| failed("reach", &error))
+    }
+
+    fn receive(&mut self) -> Result<Answer, ClientError> {
+        match frame::read(&mut &self.stream) {
+            Ok(Some(Answer::Failed(failure))) => Err(failure.into()),
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(failed("reach", &io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"))),
+            Err(error) => Err(failed("reach", &error)),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Answer, ClientError> {
+        self.send(request)?;
+        self.receive()
+    }
+
+    fn done(&mut self, request: &Request) -> Result<(), ClientError> {
+        match self.ask(request)? {
+            Answer::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Creates a session with the language, grants, limits and packages of an admitted job, and returns its id.
+    ///
+    /// # Errors
+    /// As for [`Runner::session`](codebox_runner::Runner::session).
+    pub fn create(&mut self, job: Job) -> Result<String, ClientError> {
+        match self.ask(&Request::Create(Box::new(job)))? {
+            Answer::Created(mut ids) => ids.pop().ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Runs a cell. `output` receives its output as it is written: the number of the stream, 0 or 1, and the bytes.
+    ///
+    /// # Errors
+    /// As for [`Session::exec`](codebox_runner::Session::exec).
+    pub fn exec(
+        &mut self,
+        id: &str,
+        text: String,
+        limits: LimitOverrides,
+        cancel: &CancelToken,
+        mut output: impl FnMut(u8, &[u8]),
+    ) -> Result<RunReport, ClientError> {
+        self.send(&Request::Exec { id: id.to_owned(), text, limits })?;
+        let stream = self.stream.try_clone().map_err(|error| failed("reach", &error))?;
+        let _cancellation = cancel.on_cancel(move || {
+            // The end of the process is noticed by the reader.
+            let _ = frame::write(&mut &stream, Kind::Ordinary, &Request::Cancel);
+        });
+        loop {
+            match self.receive()? {
+                Answer::Output(stream, bytes) => output(stream, &bytes),
+                Answer::Ended(report) => return Ok(*report),
+                _ => return Err(unexpected()),
+            }
+        }
+    }
+
+    /// Creates sessions with the state of another one, and returns their ids.
+    ///
+    /// # Errors
+    /// As for [`Session::fork`](codebox_runner::Session::fork).
+    pub fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, ClientError> {
+        match self.ask(&Request::Fork { id: id.to_owned(), count })? {
+            Answer::Created(ids) => Ok(ids),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Saves the state of a session under a name, in place of an earlier one of this name.
+    ///
+    /// # Errors
+    /// As for [`Session::checkpoint`](codebox_runner::Session::checkpoint).
+    pub fn checkpoint(&mut self, id: &str, name: &str) -> Result<(), ClientError> {
+        self.done(&Request::Checkpoint { id: id.to_owned(), name: name.to_owned() })
+    }
+
+    /// Returns to the state of a checkpoint.
+    ///
+    /// # Errors
+    /// As for [`Session::restore`](codebox_runner::Session::restore).
+    pub fn restore(&mut self, id: &str, name: &str) -> Result<(), ClientError> {
+        self.done(&Request::Restore { id: id.to_owned(), name: name.to_owned() })
+    }
+
+    /// Saves the state of a session, and releases its interpreter.
+    ///
+    /// # Errors
+    /// As for [`Session::park`](codebox_runner::Session::park).
+    pub fn park(&mut self, id: &str) -> Result<(), ClientError> {
+        self.done(&Request::Park(id.to_owned()))
+    }
+
+    /// Ends a session and removes its checkpoints.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such session, or if its files cannot be removed.
+    pub fn stop(&mut self, id: &str) -> Result<(), ClientError> {
+        self.done(&Request::Stop(id.to_owned()))
+    }
+
+    /// Returns facts about all sessions, the oldest first.
+    ///
+    /// # Errors
+    /// Returns an error if the process is gone.
+    pub fn list(&mut self) -> Result<Vec<SessionInfo>, ClientError> {
+        match self.ask(&Request::List)? {
+            Answer::Sessions(sessions) => Ok(sessions),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Asks the process to save all sessions and to end.
+    ///
+    /// # Errors
+    /// Returns an error if the process is gone.
+    pub fn end(&mut self) -> Result<(), ClientError> {
+        self.done(&Request::End)
+    }
+}
+
+fn failed(action: &str, error: &io::Error) -> RunnerError {
+    RunnerError::new(ResultKind::InternalError, format!("cannot {action} the process that keeps the sessions: {error}"))
+}
+
+fn unexpected() -> RunnerError {
+    failed("reach", &io::Error::new(io::ErrorKind::InvalidData, "unexpected message"))
+}

@@ -1,0 +1,153 @@
+//! One client of the process that keeps the sessions.
+
+use std::io;
+
+use codebox_core::{CancelToken, ExecIo, OutputSink, ResultKind, RunnerError, Stdin};
+use codebox_runner::Cell;
+use codebox_worker::frame::{self, Kind, MaxSizes};
+use serde_bytes::ByteBuf;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use crate::message::{Answer, Hello, Request, VERSION};
+use crate::serve::Process;
+
+/// Maximum size of a request in bytes. A cell has at most 16 MiB.
+const MAX_REQUEST: u32 = 32 << 20;
+
+/// Number of pieces of output that wait for a slow client, after which the cell waits.
+const QUEUED: usize = 16;
+
+const SIZES: MaxSizes = MaxSizes { ordinary: MAX_REQUEST, last: MAX_REQUEST };
+
+/// Serves the requests of a client, one after the other.
+pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<()> {
+    let (mut reader, mut writer) = stream.into_split();
+    let Some((_, Hello { version })) = frame::read_async(&mut reader, SIZES).await? else { return Ok(()) };
+    if version != VERSION {
+        let line = format!("the process that keeps the sessions is codebox {VERSION}, and this is codebox {version}");
+        let fix = "run `codebox session end` with that version, which saves the sessions";
+        let error = RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix);
+        return send(&mut writer, &Answer::Failed(error.into())).await;
+    }
+    while let Some(request) = next(&mut reader).await? {
+        let answer = match request {
+            Request::Exec { id, text, limits } => {
+                let cell = Cell { text, limits, stdin: Stdin::Empty };
+                match exec(process, &id, cell, &mut reader, &mut writer).await? {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                }
+            }
+            // The cell has ended meanwhile.
+            Request::Cancel => continue,
+            request => perform(process, request).await.unwrap_or_else(|error| Answer::Failed(error.into())),
+        };
+        send(&mut writer, &answer).await?;
+    }
+    Ok(())
+}
+
+async fn next(reader: &mut OwnedReadHalf) -> io::Result<Option<Request>> {
+    Ok(frame::read_async(reader, SIZES).await?.map(|(_, request)| request))
+}
+
+async fn send(writer: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    frame::append(&mut bytes, Kind::Ordinary, answer)?;
+    writer.write_all(&bytes).await
+}
+
+/// Performs a request that runs no cell.
+async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerError> {
+    let keeper = &process.keeper;
+    Ok(match request {
+        Request::Create(job) => Answer::Created(vec![keeper.create(*job).await?]),
+        Request::Fork { id, count } => Answer::Created(keeper.fork(&id, count).await?),
+        Request::Checkpoint { id, name } => {
+            keeper.checkpoint(&id, &name).await?;
+            Answer::Done
+        }
+        Request::Restore { id, name } => {
+            keeper.restore(&id, &name).await?;
+            Answer::Done
+        }
+        Request::Park(id) => {
+            keeper.park(&id).await?;
+            Answer::Done
+        }
+        Request::Stop(id) => {
+            keeper.stop(&id)?;
+            Answer::Done
+        }
+        Request::List => Answer::Sessions(keeper.list()),
+        Request::End => {
+            process.end.notify_one();
+            Answer::Done
+        }
+        Request::Exec { .. } | Request::Cancel => Answer::Done,
+    })
+}
+
+/// Runs a cell, and passes its output on. `None` if the client is gone, which cancels the cell.
+async fn exec(
+    process: &Process,
+    id: &str,
+    cell: Cell,
+    reader: &mut OwnedReadHalf,
+    writer: &mut OwnedWriteHalf,
+) -> io::Result<Option<Answer>> {
+    let (sender, mut output) = mpsc::channel(QUEUED);
+    let sink = |stream| Some(Box::new(AnswerSink { stream, sender: sender.clone() }) as Box<dyn OutputSink>);
+    let cancel = CancelToken::new();
+    let mut io = ExecIo { stdout: sink(0), stderr: sink(1), cancel: cancel.clone(), ..ExecIo::none() };
+    drop(sender);
+    let mut running = std::pin::pin!(async {
+        let ran = process.keeper.exec(id, cell, &mut io).await;
+        // The sinks end with the streams.
+        (io.stdout, io.stderr) = (None, None);
+        ran
+    });
+    let mut is_gone = false;
+    let ran = loop {
+        tokio::select! {
+            biased;
+            Some(answer) = output.recv() => {
+                if !is_gone && send(writer, &answer).await.is_err() {
+                    is_gone = true;
+                    cancel.cancel();
+                }
+            }
+            ran = &mut running => break ran,
+            request = next(reader), if !is_gone => {
+                // A client that sends another request meanwhile does not follow the protocol.
+                is_gone = !matches!(request, Ok(Some(Request::Cancel)));
+                cancel.cancel();
+            }
+        }
+    };
+    while let Some(answer) = output.recv().await {
+        if is_gone || send(writer, &answer).await.is_err() {
+            break;
+        }
+    }
+    Ok((!is_gone).then(|| match ran {
+        Ok(report) => Answer::Ended(Box::new(report)),
+        Err(error) => Answer::Failed(error.into()),
+    }))
+}
+
+/// Receiver of output that passes it to the client.
+struct AnswerSink {
+    stream: u8,
+    sender: mpsc::Sender<Answer>,
+}
+
+impl OutputSink for AnswerSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let answer = Answer::Output(self.stream, ByteBuf::from(bytes));
+        self.sender.blocking_send(answer).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}

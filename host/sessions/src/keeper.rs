@@ -1,0 +1,376 @@
+//! The sessions of a process: in memory, and their records on disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use codebox_core::{
+    CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SessionInfo, is_checkpoint_name,
+};
+use codebox_runner::{Cell, Checkpoint, Runner, Session};
+use codebox_service::Request;
+
+use crate::stored::{Stored, StoredCheckpoint};
+
+/// Maximum number of sessions, in memory or on disk.
+const MAX_SESSIONS: usize = 4096;
+
+/// Maximum number of sessions that are forked at once.
+const MAX_FORKS: u32 = 1024;
+
+/// Maximum number of checkpoints of a session.
+const MAX_CHECKPOINTS: usize = 1024;
+
+/// All sessions of a user.
+pub(crate) struct Keeper {
+    runner: Arc<Runner>,
+    /// Directory of the records.
+    saved: PathBuf,
+    sessions: Mutex<BTreeMap<String, Arc<Kept>>>,
+    /// Number for the next directory of a checkpoint.
+    next_dir: AtomicU64,
+}
+
+/// A session with its record.
+pub(crate) struct Kept {
+    id: String,
+    dir: PathBuf,
+    session: Session,
+    stored: Mutex<Stored>,
+    checkpoints: Mutex<BTreeMap<String, Checkpoint>>,
+    cells: AtomicU64,
+    /// Number of requests in progress.
+    busy: AtomicU64,
+    used: Mutex<(Instant, u64)>,
+    is_live: AtomicBool,
+    /// Held by the request that uses the session. Waiting requests are served in order.
+    turn: tokio::sync::Mutex<()>,
+    /// Cancelled when the session is stopped.
+    stopped: CancelToken,
+}
+
+/// Use of a session by a request.
+struct InUse<'k> {
+    kept: &'k Kept,
+    _turn: Option<tokio::sync::MutexGuard<'k, ()>>,
+}
+
+impl<'k> InUse<'k> {
+    /// Waits for the turn of a request.
+    async fn wait(kept: &'k Kept) -> Self {
+        kept.busy.fetch_add(1, Ordering::SeqCst);
+        let mut this = Self { kept, _turn: None };
+        this._turn = Some(kept.turn.lock().await);
+        this
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        *lock(&self.kept.used) = (Instant::now(), now());
+        self.kept.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Keeper {
+    /// Reads the records of all sessions. A record that cannot be read is left alone.
+    pub(crate) fn new(runner: Arc<Runner>, saved: PathBuf) -> Self {
+        let keeper = Self { runner, saved, sessions: Mutex::default(), next_dir: AtomicU64::new(0) };
+        for entry in fs::read_dir(&keeper.saved).into_iter().flatten().flatten() {
+            let Some(id) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if let Ok(stored) = Stored::read(&entry.path())
+                && let Ok(kept) = keeper.open(&id, stored)
+            {
+                lock(&keeper.sessions).insert(id, Arc::new(kept));
+            }
+        }
+        keeper
+    }
+
+    /// Opens a session from its record.
+    fn open(&self, id: &str, stored: Stored) -> Result<Kept, RunnerError> {
+        let dir = self.saved.join(id);
+        let open = |one: &StoredCheckpoint| Checkpoint::kept(one.name.clone(), dir.join(&one.dir), one.image.clone());
+        let checkpoints: BTreeMap<String, Checkpoint> =
+            stored.checkpoints.iter().map(|one| (one.name.clone(), open(one))).collect();
+        let last = stored.last.as_ref().and_then(|name| checkpoints.get(name)).cloned();
+        let (start, is_lost) = match &stored.parked {
+            Some(parked) => (Some(open(parked)), false),
+            None => (last, stored.has_unsaved_state),
+        };
+        let session = self.runner.resume(Request::try_from(stored.job.clone())?, start, is_lost)?;
+        Ok(self.kept(id.to_owned(), dir, session, stored, checkpoints))
+    }
+
+    fn kept(
+        &self,
+        id: String,
+        dir: PathBuf,
+        session: Session,
+        stored: Stored,
+        checkpoints: BTreeMap<String, Checkpoint>,
+    ) -> Kept {
+        Kept {
+            id,
+            dir,
+            session,
+            used: Mutex::new((Instant::now(), stored.created)),
+            stored: Mutex::new(stored),
+            checkpoints: Mutex::new(checkpoints),
+            cells: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            is_live: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::default(),
+            stopped: CancelToken::new(),
+        }
+    }
+
+    /// Adds a session under a new id.
+    fn add(&self, session: Session, job: Job) -> Result<Arc<Kept>, RunnerError> {
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= MAX_SESSIONS {
+            let line = format!("there are {MAX_SESSIONS} sessions already");
+            return Err(RunnerError::new(ResultKind::Busy, line).with_fix("stop some of them"));
+        }
+        let id = loop {
+            let id = format!("{:010x}", rand::random::<u64>() >> 24);
+            if !sessions.contains_key(&id) {
+                break id;
+            }
+        };
+        let dir = self.saved.join(&id);
+        let stored = Stored::new(job, now());
+        let created = fs::create_dir(&dir).and_then(|()| stored.write(&dir));
+        created.map_err(|error| disk_error("record a session in", &dir, &error))?;
+        let kept = Arc::new(self.kept(id.clone(), dir, session, stored, BTreeMap::new()));
+        sessions.insert(id, Arc::clone(&kept));
+        Ok(kept)
+    }
+
+    fn get(&self, id: &str) -> Result<Arc<Kept>, RunnerError> {
+        lock(&self.sessions).get(id).cloned().ok_or_else(|| {
+            let shown: String = id.chars().take(40).map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect();
+            let line = format!("there is no session {shown}");
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox session list")
+        })
+    }
+
+    /// Creates a session, and returns its id.
+    pub(crate) async fn create(&self, job: Job) -> Result<String, RunnerError> {
+        let session = self.runner.session(Request::try_from(job.clone())?).await?;
+        Ok(self.add(session, job)?.id.clone())
+    }
+
+    /// Runs a cell.
+    pub(crate) async fn exec(&self, id: &str, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        kept.record(|stored| stored.has_unsaved_state = true)?;
+        let cancel = io.cancel.clone();
+        let _stopped = kept.stopped.on_cancel(move || cancel.cancel());
+        let ran = kept.session.exec_with(cell, io).await;
+        kept.cells.fetch_add(1, Ordering::Relaxed);
+        kept.is_live.store(ran.as_ref().is_ok_and(RunReport::is_kept), Ordering::Relaxed);
+        // The state of a parked session is that of the interpreter now.
+        kept.forget_parked()?;
+        ran
+    }
+
+    /// Creates sessions with the state of another one, and returns their ids.
+    pub(crate) async fn fork(&self, id: &str, count: u32) -> Result<Vec<String>, RunnerError> {
+        if count == 0 || count > MAX_FORKS {
+            let line = format!("cannot fork a session {count} times: the number must be from 1 to {MAX_FORKS}");
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line));
+        }
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        let forks = kept.session.fork(count as usize).await?;
+        let job = lock(&kept.stored).job.clone();
+        let mut ids = Vec::with_capacity(forks.len());
+        for fork in forks {
+            let added = self.add(fork, job.clone())?;
+            added.is_live.store(true, Ordering::Relaxed);
+            added.record(|stored| stored.has_unsaved_state = true)?;
+            ids.push(added.id.clone());
+        }
+        Ok(ids)
+    }
+
+    fn new_dir(&self, kept: &Kept) -> (String, PathBuf) {
+        loop {
+            let name = self.next_dir.fetch_add(1, Ordering::Relaxed).to_string();
+            let path = kept.dir.join(&name);
+            if !path.exists() {
+                return (name, path);
+            }
+        }
+    }
+
+    /// Saves the state of a session under a name.
+    pub(crate) async fn checkpoint(&self, id: &str, name: &str) -> Result<(), RunnerError> {
+        if !is_checkpoint_name(name) {
+            let line = format!("the checkpoint name {name:?} is invalid");
+            let fix = "use at most 64 letters, digits, `.`, `_` and `-`, and no `.` or `-` at the start";
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        let is_new = !lock(&kept.checkpoints).contains_key(name);
+        if is_new && lock(&kept.checkpoints).len() >= MAX_CHECKPOINTS {
+            let line = format!("the session has {MAX_CHECKPOINTS} checkpoints already");
+            return Err(RunnerError::new(ResultKind::Busy, line));
+        }
+        let (dir, path) = self.new_dir(&kept);
+        let checkpoint = kept.session.checkpoint_in(name, &path).await?;
+        // A parked session has its state in a directory already.
+        let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
+        let one = StoredCheckpoint { name: name.to_owned(), dir, image: checkpoint.image().to_owned() };
+        let replaced = lock(&kept.checkpoints).insert(name.to_owned(), checkpoint);
+        kept.record(|stored| {
+            stored.checkpoints.retain(|other| other.name != one.name);
+            stored.last = Some(one.name.clone());
+            stored.checkpoints.push(one);
+        })?;
+        if let Some(replaced) = replaced {
+            kept.remove_unused(replaced.dir());
+        }
+        Ok(())
+    }
+
+    /// Returns to the state of a checkpoint.
+    pub(crate) async fn restore(&self, id: &str, name: &str) -> Result<(), RunnerError> {
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        let checkpoint = lock(&kept.checkpoints).get(name).cloned();
+        let checkpoint = checkpoint.ok_or_else(|| {
+            let line = format!("the session {id} has no checkpoint {name:?}");
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox session show")
+        })?;
+        kept.session.restore(&checkpoint).await?;
+        kept.is_live.store(true, Ordering::Relaxed);
+        kept.record(|stored| (stored.last, stored.has_unsaved_state) = (Some(name.to_owned()), true))?;
+        kept.forget_parked()
+    }
+
+    /// Releases the interpreter of a session.
+    pub(crate) async fn park(&self, id: &str) -> Result<(), RunnerError> {
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        self.park_kept(&kept).await
+    }
+
+    async fn park_kept(&self, kept: &Kept) -> Result<(), RunnerError> {
+        if !kept.session.is_live().await {
+            return Ok(());
+        }
+        let (dir, path) = self.new_dir(kept);
+        let checkpoint = kept.session.park_in(&path).await?;
+        kept.is_live.store(false, Ordering::Relaxed);
+        let image = checkpoint.image().to_owned();
+        let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
+        let parked = StoredCheckpoint { name: "parked".to_owned(), dir, image };
+        kept.record(|stored| (stored.parked, stored.has_unsaved_state) = (Some(parked), false))
+    }
+
+    /// Ends a session.
+    pub(crate) fn stop(&self, id: &str) -> Result<(), RunnerError> {
+        let kept = self.get(id)?;
+        lock(&self.sessions).remove(id);
+        kept.stopped.cancel();
+        fs::remove_dir_all(&kept.dir).map_err(|error| disk_error("remove", &kept.dir, &error))
+    }
+
+    /// Returns facts about all sessions, the oldest first.
+    pub(crate) fn list(&self) -> Vec<SessionInfo> {
+        let sessions: Vec<Arc<Kept>> = lock(&self.sessions).values().cloned().collect();
+        let mut all: Vec<SessionInfo> = sessions.iter().map(|kept| kept.info()).collect();
+        all.sort_by(|one, other| (one.created, &one.id).cmp(&(other.created, &other.id)));
+        all
+    }
+
+    /// Parks the sessions that no request has used for this time. Returns true if no session has an interpreter then.
+    ///
+    /// A session that cannot be saved, for example because it has files open, stays.
+    pub(crate) async fn park_idle(&self, idle: Duration) -> bool {
+        let sessions: Vec<Arc<Kept>> = lock(&self.sessions).values().cloned().collect();
+        let mut are_all_parked = true;
+        for kept in sessions {
+            if !kept.is_live.load(Ordering::Relaxed) && kept.busy.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            let is_idle = || kept.busy.load(Ordering::SeqCst) == 0 && lock(&kept.used).0.elapsed() >= idle;
+            let is_parked = is_idle()
+                && match kept.turn.try_lock() {
+                    Ok(_turn) => self.park_kept(&kept).await.is_ok(),
+                    Err(_) => false,
+                };
+            are_all_parked &= is_parked;
+        }
+        are_all_parked
+    }
+}
+
+impl Kept {
+    fn info(&self) -> SessionInfo {
+        let stored = lock(&self.stored);
+        let state = match (self.busy.load(Ordering::SeqCst), self.is_live.load(Ordering::Relaxed)) {
+            (1.., _) => InterpreterState::Busy,
+            (0, true) => InterpreterState::Live,
+            (0, false) => InterpreterState::Parked,
+        };
+        SessionInfo {
+            id: self.id.clone(),
+            language: stored.job.language.to_string(),
+            state,
+            created: stored.created,
+            used: lock(&self.used).1,
+            cells: self.cells.load(Ordering::Relaxed),
+            checkpoints: stored.checkpoints.iter().map(|one| one.name.clone()).collect(),
+        }
+    }
+
+    /// Changes the record, and writes it if it differs.
+    fn record(&self, change: impl FnOnce(&mut Stored)) -> Result<(), RunnerError> {
+        let mut stored = lock(&self.stored);
+        let before = stored.clone();
+        change(&mut stored);
+        if *stored == before {
+            return Ok(());
+        }
+        stored.write(&self.dir).map_err(|error| disk_error("record a session in", &self.dir, &error))
+    }
+
+    /// Removes the state of a parked session that has an interpreter again.
+    fn forget_parked(&self) -> Result<(), RunnerError> {
+        let parked = lock(&self.stored).parked.clone();
+        let Some(parked) = parked else { return Ok(()) };
+        self.record(|stored| stored.parked = None)?;
+        self.remove_unused(&self.dir.join(parked.dir));
+        Ok(())
+    }
+
+    /// Removes the directory of a state that neither a checkpoint nor a parked session needs.
+    fn remove_unused(&self, dir: &Path) {
+        let stored = lock(&self.stored);
+        let mut used = stored.checkpoints.iter().chain(&stored.parked);
+        if !used.any(|one| self.dir.join(&one.dir) == dir) {
+            // What cannot be removed is removed with the session.
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+}
+
+fn disk_error(action: &str, path: &Path, error: &std::io::Error) -> RunnerError {
+    RunnerError::new(ResultKind::InternalError, format!("cannot {action} {}: {error}", path.display()))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

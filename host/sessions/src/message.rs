@@ -1,0 +1,80 @@
+//! Messages between a client and the process that keeps the sessions.
+
+use codebox_core::{Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+/// Version of the messages, which is that of codebox.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The first message of a client. Its form is the same in all versions.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub version: String,
+}
+
+/// Message of a client. The next one follows after the last answer; only the cancellation is sent before.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Creates a session with the language, grants, limits and packages of a job.
+    Create(Box<Job>),
+    /// Runs a cell.
+    Exec { id: String, text: String, limits: LimitOverrides },
+    /// Cancels the cell of this client.
+    Cancel,
+    /// Creates sessions with the state of another one.
+    Fork { id: String, count: u32 },
+    /// Saves the state of a session under a name, in place of an earlier one of this name.
+    Checkpoint { id: String, name: String },
+    /// Returns to the state of a checkpoint.
+    Restore { id: String, name: String },
+    /// Releases the interpreter of a session.
+    Park(String),
+    /// Ends a session and removes its checkpoints.
+    Stop(String),
+    /// Lists all sessions.
+    List,
+    /// Saves all sessions and ends the process.
+    End,
+}
+
+/// Answer to a client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// Output of stream 0 or 1 of the cell.
+    Output(u8, ByteBuf),
+    /// The cell has ended.
+    Ended(Box<RunReport>),
+    /// Ids of the created sessions.
+    Created(Vec<String>),
+    /// All sessions, the oldest first.
+    Sessions(Vec<SessionInfo>),
+    /// The request was performed.
+    Done,
+    /// The request failed.
+    Failed(Failure),
+}
+
+/// Error of the other process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    kind: ResultKind,
+    message: String,
+    fix: Option<String>,
+}
+
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        Self { kind: error.kind(), message: error.message().to_owned(), fix: error.fix().map(str::to_owned) }
+    }
+}
+
+impl From<Failure> for RunnerError {
+    fn from(Failure { kind, message, fix }: Failure) -> Self {
+        let error = Self::new(kind, message);
+        match fix {
+            Some(fix) => error.with_fix(fix),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The directory of the sessions: the socket and the lock of the process that keeps them, and their saved states.
+
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use codebox_files::private_dir;
+
+/// Name of the socket.
+const SOCKET: &str = "socket";
+
+/// Name of the file that the process locks.
+const LOCK: &str = "lock";
+
+/// Name of the directory of the saved states.
+const SAVED: &str = "saved";
+
+/// The directory of a user's sessions. Only the user can open it.
+#[derive(Debug, Clone)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// Returns the place below a cache directory. Accesses nothing.
+    #[must_use]
+    pub fn below(cache: &Path) -> Self {
+        Self(cache.join("sessions"))
+    }
+
+    /// Returns the directory of the saved states.
+    pub(crate) fn saved(&self) -> PathBuf {
+        self.0.join(SAVED)
+    }
+
+    /// Connects to the process that keeps the sessions; `None` if there is none.
+    pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+
+        match self.with_address(|socket| UnixStream::connect(socket)) {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if matches!(error.kind(), ConnectionRefused | NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the directory, and locks it for this process; `None` if another process has locked it.
+    pub(crate) fn lock(&self) -> io::Result<Option<File>> {
+        private_dir(&self.0)?;
+        private_dir(&self.saved())?;
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(self.0.join(LOCK))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Listens for clients. Call it with the lock: it replaces the socket of a process that was killed.
+    pub(crate) fn listen(&self) -> io::Result<UnixListener> {
+        self.remove_socket();
+        let listener = self.with_address(|socket| UnixListener::bind(socket))?;
+        fs::set_permissions(self.0.join(SOCKET), Permissions::from_mode(0o600))?;
+        Ok(listener)
+    }
+
+    pub(crate) fn remove_socket(&self) {
+        let _ = fs::remove_file(self.0.join(SOCKET));
+    }
+
+    /// Calls a function with a path of the socket that is short enough for an address: the path of the directory may be longer.
+    fn with_address<T>(&self, function: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd as _;
+
+            let dir = File::open(&self.0)?;
+            function(Path::new(&format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())))
+        }
+        #[cfg(not(target_os = "linux"))]
+        function(&self.0.join(SOCKET))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_find_the_process_that_has_the_lock() {
+        let home = tempfile::tempdir().expect("a directory");
+        let long = home.path().join("d".repeat(200));
+        fs::create_dir(&long).expect("a directory");
+        fs::set_permissions(&long, Permissions::from_mode(0o700)).expect("it is ours");
+        let place = Place::below(&long);
+        assert!(place.connect().expect("it can be searched").is_none());
+        let lock = place.lock().expect("it can be locked").expect("no other process has it");
+        assert!(place.lock().expect("it can be opened").is_none());
+        let listener = place.listen().expect("a socket");
+        assert!(place.connect().expect("it can be searched").is_some());
+        let mode = |path: &str| fs::metadata(long.join("sessions").join(path)).expect("it exists").permissions().mode();
+        assert_eq!([mode("") & 0o777, mode("socket") & 0o777, mode("saved") & 0o777], [0o700, 0o600, 0o700]);
+        drop((listener, lock));
+        // The socket of a process that was killed is left behind.
+        assert!(place.connect().expect("it can be searched").is_none());
+        let _lock = place.lock().expect("it can be locked").expect("no other process has it");
+        place.listen().expect("a socket");
+    }
+}

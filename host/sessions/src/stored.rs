@@ -1,0 +1,87 @@
+//! Records of sessions on disk.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use codebox_core::Job;
+use serde::{Deserialize, Serialize};
+
+/// File of a session's record, in the directory of the session.
+const RECORD: &str = "session.json";
+
+/// Version of the form.
+const VERSION: u32 = 1;
+
+/// Record of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stored {
+    version: u32,
+    /// Time at which the session was created, in seconds since 1970.
+    pub created: u64,
+    /// Job with the language, grants, limits and packages of the session.
+    pub job: Job,
+    /// Checkpoints by name, the latest last.
+    pub checkpoints: Vec<StoredCheckpoint>,
+    /// State of the session while it has no interpreter; `None` if it has one, or never had one.
+    pub parked: Option<StoredCheckpoint>,
+    /// Name of the checkpoint from which the session comes back if its interpreter ends.
+    pub last: Option<String>,
+    /// True if an interpreter has state that is not saved.
+    pub has_unsaved_state: bool,
+}
+
+/// Checkpoint in a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StoredCheckpoint {
+    pub name: String,
+    /// Name of the directory, in that of the session.
+    pub dir: String,
+    /// Memory image that the state extends.
+    pub image: String,
+}
+
+impl Stored {
+    pub(crate) fn new(job: Job, created: u64) -> Self {
+        let (checkpoints, parked, last) = (Vec::new(), None, None);
+        Self { version: VERSION, created, job, checkpoints, parked, last, has_unsaved_state: false }
+    }
+
+    /// Reads the record of a session.
+    pub(crate) fn read(dir: &Path) -> io::Result<Self> {
+        let text = fs::read(dir.join(RECORD))?;
+        let stored: Self = serde_json::from_slice(&text).map_err(io::Error::other)?;
+        if stored.version != VERSION {
+            return Err(io::Error::other(format!("the record has version {}", stored.version)));
+        }
+        Ok(stored)
+    }
+
+    /// Writes the record of a session, in one step.
+    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
+        let new: PathBuf = dir.join("session.json.new");
+        fs::write(&new, serde_json::to_vec(self).map_err(io::Error::other)?)?;
+        fs::rename(new, dir.join(RECORD))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(Stored::read(dir.path()).expect_err("there is none").kind(), io::ErrorKind::NotFound);
+        let mut stored = Stored::new(Job::python("x"), 7);
+        let checkpoint = StoredCheckpoint { name: "a".to_owned(), dir: "1".to_owned(), image: "python".to_owned() };
+        (stored.parked, stored.last) = (Some(checkpoint.clone()), Some("a".to_owned()));
+        stored.checkpoints.push(checkpoint);
+        stored.write(dir.path()).expect("it is written");
+        assert_eq!(Stored::read(dir.path()).expect("it is read"), stored);
+        fs::write(dir.path().join(RECORD), "{").expect("it is ours");
+        assert!(Stored::read(dir.path()).is_err());
+    }
+}
