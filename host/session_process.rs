@@ -27,7 +27,7 @@ const COMMAND: &str = "codebox";
 const PARK_AFTER: Duration = Duration::from_secs(60);
 
 /// Variables that the process gets beside those of its directories.
-const VARIABLES: [&str; 3] = ["HOME", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+const VARIABLES: [&str; 4] = ["CODEBOX_HOST", "HOME", "SSL_CERT_DIR", "SSL_CERT_FILE"];
 
 /// Keeps sessions in this process.
 pub(crate) fn serve() -> Result<(), RunnerError> {

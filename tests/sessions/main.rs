@@ -3,5 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod checkpoints;
+mod command_line;
+mod javascript;
 mod python;
 mod support;

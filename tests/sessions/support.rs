@@ -7,7 +7,7 @@ use codebox_testkit::{HostProcess, Kit};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-fn kit() -> &'static Kit {
+pub fn kit() -> &'static Kit {
     static KIT: OnceLock<Kit> = OnceLock::new();
     KIT.get_or_init(|| {
         let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));

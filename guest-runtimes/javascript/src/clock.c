@@ -13,9 +13,13 @@ static uint64_t clock_read(__wasi_clockid_t id)
     return time;
 }
 
+// True if the clock of the program goes on from one turn to the next.
+static bool kept;
+
 void clock_begin(void)
 {
-    origin = clock_read(__WASI_CLOCKID_MONOTONIC);
+    if (!kept)
+        origin = clock_read(__WASI_CLOCKID_MONOTONIC);
 }
 
 static JSValue now(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
@@ -26,6 +30,12 @@ static JSValue now(JSContext *ctx, JSValueConst self, int argc, JSValueConst *ar
 static JSValue hrtime(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
     return JS_NewBigUint64(ctx, clock_read(__WASI_CLOCKID_MONOTONIC));
+}
+
+static JSValue keep(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    kept = true;
+    return JS_UNDEFINED;
 }
 
 static JSValue since_begin(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
@@ -122,6 +132,7 @@ static const JSCFunctionListEntry FUNCTIONS[] = {
     JS_CFUNC_DEF("now", 0, now),
     JS_CFUNC_DEF("hrtime", 0, hrtime),
     JS_CFUNC_DEF("clock", 0, since_begin),
+    JS_CFUNC_DEF("keepClock", 0, keep),
     JS_CFUNC_DEF("sleep", 1, sleep_ms),
     JS_CFUNC_DEF("pollStdin", 1, poll_stdin),
     JS_CFUNC_DEF("random", 1, new_random),

@@ -201,6 +201,22 @@ JSValue engine_compile(JSContext *ctx, const char *text, size_t length, const ch
     return JS_EvalInternal(ctx, ctx->global_obj, text, length, file, line, flags, -1);
 }
 
+// Removes a variable that a script has declared with `let`, `const`, `class`, `var` or `function`.
+bool engine_undeclare(JSContext *ctx, JSAtom name)
+{
+    JSObject *lexical = JS_VALUE_GET_OBJ(ctx->global_var_obj);
+    if (find_own_property1(lexical, name))
+        return delete_property(ctx, lexical, name) > 0;
+    JSObject *global = JS_VALUE_GET_OBJ(ctx->global_obj);
+    JSShapeProperty *property = find_own_property1(global, name);
+    // Constants such as NaN can neither be changed nor removed, and functions of the library are removed by assignment.
+    if (!property || !(property->flags & JS_PROP_WRITABLE) || (property->flags & JS_PROP_CONFIGURABLE))
+        return false;
+    if (js_update_property_flags(ctx, global, &property, property->flags | JS_PROP_CONFIGURABLE))
+        return false;
+    return delete_property(ctx, global, name) > 0;
+}
+
 JSModuleDef *engine_find_module(JSContext *ctx, const char *importer, const char *specifier)
 {
     return js_host_resolve_imported_module(ctx, importer, specifier, JS_UNDEFINED);

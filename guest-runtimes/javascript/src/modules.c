@@ -240,6 +240,33 @@ static JSValue eval_script(JSContext *ctx, JSValueConst self, int argc, JSValueC
     return result;
 }
 
+// Starts a text that may await at its top level, and returns the promise of an object with the value of its last expression.
+static JSValue eval_cell(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    size_t length;
+    const char *borrowed;
+    char *text = source_of(ctx, &length, argv[0], &borrowed);
+    if (!text)
+        return JS_EXCEPTION;
+    const char *file = JS_ToCString(ctx, argv[1]);
+    int flags = JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_ASYNC | TOP;
+    JSValue result = file ? engine_compile(ctx, text, length, file, 1, flags) : JS_EXCEPTION;
+    JS_FreeCString(ctx, file);
+    source_free(ctx, text, borrowed);
+    return result;
+}
+
+// Removes a variable that a script has declared. Returns true if there was one.
+static JSValue undeclare(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    JSAtom name = JS_ValueToAtom(ctx, argv[0]);
+    if (name == JS_ATOM_NULL)
+        return JS_EXCEPTION;
+    bool removed = engine_undeclare(ctx, name);
+    JS_FreeAtom(ctx, name);
+    return JS_NewBool(ctx, removed);
+}
+
 // Compiles the text as a function's body. The wrapper starts at line 0, so that the body's first line is 1.
 static JSValue compile_function(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
@@ -288,6 +315,8 @@ static const JSCFunctionListEntry FUNCTIONS[] = {
     JS_CFUNC_DEF("checkModule", 1, check_module),
     JS_CFUNC_DEF("importModule", 1, import_module),
     JS_CFUNC_DEF("evalScript", 3, eval_script),
+    JS_CFUNC_DEF("evalCell", 2, eval_cell),
+    JS_CFUNC_DEF("undeclare", 1, undeclare),
     JS_CFUNC_DEF("compileFunction", 3, compile_function),
 };
 

@@ -51,6 +51,7 @@ void engine_collect_soon(JSContext *ctx);
 int engine_settle(JSContext *ctx);
 size_t engine_used(JSContext *ctx);
 JSValue engine_compile(JSContext *ctx, const char *text, size_t length, const char *file, int line, int flags);
+bool engine_undeclare(JSContext *ctx, JSAtom name);
 JSModuleDef *engine_find_module(JSContext *ctx, const char *importer, const char *specifier);
 JSValue engine_evaluate_module(JSContext *ctx, JSModuleDef *module);
 int engine_resolve_module(JSContext *ctx, JSModuleDef *module);

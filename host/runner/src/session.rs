@@ -38,7 +38,7 @@ const CHECKPOINTS: &str = "checkpoints";
 ///   report names, or without one with a new interpreter.
 /// - The limits on time and output apply to each cell. Those on memory, disk, files and network apply to the session.
 ///
-/// Cells of concurrent calls run in the order of the calls. Sessions run in WebAssembly, and support Python.
+/// Cells of concurrent calls run in the order of the calls. Sessions run in WebAssembly, and support Python, JavaScript and TypeScript.
 pub struct Session {
     runner: Arc<Runner>,
     request: Request,

@@ -41,6 +41,11 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
                     None => return Ok(()),
                 }
             }
+            Request::End => {
+                send(&mut writer, &Answer::Done).await?;
+                process.end.notify_one();
+                continue;
+            }
             // The cell has ended meanwhile.
             Request::Cancel => continue,
             request => perform(process, request).await.unwrap_or_else(|error| Answer::Failed(error.into())),
@@ -83,11 +88,7 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
             Answer::Done
         }
         Request::List => Answer::Sessions(keeper.list()),
-        Request::End => {
-            process.end.notify_one();
-            Answer::Done
-        }
-        Request::Exec { .. } | Request::Cancel => Answer::Done,
+        Request::Exec { .. } | Request::Cancel | Request::End => Answer::Done,
     })
 }
 

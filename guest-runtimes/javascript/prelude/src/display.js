@@ -61,6 +61,11 @@ function send(role, data, metadata) {
   }
 }
 
+// Reports the value of a cell's last expression.
+export function showValue(value) {
+  if (collects) send('value', formsOf(value, false));
+}
+
 // Shows a value: in the report of the run if it collects rich results, and else as text in the standard output. With
 // `raw`, the value is an object of forms by MIME type.
 export function display(value, { raw = false, metadata } = {}) {

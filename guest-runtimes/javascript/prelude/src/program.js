@@ -12,6 +12,7 @@ import { nextTick, onUncaught, runPromisesFirst, ticks } from './loop/ticks.js';
 import * as webEvents from './web/events.js';
 import * as performance from './web/performance.js';
 import * as uncaught from './uncaught.js';
+import * as cells from './cells.js';
 import * as results from './display.js';
 import { useCwd } from './node/path-posix.js';
 import * as globals from './globals.js';
@@ -48,20 +49,32 @@ globals.install();
 let evaluation;
 let mainName;
 
+// True in a session.
+let inSession = false;
+
 function startModule(id, text) {
   showAsUrl(id);
   useMain(id);
   runPromisesFirst();
   native.compileModule(id, text);
   const [promise] = native.importModule(id);
+  awaitEvaluation(promise, () => {});
+}
+
+// Waits for the evaluation of the main module or of a cell.
+function awaitEvaluation(promise, fulfilled) {
   native.markHandled(promise);
   const [state, value] = native.promiseState(promise);
   if (state === 'rejected') throw value;
-  if (state === 'fulfilled') return;
+  if (state === 'fulfilled') {
+    fulfilled(value);
+    return;
+  }
   evaluation = promise;
   promise.then(
-    () => {
+    (value) => {
       evaluation = undefined;
+      fulfilled(value);
     },
     (error) => {
       evaluation = undefined;
@@ -89,8 +102,36 @@ function startScript(job, file, text) {
   fn.call(globalThis, module.exports, cjs.makeRequire(module), module, file, '.');
 }
 
-function main(head, source) {
-  const job = JSON.parse(head);
+// Runs a cell of a session.
+function runCell(job, source) {
+  const { process } = processPart;
+  if (!inSession) {
+    beginProgram(job);
+    useBase(processPart.cwd());
+    presume(processPart.cwd());
+    cells.begin();
+    native.keepClock();
+    inSession = true;
+  } else {
+    if (job.restored === true) grantNet(job.net === true);
+    uncaught.begin();
+    results.begin(job);
+  }
+  process.exitCode = undefined;
+  evaluation = undefined;
+  const written = native.utf8Decode(source, false);
+  const file = job.file[0] === '<' || job.file[0] === '[' ? cells.nextName() : job.file;
+  const stripped = job.typescript ? strip(file, written) : undefined;
+  const text = stripped?.text ?? written;
+  mainName = file;
+  uncaught.setMain(file);
+  remember(file, text, stripped?.map, written);
+  installNames(text);
+  const promise = cells.run(text, file, (changed) => remember(file, changed, stripped?.map, written));
+  awaitEvaluation(promise, (ended) => cells.finish(ended?.value));
+}
+
+function beginProgram(job) {
   processPart.begin(job);
   loop.begin();
   grantNet(job.net === true);
@@ -99,7 +140,16 @@ function main(head, source) {
   results.begin(job);
   const { env } = process;
   useColours(env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false');
-  
+}
+
+function main(head, source) {
+  const job = JSON.parse(head);
+  if (job.kind === 'close_caches') return;
+  if (job.kind === 'cell') {
+    runCell(job, source);
+    return;
+  }
+  beginProgram(job);
   let text = native.utf8Decode(source, false);
   if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
   const base = job.path0 ?? job.cwd ?? '/work';
@@ -144,11 +194,11 @@ export const hooks = {
   ticks,
   tick: loop.tick,
   beforeExit() {
-    processPart.emitBeforeExit();
+    if (!inSession) processPart.emitBeforeExit();
   },
   exit() {
     unfinished();
-    return processPart.emitExit();
+    return inSession ? processPart.status() : processPart.emitExit();
   },
   status: processPart.status,
   uncaught: (error) => uncaught.uncaught(error),

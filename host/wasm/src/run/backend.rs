@@ -342,7 +342,8 @@ impl Backend for WasmBackend {
             let failed = |e| backend_error(&described.name, e);
             let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
-            if spec.session.is_some() && spec.language.adapter() != Some(Adapter::Python) {
+            let has_cells = matches!(spec.language.adapter(), Some(Adapter::Python | Adapter::Node));
+            if spec.session.is_some() && !has_cells {
                 return Err(BackendError::Input {
                     subject: "language".to_owned(),
                     detail: format!("the runtime of {} does not support sessions", spec.language.runtime_language()),

@@ -1,0 +1,294 @@
+//! `codebox session`, and the process that keeps the sessions.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use codebox_testkit::{Codebox, ProcessResult};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::kit;
+
+/// Home with a process that keeps sessions, which is ended when the value is dropped.
+struct SessionHome(TempDir);
+
+impl SessionHome {
+    fn new() -> Self {
+        let folder = kit().folder().expect("a directory");
+        kit().share_runtimes(&folder.path().join("home")).expect("shared runtimes");
+        Self(folder)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.0.path().join("home")
+    }
+
+    fn command(&self, args: &[&str]) -> Codebox {
+        kit().codebox().home(&self.home()).arg("session").args(args.iter().map(|arg| (*arg).to_owned()))
+    }
+
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> ProcessResult {
+        self.command(args).run().expect("it runs")
+    }
+
+    /// Returns the output of a successful command.
+    #[track_caller]
+    fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {}{}", ran.stdout_text(), ran.stderr_text());
+        ran.stdout_text()
+    }
+
+    #[track_caller]
+    fn new_session(&self) -> String {
+        let id = self.ok(&["new"]);
+        assert!(id.ends_with('\n') && id.trim().chars().all(|c| c.is_ascii_hexdigit()), "{id:?}");
+        id.trim().to_owned()
+    }
+
+    #[track_caller]
+    fn exec(&self, id: &str, code: &str) -> String {
+        self.ok(&["exec", id, "-c", code])
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.run(args).stdout_text()).expect("a JSON document")
+    }
+
+    /// Returns the number of the process that keeps the sessions.
+    fn keeper(&self) -> i32 {
+        let home = self.home();
+        let is_keeper = |pid: &i32| {
+            let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            let arguments = read("cmdline");
+            let home = format!("CODEBOX_HOME={}\0", home.display());
+            arguments.windows(13).any(|part| part == b"keep-sessions")
+                && String::from_utf8_lossy(&read("environ")).contains(&home)
+        };
+        let entries = fs::read_dir("/proc").expect("a list of processes").flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.into_iter().find(is_keeper).expect("a process that keeps sessions")
+    }
+
+    fn saved(&self, id: &str) -> PathBuf {
+        self.home().join("cache/sessions/saved").join(id)
+    }
+}
+
+impl Drop for SessionHome {
+    fn drop(&mut self) {
+        let _ = self.command(&["end"]).run();
+    }
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).expect("a process number"), Signal::KILL).expect("it is ours");
+    let start = Instant::now();
+    while Path::new(&format!("/proc/{pid}/exe")).exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{pid} does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn cells_print_their_output_and_value() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    assert_eq!(home.exec(&id, "x = 41"), "");
+    assert_eq!(home.exec(&id, "x + 1"), "42\n");
+    assert_eq!(home.exec(&id, "print('out'); 'value'"), "out\n'value'\n");
+    assert_eq!(home.exec(&id, "display(1); 2"), "1\n2\n");
+    let failed = home.run(&["exec", &id, "-c", "print('so far')\n1/0"]);
+    assert_eq!((failed.code, failed.stdout_text().as_str()), (Some(1), "so far\n"));
+    assert!(failed.stderr_text().ends_with("ZeroDivisionError: division by zero\n"), "{}", failed.stderr_text());
+    let document = home.json(&["exec", &id, "--json", "-c", "print('o'); x"]);
+    assert_eq!(document["session"]["kept"], true);
+    assert_eq!((&document["stdout"], &document["results"][0]["data"]["text/plain"]), (&"o\n".into(), &"41".into()));
+    let layers = document["enforcement"]["walls"].as_array().expect("a list");
+    assert!(layers.iter().all(|layer| layer["state"] == "held") && layers.len() == 2, "{layers:?}");
+    let cell = home.0.path().join("cell.py");
+    fs::write(&cell, "x += 1\nx").expect("a file");
+    assert_eq!(home.ok(&["exec", &id, cell.to_str().expect("UTF-8")]), "42\n");
+    let piped = home.command(&["exec", &id, "-"]).input(codebox_testkit::Input::Bytes(b"x * 2".to_vec()));
+    assert_eq!(piped.run().expect("it runs").stdout_text(), "84\n");
+    assert_eq!(home.run(&["exec", &id, "-c", "import sys; sys.exit(7)"]).code, Some(7));
+    assert_eq!(home.exec(&id, "x"), "42\n");
+}
+
+#[test]
+fn sessions_are_forked_saved_and_restored() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "import os; x = 1; open('f', 'w').write('one')");
+    home.ok(&["checkpoint", &id, "--name", "before"]);
+    home.exec(&id, "x = 2; open('f', 'w').write('two')");
+    let forks = home.ok(&["fork", &id, "-n", "3"]);
+    let forks: Vec<&str> = forks.lines().collect();
+    assert_eq!(forks.iter().collect::<BTreeSet<_>>().len(), 3);
+    for fork in &forks {
+        assert_eq!(home.exec(fork, "x, open('f').read()"), "(2, 'two')\n");
+    }
+    home.exec(forks[0], "x = 3");
+    assert_eq!(home.exec(forks[1], "x"), "2\n");
+    home.ok(&["restore", &id, "before"]);
+    assert_eq!(home.exec(&id, "x, open('f').read()"), "(1, 'one')\n");
+    let listed = home.json(&["list", "--json"]);
+    let listed = listed["sessions"].as_array().expect("a list");
+    let found = listed.iter().find(|session| session["id"] == id.as_str()).expect("the session");
+    assert_eq!((found["checkpoints"].to_string().as_str(), &found["state"]), ("[\"before\"]", &"live".into()));
+    assert_eq!(listed.len(), 4);
+    assert!(home.ok(&["list"]).starts_with("ID "));
+    assert!(home.ok(&["show", &id]).contains("checkpoint   before\n"));
+    let mut all = vec!["stop"];
+    all.extend(&forks);
+    all.push(&id);
+    assert_eq!(home.ok(&all), "");
+    assert!(!home.saved(&id).exists());
+    assert_eq!(home.json(&["list", "--json"])["sessions"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    let cases: [(&[&str], &str); 8] = [
+        (&["exec", "nosuch", "-c", "1"], "there is no session nosuch\n  fix: see codebox session list"),
+        (&["exec", "\u{1b}[2J", "-c", "1"], "there is no session ?[2J\n"),
+        (&["checkpoint", &id, "--name", "c"], "no cell has run in it"),
+        (&["checkpoint", &id, "--name", "../c"], "the checkpoint name \"../c\" is invalid"),
+        (&["restore", &id, "nosuch"], "has no checkpoint \"nosuch\""),
+        (&["fork", &id, "-n", "0"], "the number must be from 1 to 1024"),
+        (&["new", "--lang", "cobol"], "cobol"),
+        (&["exec", &id, "/nonexistent.py"], "cannot read the cell from /nonexistent.py"),
+    ];
+    for (args, expected) in cases {
+        let ran = home.run(args);
+        let text = ran.stderr_text();
+        let is_short =
+            text.lines().all(|line| !line.starts_with("codebox: ")) || text.matches("codebox: ").count() == 1;
+        assert!(text.contains(expected) && is_short, "{args:?}: {text}");
+        assert_ne!(ran.code, Some(0), "{args:?}");
+        assert_eq!(ran.stdout_text(), "");
+    }
+    let denied = home.run(&["new", "--dir", "/nonexistent:/data"]);
+    assert!(denied.code != Some(0) && denied.stderr_text().contains("/nonexistent"), "{}", denied.stderr_text());
+}
+
+#[test]
+fn parked_sessions_survive_the_process() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "x = list(range(5)); open('f', 'w').write('kept')");
+    home.ok(&["park", &id]);
+    assert_eq!(home.json(&["show", &id, "--json"])["state"], "parked");
+    kill(home.keeper());
+    assert_eq!(home.exec(&id, "sum(x), open('f').read()"), "(10, 'kept')\n");
+    // A process that ends by itself saves all sessions.
+    home.exec(&id, "x.append(90)");
+    let keeper = home.keeper();
+    home.ok(&["end"]);
+    let start = Instant::now();
+    while Path::new(&format!("/proc/{keeper}/exe")).exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let document = home.json(&["exec", &id, "--json", "-c", "sum(x)"]);
+    assert_eq!(document["results"][0]["data"]["text/plain"], "100");
+    assert_eq!(document["session"].to_string(), "{\"kept\":true}");
+}
+
+#[test]
+fn a_killed_process_loses_only_what_is_not_saved() {
+    let home = SessionHome::new();
+    let (saved, unsaved, new) = (home.new_session(), home.new_session(), home.new_session());
+    home.exec(&saved, "x = 1");
+    home.ok(&["checkpoint", &saved, "--name", "one"]);
+    home.exec(&saved, "x = 2");
+    home.exec(&unsaved, "x = 2");
+    kill(home.keeper());
+    let ran = home.run(&["exec", &saved, "-c", "x"]);
+    assert_eq!(ran.stdout_text(), "1\n");
+    assert!(ran.stderr_text().contains("was restored from the checkpoint one for this cell"), "{}", ran.stderr_text());
+    let ran = home.run(&["exec", &unsaved, "-c", "'x' in globals()"]);
+    assert_eq!(ran.stdout_text(), "False\n");
+    assert!(ran.stderr_text().contains("started without its earlier state"), "{}", ran.stderr_text());
+    let ran = home.run(&["exec", &new, "-c", "1"]);
+    assert_eq!((ran.stdout_text().as_str(), ran.stderr_text().as_str()), ("1\n", ""));
+}
+
+#[test]
+fn limits_and_cancellations_end_the_interpreter_and_say_so() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "x = 1");
+    home.ok(&["checkpoint", &id, "--name", "one"]);
+    let ran = home.run(&["exec", &id, "--timeout", "300ms", "-c", "while True: pass"]);
+    assert_ne!(ran.code, Some(0));
+    assert!(ran.stderr_text().contains("its state since the last checkpoint is lost"), "{}", ran.stderr_text());
+    assert_eq!(home.run(&["exec", &id, "-c", "x"]).stdout_text(), "1\n");
+    // The cell of a client that is killed ends as well.
+    let mut client = home.command(&["exec", &id, "-c", "print('go', flush=True)\nwhile True: pass"]).command();
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut first = [0; 2];
+    std::io::Read::read_exact(client.stdout.as_mut().expect("a pipe"), &mut first).expect("output");
+    client.kill().expect("it is ours");
+    client.wait().expect("it has ended");
+    let ran = home.run(&["exec", &id, "-c", "x"]);
+    assert_eq!(ran.stdout_text(), "1\n");
+    assert!(ran.stderr_text().contains("was restored from the checkpoint one"), "{}", ran.stderr_text());
+}
+
+#[test]
+fn cells_of_one_session_run_in_order_and_those_of_others_beside_them() {
+    let home = SessionHome::new();
+    let (one, other) = (home.new_session(), home.new_session());
+    home.exec(&one, "order = []; import time");
+    home.exec(&other, "1");
+    let mut clients: Vec<_> = (0..4)
+        .map(|index| {
+            let code = format!("time.sleep(0.3); order.append({index})");
+            let client = home.command(&["exec", &one, "-c", &code]).command().spawn().expect("it starts");
+            thread::sleep(Duration::from_millis(60));
+            client
+        })
+        .collect();
+    assert_eq!(home.json(&["show", &one, "--json"])["state"], "busy");
+    assert_eq!(home.exec(&other, "2"), "2\n");
+    assert!(clients[3].try_wait().expect("it is ours").is_none(), "the other session waited");
+    for client in &mut clients {
+        assert!(client.wait().expect("it is ours").success());
+    }
+    assert_eq!(home.exec(&one, "order"), "[0, 1, 2, 3]\n");
+}
+
+#[test]
+fn sessions_have_only_their_own_grants() {
+    let home = SessionHome::new();
+    let (mine, others) = (home.0.path().join("mine"), home.0.path().join("others"));
+    for dir in [&mine, &others] {
+        fs::create_dir(dir).expect("a directory");
+        fs::write(dir.join("secret"), dir.display().to_string()).expect("a file");
+    }
+    let granted =
+        |dir: &Path| home.ok(&["new", "--dir", &format!("{}:/data:rw", dir.display()), "--env", "NAME=value"]);
+    let (one, other) = (granted(&mine), granted(&others));
+    let read = "open('/data/secret').read()";
+    assert_eq!(home.exec(one.trim(), read), format!("'{}'\n", mine.display()));
+    assert_eq!(home.exec(other.trim(), read), format!("'{}'\n", others.display()));
+    assert_eq!(home.exec(one.trim(), "import os; os.environ['NAME']"), "'value'\n");
+    let fork = home.ok(&["fork", one.trim()]);
+    home.exec(fork.trim(), "open('/data/new', 'w').write('x')");
+    assert!(mine.join("new").exists());
+    // Grants are admitted again for a session that is restored.
+    home.ok(&["park", one.trim()]);
+    fs::remove_dir_all(&mine).expect("it is ours");
+    let refused = home.run(&["exec", one.trim(), "-c", "1"]);
+    assert!(refused.code != Some(0) && refused.stderr_text().contains("mine"), "{}", refused.stderr_text());
+}
