@@ -26,6 +26,9 @@ const COMMAND: &str = "codebox";
 /// Time without a request after which a session is saved, and its interpreter released.
 const PARK_AFTER: Duration = Duration::from_secs(60);
 
+/// Time after which a thread for blocking work ends if it has none.
+const IDLE_THREAD_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Variables that the process gets beside those of its directories.
 const VARIABLES: [&str; 4] = ["CODEBOX_HOST", "HOME", "SSL_CERT_DIR", "SSL_CERT_FILE"];
 
@@ -34,13 +37,17 @@ pub(crate) fn serve() -> Result<(), RunnerError> {
     close_inherited_descriptors();
     // The process outlives the terminal of the client that started it.
     let _ = rustix::process::setsid();
+    // Each interpreter has several files open.
+    codebox_cli::raise_open_file_limit();
     let dirs = AppDirs::from_env()?;
     let idle = read_user(&dirs.config_file())?.host.idle.at().unwrap_or(Duration::MAX);
     let failed = |error: &io::Error| RunnerError::of(ResultKind::InternalError, error);
     let program = env::current_exe().map_err(|error| failed(&error))?.with_file_name(COMMAND);
     let place = Place::below(&dirs.cache);
     let runner = Machine::new(Use::Library, move || Ok(dirs.clone())).builder().workers(program).build();
-    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let mut executor = tokio::runtime::Builder::new_multi_thread();
+    let executor = executor.worker_threads(2).thread_keep_alive(IDLE_THREAD_TIMEOUT).enable_all();
+    let executor = executor.build();
     let executor = executor.map_err(|error| failed(&error))?;
     let is_ready = || {
         // The client that started this process waits for the end of the output.
@@ -62,6 +69,8 @@ fn start(dirs: &AppDirs) -> io::Result<()> {
     let own = VARIABLES.iter().filter_map(|name| Some((*name, env::var_os(name)?)));
     let mut command = Command::new(program);
     command.arg(SESSIONS_COMMAND).env_clear().envs(own).envs(environment_for(dirs).ok_or_else(unknown)?);
+    // Memory that one thread has released would not be used by another.
+    command.env("MALLOC_ARENA_MAX", "1");
     command.current_dir(Path::new("/")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn()?;
     if let Some(output) = &mut child.stdout {

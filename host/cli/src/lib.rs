@@ -132,7 +132,7 @@ pub fn fail(error: &RunnerError) -> ExitCode {
 }
 
 /// Raises the limit on open files to the maximum, because connections and directories of concurrent jobs need many.
-fn raise_open_file_limit() {
+pub fn raise_open_file_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

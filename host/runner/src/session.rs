@@ -43,20 +43,34 @@ pub struct Session {
     runner: Arc<Runner>,
     request: Request,
     state: Mutex<State>,
-    dir: Arc<SessionDir>,
 }
 
 /// State of a session between two cells.
 #[derive(Default)]
 struct State {
-    guest: Option<OpenGuest>,
+    live: Option<Live>,
     /// Checkpoint with which the next interpreter starts.
     last: Option<Checkpoint>,
+    /// State of the interpreter, if no cell has run since it was saved.
+    current: Option<Checkpoint>,
     /// True if a cell has ended an interpreter, and no other has started since.
     is_lost: bool,
 }
 
-/// Private directory of a session, removed when it and all of its checkpoints are dropped.
+/// An interpreter, and the directory of its checkpoints.
+struct Live {
+    guest: OpenGuest,
+    dir: Arc<SessionDir>,
+}
+
+impl Live {
+    /// Ends the interpreter. What it did is known; a failure does not change that.
+    async fn close(self) {
+        let _ = self.guest.close().await;
+    }
+}
+
+/// Private directory of an interpreter, removed when it and all of its checkpoints are dropped.
 struct SessionDir {
     checkpoints: Option<PathBuf>,
     _scratch: Option<InstanceScratch>,
@@ -93,7 +107,7 @@ impl Runner {
     {
         let request = session_request(request.try_into()?)?;
         self.admit_stage(request.clone()).await?;
-        self.new_session(request)
+        Ok(self.new_session(request))
     }
 
     /// Creates a session with the state of a checkpoint, and with the grants and limits of a request. The grants of the session
@@ -106,7 +120,7 @@ impl Runner {
         R: TryInto<Request>,
         RunnerError: From<R::Error>,
     {
-        let session = self.new_session(session_request(request.try_into()?)?)?;
+        let session = self.new_session(session_request(request.try_into()?)?);
         session.restore(checkpoint).await?;
         Ok(session)
     }
@@ -140,22 +154,24 @@ impl Runner {
         R: TryInto<Request>,
         RunnerError: From<R::Error>,
     {
-        let mut session = self.new_session(session_request(request.try_into()?)?)?;
-        *session.state.get_mut() = State { guest: None, last, is_lost };
+        let mut session = self.new_session(session_request(request.try_into()?)?);
+        *session.state.get_mut() = State { live: None, last, current: None, is_lost };
         Ok(session)
     }
 
-    fn new_session(self: &Arc<Self>, request: Request) -> Result<Session, RunnerError> {
-        let dir = match &self.parts.session_dirs {
-            Some(dirs) => {
-                let failed = |error| RunnerError::of(ResultKind::InternalError, &error);
-                let mut scratch = dirs.get()?.instance().map_err(|error| failed(std::io::Error::other(error)))?;
-                scratch.add(CHECKPOINTS).map_err(failed)?;
-                SessionDir { checkpoints: Some(scratch.path(CHECKPOINTS)), _scratch: Some(scratch) }
-            }
-            None => SessionDir { checkpoints: None, _scratch: None },
+    fn new_session(self: &Arc<Self>, request: Request) -> Session {
+        Session { runner: Arc::clone(self), request, state: Mutex::default() }
+    }
+
+    /// Creates the directory of an interpreter.
+    fn session_dir(&self) -> Result<Arc<SessionDir>, RunnerError> {
+        let Some(dirs) = &self.parts.session_dirs else {
+            return Ok(Arc::new(SessionDir { checkpoints: None, _scratch: None }));
         };
-        Ok(Session { runner: Arc::clone(self), request, state: Mutex::default(), dir: Arc::new(dir) })
+        let failed = |error| RunnerError::of(ResultKind::InternalError, &error);
+        let mut scratch = dirs.get()?.instance().map_err(|error| failed(std::io::Error::other(error)))?;
+        scratch.add(CHECKPOINTS).map_err(failed)?;
+        Ok(Arc::new(SessionDir { checkpoints: Some(scratch.path(CHECKPOINTS)), _scratch: Some(scratch) }))
     }
 }
 
@@ -209,7 +225,7 @@ impl Session {
     /// As for [`exec`](Self::exec).
     pub async fn exec_with(&self, cell: impl Into<Cell>, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let mut state = self.state.lock().await;
-        let span = info_span!("cell", is_first = state.guest.is_none(), outcome = Empty);
+        let span = info_span!("cell", is_first = state.live.is_none(), outcome = Empty);
         let executed = self.exec_in(&mut state, cell.into(), io).instrument(span.clone());
         spans::stage(span.clone(), executed).await
     }
@@ -218,7 +234,7 @@ impl Session {
         let request = self.request_of(cell)?;
         let was_lost = state.is_lost;
         // An interrupted cell leaves no guest behind, and neither does an error.
-        let (mut open, job) = match state.guest.take() {
+        let (mut open, job) = match state.live.take() {
             Some(open) => (open, self.runner.admit_stage(request).await?),
             None => {
                 let admitted = self.runner.admit_for_analysis(request).await?;
@@ -229,14 +245,11 @@ impl Session {
                 }
             }
         };
-        state.is_lost = true;
-        let mut report = open.run(job.job(), io).await?;
+        (state.is_lost, state.current) = (true, None);
+        let mut report = open.guest.run(job.job(), io).await?;
         match report.is_kept() {
-            true => (state.guest, state.is_lost) = (Some(open), false),
-            // The outcome of the cell is known; a failure to close the guest does not change the report.
-            false => {
-                let _ = open.close().await;
-            }
+            true => (state.live, state.is_lost) = (Some(open), false),
+            false => open.close().await,
         }
         if let (Some(session), true) = (&mut report.session, was_lost) {
             session.was_lost = true;
@@ -260,13 +273,14 @@ impl Session {
     }
 
     /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.
-    async fn open(&self, admitted: Arc<Admitted>, from: Option<&Checkpoint>) -> Result<OpenGuest, RunnerError> {
+    async fn open(&self, admitted: Arc<Admitted>, from: Option<&Checkpoint>) -> Result<Live, RunnerError> {
         let runner = &self.runner;
         let (admitted, packages) = runner.with_packages(admitted).await?;
         packages.notes.iter().for_each(|note| runner.parts.progress.detail(note));
         let job = runner.analyze_job(admitted).await?;
         let (plan, backend) = runner.select(&job).await?;
-        let checkpoints = self.dir.checkpoints.clone();
+        let dir = runner.session_dir()?;
+        let checkpoints = dir.checkpoints.clone();
         let restore = from.map(|checkpoint| checkpoint.dir().to_owned());
         let planned = PlannedJob {
             job: &job,
@@ -280,7 +294,7 @@ impl Session {
         };
         let prepared = runner.prepare(&planned, &CancelToken::new()).await?;
         let cancelled = || RunnerError::new(ResultKind::InternalError, "the preparation of the session was cancelled");
-        prepared.map(|(guest, _)| guest).ok_or_else(cancelled)
+        prepared.map(|(guest, _)| Live { guest, dir }).ok_or_else(cancelled)
     }
 
     /// Saves the state of the session: the memory of its interpreter, and its private files. The session goes on, and starts
@@ -306,6 +320,8 @@ impl Session {
     pub async fn checkpoint_in(&self, name: impl Into<String>, dir: &Path) -> Result<Checkpoint, RunnerError> {
         let mut state = self.state.lock().await;
         let checkpoint = self.save(&mut state, name.into()).await?.moved_to(dir)?;
+        // The directory before is gone.
+        state.current = state.live.is_some().then(|| checkpoint.clone());
         state.last = Some(checkpoint.clone());
         Ok(checkpoint)
     }
@@ -313,20 +329,25 @@ impl Session {
     async fn save(&self, state: &mut State, name: String) -> Result<Checkpoint, RunnerError> {
         let refused =
             |what: &str| RunnerError::new(ResultKind::InvalidRequest, format!("cannot save the session: {what}"));
-        let Some(parent) = &self.dir.checkpoints else {
-            return Err(refused("this runner has no directory for checkpoints"));
-        };
-        let Some(open) = &mut state.guest else {
+        let Some(open) = &mut state.live else {
             return match &state.last {
                 // No cell has run since.
                 Some(last) if !state.is_lost => Ok(last.renamed(name)),
                 _ => Err(refused("it has no state, because no cell has run in it").with_fix("run a cell first")),
             };
         };
+        if let Some(current) = &state.current {
+            return Ok(current.renamed(name));
+        }
+        let Some(parent) = &open.dir.checkpoints else {
+            return Err(refused("this runner has no directory for checkpoints"));
+        };
         let dir = parent.join(checkpoint::unique_name());
-        open.checkpoint(&dir).await?;
-        let image = open.spec().image.clone().unwrap_or_default();
-        Ok(Checkpoint::new(name, dir, image, Arc::clone(&self.dir)))
+        open.guest.checkpoint(&dir).await?;
+        let image = open.guest.spec().image.clone().unwrap_or_default();
+        let checkpoint = Checkpoint::new(name, dir, image, Arc::clone(&open.dir));
+        state.current = Some(checkpoint.clone());
+        Ok(checkpoint)
     }
 
     /// Returns to the state of a checkpoint, of this session or of another one. Files in granted directories stay as they are.
@@ -338,10 +359,10 @@ impl Session {
         let mut state = self.state.lock().await;
         let admitted = self.runner.admit_for_analysis(self.request.clone()).await?;
         let open = Box::pin(self.open(admitted, Some(checkpoint))).await?;
-        if let Some(before) = state.guest.replace(open) {
-            let _ = before.close().await;
+        if let Some(before) = state.live.replace(open) {
+            before.close().await;
         }
-        (state.last, state.is_lost) = (Some(checkpoint.clone()), false);
+        (state.last, state.current, state.is_lost) = (Some(checkpoint.clone()), Some(checkpoint.clone()), false);
         Ok(())
     }
 
@@ -380,22 +401,22 @@ impl Session {
         if let Some(dir) = dir {
             checkpoint = checkpoint.moved_to(dir)?;
         }
-        if let Some(open) = state.guest.take() {
-            let _ = open.close().await;
+        if let Some(open) = state.live.take() {
+            open.close().await;
         }
-        (state.last, state.is_lost) = (Some(checkpoint.clone()), false);
+        (state.last, state.current, state.is_lost) = (Some(checkpoint.clone()), None, false);
         Ok(checkpoint)
     }
 
     /// Ends the session.
     pub async fn close(self) {
-        if let Some(open) = self.state.into_inner().guest {
-            let _ = open.close().await;
+        if let Some(open) = self.state.into_inner().live {
+            open.close().await;
         }
     }
 
     /// Returns true if the session has an interpreter in memory.
     pub async fn is_live(&self) -> bool {
-        self.state.lock().await.guest.is_some()
+        self.state.lock().await.live.is_some()
     }
 }

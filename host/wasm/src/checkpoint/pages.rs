@@ -91,6 +91,7 @@ impl Region {
             }
             offset += range.len() as u64;
         }
+        self.populate_hot_pages();
         Ok(())
     }
 }

@@ -33,20 +33,37 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Maps an image into new address space.
+    /// Maps an image into new address space, and gives memory to the pages that every job writes.
     pub(crate) fn map(image: Arc<MemoryImage>) -> Result<Self, WasmError> {
+        #[cfg(target_os = "linux")]
+        {
+            let mut region = Self::map_without_memory(image)?;
+            region.populate_hot_pages();
+            Ok(region)
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self::map_without_memory(image)
+    }
+
+    /// Gives memory of its own to the pages that every job writes. Without it, each of them is read when the guest first writes
+    /// to it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn populate_hot_pages(&mut self) {
+        let image = Arc::clone(&self.image);
+        for &(start, len) in &image.facts().hot {
+            let range = image.len().min(start as usize)..image.len().min(start as usize + len as usize);
+            if self.space.populate(range).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Maps an image into new address space.
+    pub(crate) fn map_without_memory(image: Arc<MemoryImage>) -> Result<Self, WasmError> {
         let bytes = MEMORY_RESERVATION + MEMORY_GUARD_SIZE;
         let failed = |doing| move |source| WasmError::Memory { doing, bytes, source };
         let mut space = Reservation::new(bytes).map_err(failed("reserve"))?;
         space.map_private(image.file(), image.len()).map_err(failed("map"))?;
-        #[cfg(target_os = "linux")]
-        for &(start, len) in &image.facts().hot {
-            let range = image.len().min(start as usize)..image.len().min(start as usize + len as usize);
-            // Without it, each of these pages is read when the guest first writes to it.
-            if space.populate(range).is_err() {
-                break;
-            }
-        }
         let accessible = image.len();
         Ok(Self {
             space,

@@ -75,13 +75,14 @@ impl RegionPool {
     }
 
     /// Leases a newly mapped region, whose memory is changed by `restore`. It is not used again.
+    #[cfg(target_os = "linux")]
     pub(crate) fn lease_restored(
         self: &Arc<Self>,
         minimum: usize,
         restore: impl FnOnce(&mut Region) -> Result<(), WasmError>,
     ) -> Result<Lease, WasmError> {
         self.mapped.fetch_add(1, Ordering::Relaxed);
-        let mut region = Region::map(self.image.clone())?;
+        let mut region = Region::map_without_memory(self.image.clone())?;
         restore(&mut region)?;
         Ok(Lease { region, minimum, pool: self.clone(), reuse_flag: Arc::default() })
     }

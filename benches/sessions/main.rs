@@ -1,0 +1,26 @@
+//! Benchmark of sessions against their bars, over the socket of the process that keeps them.
+//!
+//! `cargo bench --bench sessions` measures. `-- --quick` shows that everything works. `-- --enforce` makes a missed bar a
+//! failure. A wrong answer is always a failure.
+
+#[cfg(target_os = "linux")]
+mod measured;
+#[cfg(target_os = "linux")]
+#[path = "../ratios/table.rs"]
+#[expect(dead_code, reason = "the other benchmark uses all kinds of bars")]
+mod table;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    let rows =
+        measured::rows(if std::env::args().any(|arg| arg == "--quick") { measured::QUICK } else { measured::FULL });
+    print!("{}", table::render(&rows));
+    let is_missed = rows.iter().any(|row| row.verdict() == table::Verdict::Missed);
+    if is_missed && std::env::args().any(|arg| arg == "--enforce") {
+        return std::process::ExitCode::FAILURE;
+    }
+    std::process::ExitCode::SUCCESS
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
