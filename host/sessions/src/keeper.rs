@@ -357,7 +357,7 @@ impl Kept {
         let stored = lock(&self.stored);
         let mut used = stored.checkpoints.iter().chain(&stored.parked);
         if !used.any(|one| self.dir.join(&one.dir) == dir) {
-            // What cannot be removed is removed with the session.
+            // Remains are removed with the session.
             let _ = fs::remove_dir_all(dir);
         }
     }

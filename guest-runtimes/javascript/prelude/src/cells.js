@@ -68,7 +68,7 @@ function start(text, file) {
     const promise = native.evalCell(text, file);
     const [state, error] = native.promiseState(promise);
     if (state !== 'rejected' || !(error instanceof SyntaxError)) return promise;
-    // Nothing of the cell has run: its declarations are checked first.
+    // The declarations of a cell are checked before it runs.
     const found = REDECLARED.exec(error.message);
     if (found === null || names === MOST_NAMES || !native.undeclare(found[1])) return promise;
     native.markHandled(promise);

@@ -74,7 +74,7 @@ impl Checkpoint {
 impl Drop for Saved {
     fn drop(&mut self) {
         if self.owner.is_some() {
-            // What cannot be removed is removed with the private directory of the process.
+            // Remains are removed with the private directory of the process.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }

@@ -63,7 +63,7 @@ pub(crate) struct Restored {
     pub ranges: Vec<Range<usize>>,
 }
 
-/// What a checkpoint has to match.
+/// Values of this machine that a checkpoint has to match.
 pub(crate) struct Expected<'a> {
     pub runtime: &'a str,
     pub image: &'a str,
@@ -180,4 +180,131 @@ fn checked(state: &State, expected: &Expected<'_>, length: u64) -> Option<(usize
 /// Returns a text of a checkpoint for a message.
 fn printable(text: &str) -> String {
     text.chars().take(100).map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use anyhow::Result;
+    use cap_std::ambient_authority;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const GLOBALS: [GlobalValue; 2] = [GlobalValue::I32(1), GlobalValue::I64(2)];
+
+    fn expected() -> Expected<'static> {
+        Expected {
+            runtime: "python-1",
+            image: "python",
+            image_sha256: "ab",
+            image_size: 2 * 65_536,
+            globals: &GLOBALS,
+            parts: 3,
+        }
+    }
+
+    /// Returns a checkpoint of three pages in two ranges.
+    fn checkpoint() -> Result<(tempfile::TempDir, Dir)> {
+        let home = tempfile::tempdir()?;
+        let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
+        let mut state = State::new(&expected(), 3 * 65_536, &[0..4096, 8192..16_384]);
+        (state.globals, state.parts) = (GLOBALS.to_vec(), 3);
+        write(&dir, &state, |mut file| io::Write::write_all(&mut file, &[7; 3 * 4096]))?;
+        Ok((home, dir))
+    }
+
+    fn error_of(dir: &Dir) -> String {
+        read(dir, &expected()).err().expect("it is refused").to_string()
+    }
+
+    #[test]
+    fn checkpoints_round_trip() -> Result<()> {
+        let (_home, dir) = checkpoint()?;
+        let Restored { state, size, pages, ranges } = read(&dir, &expected())?;
+        assert_eq!((size, ranges), (3 * 65_536, vec![0..4096, 8192..16_384]));
+        assert_eq!((state.globals, state.parts, pages.metadata()?.len()), (GLOBALS.to_vec(), 3, 3 * 4096));
+        Ok(())
+    }
+
+    #[test]
+    fn other_runtimes_and_images_are_named() -> Result<()> {
+        let (_home, dir) = checkpoint()?;
+        let other = |change: fn(&mut Expected<'static>)| {
+            let mut expected = expected();
+            change(&mut expected);
+            read(&dir, &expected).err().expect("it is refused").to_string()
+        };
+        let runtime = other(|expected| expected.runtime = "python-2");
+        assert!(runtime.contains("python-1, and this is python-2"), "{runtime}");
+        let image = other(|expected| expected.image_sha256 = "cd");
+        assert!(image.contains("python (sha256 ab), and this is python (sha256 cd)"), "{image}");
+        Ok(())
+    }
+
+    #[test]
+    fn hostile_values_are_refused() -> Result<()> {
+        let (home, dir) = checkpoint()?;
+        let path = home.path().join(STATE);
+        let original: Value = serde_json::from_slice(&fs::read(&path)?)?;
+        let huge = u64::MAX;
+        let cases = [
+            ("version", json!(2)),
+            ("runtime", json!("x\u{1b}[2J")),
+            ("globals", json!([])),
+            ("globals", json!([{"i32": 1}, {"i32": 2}])),
+            ("parts", json!(4)),
+            ("memory", json!(3 * 65_536 + 1)),
+            ("memory", json!(65_536)),
+            ("memory", json!(1_u64 << 33)),
+            ("pages", json!([])),
+            ("pages", json!([[0, 4096], [8192, 4096]])),
+            ("pages", json!([[0, 4096], [0, 8192]])),
+            ("pages", json!([[8192, 8192], [0, 4096]])),
+            ("pages", json!([[1, 4096], [8192, 8192]])),
+            ("pages", json!([[0, 4095], [8192, 8193]])),
+            ("pages", json!([[0, 0], [8192, 12_288]])),
+            ("pages", json!([[3 * 65_536, 12_288]])),
+            ("pages", json!([[3 * 65_536 - 4096, 12_288]])),
+            ("pages", json!([[huge - 4095, 4096], [8192, 8192]])),
+            ("pages", json!([[4096, huge - 4095]])),
+            ("unknown", json!(1)),
+        ];
+        for (name, value) in cases {
+            let mut changed = original.clone();
+            changed[name] = value.clone();
+            fs::write(&path, serde_json::to_vec(&changed)?)?;
+            let error = error_of(&dir);
+            assert!(!error.contains('\u{1b}') && error.lines().count() == 1, "{error:?}");
+            assert!(error.starts_with("cannot use the checkpoint"), "{name} {value}: {error}");
+        }
+        fs::write(&path, "{")?;
+        assert!(error_of(&dir).contains("state.json"));
+        Ok(())
+    }
+
+    #[test]
+    fn links_and_pipes_are_refused() -> Result<()> {
+        for name in [STATE, PAGES] {
+            let (home, dir) = checkpoint()?;
+            let path = home.path().join(name);
+            let elsewhere = home.path().join("elsewhere");
+            fs::rename(&path, &elsewhere)?;
+            assert!(error_of(&dir).contains("cannot open <checkpoint>"), "{name} is missing");
+            symlink(&elsewhere, &path)?;
+            assert!(error_of(&dir).contains("cannot open <checkpoint>"), "{name} is a link");
+            fs::remove_file(&path)?;
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &path,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::from_raw_mode(0o600),
+                0,
+            )?;
+            assert!(error_of(&dir).contains("cannot open <checkpoint>"), "{name} is a pipe");
+        }
+        Ok(())
+    }
 }

@@ -112,7 +112,7 @@ pub(crate) fn save(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) ->
     fs::create_dir(dir).map_err(WasmError::io("create", dir))?;
     let written = write(guest, dir, saved);
     if written.is_err() {
-        // What cannot be removed is removed with the session.
+        // Remains are removed with the session.
         let _ = fs::remove_dir_all(dir);
     }
     written
