@@ -204,6 +204,118 @@ fn parked_sessions_survive_the_process() {
     assert_eq!(document["session"].to_string(), "{\"kept\":true}");
 }
 
+/// A session that was forked or restored, and in which no cell has run since, is saved as well.
+#[test]
+fn unused_forks_are_saved() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "x = 41; open('f', 'w').write('kept')");
+    let forks = home.ok(&["fork", &id, "-n", "3"]);
+    let forks: Vec<&str> = forks.lines().collect();
+    home.ok(&["park", forks[0]]);
+    home.ok(&["checkpoint", forks[1], "--name", "c"]);
+    home.ok(&["checkpoint", &id, "--name", "c"]);
+    home.ok(&["restore", &id, "c"]);
+    home.ok(&["park", &id]);
+    home.ok(&["end"]);
+    for one in [&id.as_str(), &forks[0], &forks[1], &forks[2]] {
+        let ran = home.run(&["exec", one, "-c", "x, open('f').read()"]);
+        assert_eq!((ran.stdout_text().as_str(), ran.stderr_text().as_str()), ("(41, 'kept')\n", ""));
+    }
+}
+
+#[test]
+fn refused_cells_change_nothing() {
+    let home = SessionHome::new();
+    let dir = home.0.path().join("granted");
+    fs::create_dir(&dir).expect("a directory");
+    let id = home.ok(&["new", "--dir", &format!("{}:/data", dir.display())]);
+    let id = id.trim();
+    let large = home.0.path().join("large.py");
+    fs::write(&large, "#".repeat(17 << 20)).expect("a file");
+    home.exec(id, "x = 41");
+    for parks in [false, true] {
+        if parks {
+            home.ok(&["park", id]);
+        }
+        let ran = home.run(&["exec", id, large.to_str().expect("UTF-8")]);
+        assert!(ran.stderr_text().contains("larger than 16 MiB"), "{}", ran.stderr_text());
+        fs::remove_dir(&dir).expect("it is ours");
+        assert_ne!(home.run(&["exec", id, "-c", "1"]).code, Some(0));
+        fs::create_dir(&dir).expect("a directory");
+        assert_eq!(home.exec(id, "x"), "41\n");
+    }
+    let refused = home.run(&["new", "--lang", "lua"]);
+    assert!(refused.code != Some(0) && refused.stdout_text().is_empty(), "{}", refused.stderr_text());
+}
+
+#[test]
+fn parked_states_are_those_to_come_back_to() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "import random; random.seed(42); x = 1");
+    home.ok(&["checkpoint", &id, "--name", "one"]);
+    home.exec(&id, "x = 2");
+    home.ok(&["park", &id]);
+    // The numbers go on as if the session had not been parked.
+    assert_eq!(home.exec(&id, "random.random()"), "0.6394267984578837\n");
+    assert_ne!(home.run(&["exec", &id, "--timeout", "200ms", "-c", "x = 3\nwhile True: pass"]).code, Some(0));
+    assert_eq!(home.json(&["show", &id, "--json"])["state"], "lost");
+    let ran = home.run(&["exec", &id, "-c", "x"]);
+    assert_eq!(ran.stdout_text(), "2\n");
+    assert!(ran.stderr_text().contains("was restored from the checkpoint parked"), "{}", ran.stderr_text());
+    home.ok(&["restore", &id, "one"]);
+    assert_eq!(home.exec(&id, "x"), "1\n");
+}
+
+#[test]
+fn cells_that_wait_can_be_cancelled() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "x = 7; import time");
+    let mut first = home.command(&["exec", &id, "-c", "time.sleep(1)"]).command().spawn().expect("it starts");
+    thread::sleep(Duration::from_millis(200));
+    let mut command = home.command(&["exec", &id, "--json", "-c", "x = 8"]).command();
+    let second = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    thread::sleep(Duration::from_millis(200));
+    kill_process(Pid::from_child(&second), Signal::TERM).expect("it is ours");
+    let ended = second.wait_with_output().expect("it has ended");
+    assert!(first.try_wait().expect("it is ours").is_none(), "the cancelled cell waited for the other one");
+    let report: Value = serde_json::from_slice(&ended.stdout).expect("a report");
+    assert_eq!((&report["kind"], &report["session"]["kept"]), (&"cancelled".into(), &true.into()));
+    assert!(first.wait().expect("it is ours").success());
+    assert_eq!(home.exec(&id, "x"), "7\n");
+}
+
+#[test]
+fn clients_that_do_not_read_delay_no_other_beyond_the_time_limit() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "1");
+    let code = "for i in range(100000): print('x' * 100)";
+    let mut command = home.command(&["exec", &id, "--timeout", "500ms", "-c", code]).command();
+    let mut stalled = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(home.run(&["exec", &id, "-c", "2"]).stdout_text(), "2\n");
+    stalled.kill().expect("it is ours");
+    stalled.wait().expect("it has ended");
+}
+
+#[test]
+fn commands_during_the_end_of_the_process_reach_the_next_one() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "n = 0; big = bytearray(10 ** 7)");
+    for expected in 1..=5 {
+        home.ok(&["end"]);
+        assert_eq!(home.exec(&id, "n += 1; n"), format!("{expected}\n"));
+    }
+    home.exec(&id, "file = open('f', 'w')");
+    let refused = home.run(&["end"]);
+    assert!(refused.stderr_text().contains("the file") && refused.code != Some(0), "{}", refused.stderr_text());
+    assert_eq!(home.exec(&id, "n"), "5\n");
+}
+
 #[test]
 fn a_killed_process_loses_only_what_is_not_saved() {
     let home = SessionHome::new();

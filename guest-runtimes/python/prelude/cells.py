@@ -9,6 +9,9 @@ import sys
 
 from _codebox import errors, results, start
 
+# A cell may replace them.
+_isinstance, _iter, _len, _next, _sum = isinstance, iter, len, next, sum
+
 # Flag of the code of a text that awaits at its top level.
 _IS_COROUTINE = 0x80
 
@@ -49,7 +52,7 @@ def run(job, source):
     try:
         if exc is None:
             status = 0
-        elif isinstance(exc, SystemExit):
+        elif _isinstance(exc, SystemExit):
             status = errors.status_of(exc)
         else:
             status = errors.uncaught(exc)
@@ -89,9 +92,9 @@ def _event_loop():
 def _keep_text(name, source):
     """Lets tracebacks show the lines of cells, without the oldest ones if the texts are long."""
     start.cache_source(name, source)
-    _texts[name] = len(source)
-    while len(_texts) > 1 and sum(_texts.values()) > _MOST_TEXT:
-        oldest = next(iter(_texts))
+    _texts[name] = _len(source)
+    while _len(_texts) > 1 and _sum(_texts.values()) > _MOST_TEXT:
+        oldest = _next(_iter(_texts))
         del _texts[oldest]
         linecache.cache.pop(oldest, None)
 

@@ -200,6 +200,8 @@ pub struct SessionSpec {
     pub checkpoints: Option<PathBuf>,
     /// Directory of the checkpoint whose state the session starts with; `None` starts with a new interpreter.
     pub restore: Option<PathBuf>,
+    /// True if the state is that in which the same session was released, so that its random numbers go on.
+    pub resumes: bool,
 }
 
 impl InstanceSpec {

@@ -29,8 +29,12 @@ pub enum InterpreterState {
     Busy,
     /// It is in memory.
     Live,
-    /// It is saved on disk, or has not started yet.
+    /// It is saved on disk.
     Parked,
+    /// It has not started yet.
+    New,
+    /// It has ended, and its state since the last checkpoint is lost.
+    Lost,
 }
 
 /// Maximum length of the name of a checkpoint.

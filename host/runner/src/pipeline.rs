@@ -469,11 +469,10 @@ fn cancelled_before_choice(isolations: IsolationSet, limits: Limits) -> RunEnd {
     cancelled(Provenance::new(NO_BACKEND, isolation), limits, "before a backend was chosen")
 }
 
-/// Returns the report of a cell that was cancelled before the interpreter of its session started.
-pub(crate) fn cancelled_cell(limits: Limits) -> RunReport {
-    let report =
-        cancelled_report(Provenance::new(NO_BACKEND, Isolation::Wasm), limits, "before its interpreter started");
-    RunReport { session: Some(SessionState::default()), ..report }
+/// Returns the report of a cell that was cancelled before it started.
+pub(crate) fn cancelled_cell(limits: Limits, is_kept: bool) -> RunReport {
+    let report = cancelled_report(Provenance::new(NO_BACKEND, Isolation::Wasm), limits, "before it started");
+    RunReport { session: Some(SessionState { is_kept, ..SessionState::default() }), ..report }
 }
 
 /// Returns the end of a job that was cancelled before its program started.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use codebox_core::{
-    CancelToken, CodeScope, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport, RunnerError,
-    SessionSpec, Stdin,
+    Adapter, CancelToken, CodeScope, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport,
+    RunnerError, SessionSpec, Stdin,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Admitted, Preference, Program, Request};
@@ -55,6 +55,27 @@ struct State {
     current: Option<Checkpoint>,
     /// True if a cell has ended an interpreter, and no other has started since.
     is_lost: bool,
+    /// True if a cell has run in the interpreter, or had run before it was parked.
+    has_run: bool,
+}
+
+/// Start of an interpreter.
+enum Start<'s> {
+    New,
+    /// With the state of a checkpoint.
+    Restored(&'s Checkpoint),
+    /// With the state in which the same session was parked.
+    Resumed(&'s Checkpoint),
+}
+
+impl State {
+    fn start(&self) -> Start<'_> {
+        match &self.last {
+            None => Start::New,
+            Some(last) if self.is_lost || !self.has_run => Start::Restored(last),
+            Some(last) => Start::Resumed(last),
+        }
+    }
 }
 
 /// An interpreter, and the directory of its checkpoints.
@@ -155,7 +176,7 @@ impl Runner {
         RunnerError: From<R::Error>,
     {
         let mut session = self.new_session(session_request(request.try_into()?)?);
-        *session.state.get_mut() = State { live: None, last, current: None, is_lost };
+        *session.state.get_mut() = State { live: None, last, current: None, is_lost, has_run: true };
         Ok(session)
     }
 
@@ -190,8 +211,12 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
     if !request.files.is_empty() || !request.args.is_empty() {
         return refused("a session has no input files and no arguments", "write the files in a cell");
     }
-    if request.language.is_none() {
-        return refused("the request names no language", "name one");
+    match &request.language {
+        None => return refused("the request names no language", "name one"),
+        Some(language) if !matches!(language.adapter(), Some(Adapter::Python | Adapter::Node)) => {
+            return refused(&format!("{language} has no sessions"), "use Python, JavaScript or TypeScript");
+        }
+        Some(_) => {}
     }
     Ok(Request {
         isolation: Preference::Only(Isolation::Wasm),
@@ -224,7 +249,15 @@ impl Session {
     /// # Errors
     /// As for [`exec`](Self::exec).
     pub async fn exec_with(&self, cell: impl Into<Cell>, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
-        let mut state = self.state.lock().await;
+        let mut state = tokio::select! {
+            biased;
+            () = io.cancel.cancelled() => {
+                // The state stays as the cells before leave it.
+                let request = self.request_of(cell.into())?;
+                return Ok(cancelled_cell(self.runner.admit_stage(request).await?.job().limits, true));
+            }
+            state = self.state.lock() => state,
+        };
         let span = info_span!("cell", is_first = state.live.is_none(), outcome = Empty);
         let executed = self.exec_in(&mut state, cell.into(), io).instrument(span.clone());
         spans::stage(span.clone(), executed).await
@@ -232,26 +265,32 @@ impl Session {
 
     async fn exec_in(&self, state: &mut State, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let request = self.request_of(cell)?;
-        let was_lost = state.is_lost;
-        // An interrupted cell leaves no guest behind, and neither does an error.
-        let (mut open, job) = match state.live.take() {
-            Some(open) => (open, self.runner.admit_stage(request).await?),
-            None => {
-                let admitted = self.runner.admit_for_analysis(request).await?;
-                let job = Arc::clone(&admitted);
-                match unless_cancelled(&io.cancel, Box::pin(self.open(admitted, state.last.as_ref()))).await? {
-                    Some(open) => (open, job),
-                    None => return Ok(cancelled_cell(job.job().limits)),
-                }
-            }
+        // A cell that is refused or cancelled before it starts leaves the state as it is.
+        let admitted = match &state.live {
+            Some(_) => self.runner.admit_stage(request).await?,
+            None => self.runner.admit_for_analysis(request).await?,
         };
-        (state.is_lost, state.current) = (true, None);
+        let limits = admitted.job().limits;
+        let job = Arc::clone(&admitted);
+        if io.cancel.is_cancelled() {
+            return Ok(cancelled_cell(limits, state.live.is_some() || !state.is_lost));
+        }
+        let was_lost = state.is_lost;
+        let mut open = match state.live.take() {
+            Some(open) => open,
+            None => match unless_cancelled(&io.cancel, Box::pin(self.open(admitted, state.start()))).await? {
+                Some(open) => open,
+                None => return Ok(cancelled_cell(limits, !state.is_lost)),
+            },
+        };
+        (state.is_lost, state.current, state.has_run) = (true, None, true);
         let mut report = open.guest.run(job.job(), io).await?;
         match report.is_kept() {
             true => (state.live, state.is_lost) = (Some(open), false),
             false => open.close().await,
         }
-        if let (Some(session), true) = (&mut report.session, was_lost) {
+        let session = report.session.get_or_insert_default();
+        if was_lost {
             session.was_lost = true;
             session.restored_from = state.last.as_ref().map(|last| last.name().to_owned());
         }
@@ -273,7 +312,7 @@ impl Session {
     }
 
     /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.
-    async fn open(&self, admitted: Arc<Admitted>, from: Option<&Checkpoint>) -> Result<Live, RunnerError> {
+    async fn open(&self, admitted: Arc<Admitted>, start: Start<'_>) -> Result<Live, RunnerError> {
         let runner = &self.runner;
         let (admitted, packages) = runner.with_packages(admitted).await?;
         packages.notes.iter().for_each(|note| runner.parts.progress.detail(note));
@@ -281,6 +320,11 @@ impl Session {
         let (plan, backend) = runner.select(&job).await?;
         let dir = runner.session_dir()?;
         let checkpoints = dir.checkpoints.clone();
+        let (from, resumes) = match start {
+            Start::New => (None, false),
+            Start::Restored(from) => (Some(from), false),
+            Start::Resumed(from) => (Some(from), true),
+        };
         let restore = from.map(|checkpoint| checkpoint.dir().to_owned());
         let planned = PlannedJob {
             job: &job,
@@ -289,7 +333,7 @@ impl Session {
             code: CodeScope::Image,
             // A later cell may import anything, and the state of the session does not survive a lack of code.
             compiled: CodeScope::All,
-            session: Some(SessionSpec { checkpoints, restore }),
+            session: Some(SessionSpec { checkpoints, restore, resumes }),
             image: from.map(|checkpoint| checkpoint.image().to_owned()),
         };
         let prepared = runner.prepare(&planned, &CancelToken::new()).await?;
@@ -343,7 +387,14 @@ impl Session {
             return Err(refused("this runner has no directory for checkpoints"));
         };
         let dir = parent.join(checkpoint::unique_name());
-        open.guest.checkpoint(&dir).await?;
+        if let Err(error) = open.guest.checkpoint(&dir).await {
+            let error = RunnerError::from(error);
+            if error.kind() != ResultKind::InvalidRequest {
+                // The interpreter is gone, or in an unknown state.
+                (state.live, state.is_lost) = (None, true);
+            }
+            return Err(error);
+        }
         let image = open.guest.spec().image.clone().unwrap_or_default();
         let checkpoint = Checkpoint::new(name, dir, image, Arc::clone(&open.dir));
         state.current = Some(checkpoint.clone());
@@ -358,11 +409,12 @@ impl Session {
     pub async fn restore(&self, checkpoint: &Checkpoint) -> Result<(), RunnerError> {
         let mut state = self.state.lock().await;
         let admitted = self.runner.admit_for_analysis(self.request.clone()).await?;
-        let open = Box::pin(self.open(admitted, Some(checkpoint))).await?;
+        let open = Box::pin(self.open(admitted, Start::Restored(checkpoint))).await?;
         if let Some(before) = state.live.replace(open) {
             before.close().await;
         }
-        (state.last, state.current, state.is_lost) = (Some(checkpoint.clone()), Some(checkpoint.clone()), false);
+        (state.last, state.current) = (Some(checkpoint.clone()), Some(checkpoint.clone()));
+        (state.is_lost, state.has_run) = (false, false);
         Ok(())
     }
 
@@ -371,7 +423,7 @@ impl Session {
     /// # Errors
     /// As for [`checkpoint`](Self::checkpoint) and [`restore`](Self::restore).
     pub async fn fork(&self, count: usize) -> Result<Vec<Session>, RunnerError> {
-        let checkpoint = self.save(&mut *self.state.lock().await, "fork".to_owned()).await?;
+        let checkpoint = self.save(&mut *self.state.lock().await, "fork".to_owned()).await?.shared();
         let mut forks = Vec::with_capacity(count);
         for _ in 0..count {
             forks.push(self.runner.restore(self.request.clone(), &checkpoint).await?);
@@ -413,6 +465,12 @@ impl Session {
         if let Some(open) = self.state.into_inner().live {
             open.close().await;
         }
+    }
+
+    /// Returns true if nothing would be lost if the process ended: no cell has run since the last checkpoint.
+    pub async fn is_saved(&self) -> bool {
+        let state = self.state.lock().await;
+        !state.is_lost && (state.live.is_none() || state.current.is_some() && state.last.is_some())
     }
 
     /// Returns true if the session has an interpreter in memory.

@@ -33,22 +33,30 @@ impl Client {
     pub fn connect(place: &Place) -> Result<Option<Self>, ClientError> {
         let Some(stream) = place.connect().map_err(|error| failed("reach", &error))? else { return Ok(None) };
         let mut client = Self { stream };
-        client.send(&Hello { version: VERSION.to_owned() })?;
-        Ok(Some(client))
+        if client.send(&Hello { version: VERSION.to_owned() }).is_err() {
+            return Ok(None);
+        }
+        // A process that is about to end does not answer.
+        match frame::read(&mut &client.stream) {
+            Ok(Some(Answer::Done)) => Ok(Some(client)),
+            Ok(Some(Answer::Failed(failure))) => Err(failure.into()),
+            Ok(Some(_)) => Err(unexpected()),
+            Ok(None) | Err(_) => Ok(None),
+        }
     }
 
     /// Connects to the process, and starts it with `start` if there is none.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect); also if the process cannot be started.
-    pub fn connect_or_start(place: &Place, start: impl FnOnce() -> io::Result<()>) -> Result<Self, ClientError> {
+    pub fn connect_or_start(place: &Place, start: impl Fn() -> io::Result<()>) -> Result<Self, ClientError> {
         if let Some(client) = Self::connect(place)? {
             return Ok(client);
         }
-        start().map_err(|error| failed("start", &error))?;
-        // Another client may have started the process, which does not accept clients yet.
+        // A process that is about to end has the lock for a moment, and another client may start one as well.
         let until = Instant::now() + START_TIMEOUT;
         loop {
+            start().map_err(|error| failed("start", &error))?;
             if let Some(client) = Self::connect(place)? {
                 return Ok(client);
             }

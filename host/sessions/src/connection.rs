@@ -1,6 +1,7 @@
 //! One client of the process that keeps the sessions.
 
 use std::io;
+use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, OutputSink, ResultKind, RunnerError, Stdin};
 use codebox_runner::Cell;
@@ -26,12 +27,16 @@ const SIZES: MaxSizes = MaxSizes { ordinary: MAX_REQUEST, last: MAX_REQUEST };
 pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<()> {
     let (mut reader, mut writer) = stream.into_split();
     let Some((_, Hello { version })) = frame::read_async(&mut reader, SIZES).await? else { return Ok(()) };
+    if process.is_ending() {
+        return Ok(());
+    }
     if version != VERSION {
         let line = format!("the process that keeps the sessions is codebox {VERSION}, and this is codebox {version}");
         let fix = "run `codebox session end` with that version, which saves the sessions";
         let error = RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix);
         return send(&mut writer, &Answer::Failed(error.into())).await;
     }
+    send(&mut writer, &Answer::Done).await?;
     while let Some(request) = next(&mut reader).await? {
         let answer = match request {
             Request::Exec { id, text, limits } => {
@@ -42,9 +47,13 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
                 }
             }
             Request::End => {
-                send(&mut writer, &Answer::Done).await?;
-                process.end.notify_one();
-                continue;
+                let left = process.keeper.park_idle(Duration::ZERO).await;
+                if left.is_empty() {
+                    send(&mut writer, &Answer::Done).await?;
+                    process.end.notify_one();
+                    continue;
+                }
+                not_saved(&left)
             }
             // The cell has ended meanwhile.
             Request::Cancel => continue,
@@ -63,6 +72,13 @@ async fn send(writer: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
     let mut bytes = Vec::new();
     frame::append(&mut bytes, Kind::Ordinary, answer)?;
     writer.write_all(&bytes).await
+}
+
+fn not_saved(left: &[(String, String)]) -> Answer {
+    let all: Vec<String> = left.iter().map(|(id, why)| format!("{id} ({why})")).collect();
+    let line = format!("cannot save all sessions: {}", all.join("; "));
+    let error = RunnerError::new(ResultKind::Busy, line).with_fix("close what they have open, or stop these sessions");
+    Answer::Failed(error.into())
 }
 
 /// Performs a request that runs no cell.
@@ -111,28 +127,38 @@ async fn exec(
         (io.stdout, io.stderr) = (None, None);
         ran
     });
-    let mut is_gone = false;
+    // The cell goes on, within its time limit, while the client does not read.
+    let mut forwarding = std::pin::pin!(async {
+        while let Some(answer) = output.recv().await {
+            if send(writer, &answer).await.is_err() {
+                return false;
+            }
+        }
+        true
+    });
+    let mut request = std::pin::pin!(next(reader));
+    let (mut is_gone, mut is_forwarded, mut is_requested) = (false, false, false);
     let ran = loop {
         tokio::select! {
             biased;
-            Some(answer) = output.recv() => {
-                if !is_gone && send(writer, &answer).await.is_err() {
+            is_complete = &mut forwarding, if !is_forwarded => {
+                is_forwarded = true;
+                if !is_complete {
                     is_gone = true;
                     cancel.cancel();
                 }
             }
             ran = &mut running => break ran,
-            request = next(reader), if !is_gone => {
+            request = &mut request, if !is_requested => {
+                is_requested = true;
                 // A client that sends another request meanwhile does not follow the protocol.
-                is_gone = !matches!(request, Ok(Some(Request::Cancel)));
+                is_gone |= !matches!(request, Ok(Some(Request::Cancel)));
                 cancel.cancel();
             }
         }
     };
-    while let Some(answer) = output.recv().await {
-        if is_gone || send(writer, &answer).await.is_err() {
-            break;
-        }
+    if !is_gone && !is_forwarded {
+        is_gone = !forwarding.await;
     }
     Ok((!is_gone).then(|| match ran {
         Ok(report) => Answer::Ended(Box::new(report)),

@@ -96,12 +96,8 @@ impl Keeper {
         let open = |one: &StoredCheckpoint| Checkpoint::kept(one.name.clone(), dir.join(&one.dir), one.image.clone());
         let checkpoints: BTreeMap<String, Checkpoint> =
             stored.checkpoints.iter().map(|one| (one.name.clone(), open(one))).collect();
-        let last = stored.last.as_ref().and_then(|name| checkpoints.get(name)).cloned();
-        let (start, is_lost) = match &stored.parked {
-            Some(parked) => (Some(open(parked)), false),
-            None => (last, stored.has_unsaved_state),
-        };
-        let session = self.runner.resume(Request::try_from(stored.job.clone())?, start, is_lost)?;
+        let last = stored.last.as_ref().map(open);
+        let session = self.runner.resume(Request::try_from(stored.job.clone())?, last, stored.has_unsaved_state)?;
         Ok(self.kept(id.to_owned(), dir, session, stored, checkpoints))
     }
 
@@ -117,7 +113,7 @@ impl Keeper {
             id,
             dir,
             session,
-            used: Mutex::new((Instant::now(), stored.created)),
+            used: Mutex::new((Instant::now(), stored.used)),
             stored: Mutex::new(stored),
             checkpoints: Mutex::new(checkpoints),
             cells: AtomicU64::new(0),
@@ -167,15 +163,23 @@ impl Keeper {
     /// Runs a cell.
     pub(crate) async fn exec(&self, id: &str, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
-        kept.record(|stored| stored.has_unsaved_state = true)?;
         let cancel = io.cancel.clone();
-        let _stopped = kept.stopped.on_cancel(move || cancel.cancel());
+        let stopped = cancel.clone();
+        let _stopped = kept.stopped.on_cancel(move || stopped.cancel());
+        // A cancelled cell that waits for its turn is reported by the session, which does not run it.
+        let _use = tokio::select! {
+            turn = InUse::wait(&kept) => Some(turn),
+            () = cancel.cancelled() => None,
+        };
+        if _use.is_some() {
+            // The process may be killed while the cell runs.
+            kept.record(|stored| stored.has_unsaved_state = true)?;
+        }
         let ran = kept.session.exec_with(cell, io).await;
-        kept.cells.fetch_add(1, Ordering::Relaxed);
-        kept.is_live.store(ran.as_ref().is_ok_and(RunReport::is_kept), Ordering::Relaxed);
-        // The state of a parked session is that of the interpreter now.
-        kept.forget_parked()?;
+        if _use.is_some() {
+            kept.cells.fetch_add(1, Ordering::Relaxed);
+            kept.update_state().await?;
+        }
         ran
     }
 
@@ -229,15 +233,14 @@ impl Keeper {
         let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
         let one = StoredCheckpoint { name: name.to_owned(), dir, image: checkpoint.image().to_owned() };
         let replaced = lock(&kept.checkpoints).insert(name.to_owned(), checkpoint);
-        kept.record(|stored| {
+        kept.set_last(one.clone(), |stored| {
             stored.checkpoints.retain(|other| other.name != one.name);
-            stored.last = Some(one.name.clone());
             stored.checkpoints.push(one);
         })?;
         if let Some(replaced) = replaced {
             kept.remove_unused(replaced.dir());
         }
-        Ok(())
+        kept.update_state().await
     }
 
     /// Returns to the state of a checkpoint.
@@ -250,9 +253,11 @@ impl Keeper {
             RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox session show")
         })?;
         kept.session.restore(&checkpoint).await?;
-        kept.is_live.store(true, Ordering::Relaxed);
-        kept.record(|stored| (stored.last, stored.has_unsaved_state) = (Some(name.to_owned()), true))?;
-        kept.forget_parked()
+        let one = lock(&kept.stored).checkpoints.iter().find(|one| one.name == name).cloned();
+        if let Some(one) = one {
+            kept.set_last(one, |_| ())?;
+        }
+        kept.update_state().await
     }
 
     /// Releases the interpreter of a session.
@@ -267,20 +272,27 @@ impl Keeper {
             return Ok(());
         }
         let (dir, path) = self.new_dir(kept);
-        let checkpoint = kept.session.park_in(&path).await?;
-        kept.is_live.store(false, Ordering::Relaxed);
+        let parked = kept.session.park_in(&path).await;
+        if parked.is_err() {
+            // It is tried again later.
+            lock(&kept.used).0 = Instant::now();
+            kept.update_state().await?;
+        }
+        let checkpoint = parked?;
         let image = checkpoint.image().to_owned();
         let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
         let parked = StoredCheckpoint { name: "parked".to_owned(), dir, image };
-        kept.record(|stored| (stored.parked, stored.has_unsaved_state) = (Some(parked), false))
+        kept.set_last(parked, |_| ())?;
+        kept.update_state().await
     }
 
     /// Ends a session.
     pub(crate) fn stop(&self, id: &str) -> Result<(), RunnerError> {
         let kept = self.get(id)?;
-        lock(&self.sessions).remove(id);
         kept.stopped.cancel();
-        fs::remove_dir_all(&kept.dir).map_err(|error| disk_error("remove", &kept.dir, &error))
+        fs::remove_dir_all(&kept.dir).map_err(|error| disk_error("remove", &kept.dir, &error))?;
+        lock(&self.sessions).remove(id);
+        Ok(())
     }
 
     /// Returns facts about all sessions, the oldest first.
@@ -291,25 +303,28 @@ impl Keeper {
         all
     }
 
-    /// Parks the sessions that no request has used for this time. Returns true if no session has an interpreter then.
+    /// Parks the sessions that no request has used for this time. Returns those that still have an interpreter then, with the reason.
     ///
     /// A session that cannot be saved, for example because it has files open, stays.
-    pub(crate) async fn park_idle(&self, idle: Duration) -> bool {
+    pub(crate) async fn park_idle(&self, idle: Duration) -> Vec<(String, String)> {
         let sessions: Vec<Arc<Kept>> = lock(&self.sessions).values().cloned().collect();
-        let mut are_all_parked = true;
+        let mut left = Vec::new();
         for kept in sessions {
-            if !kept.is_live.load(Ordering::Relaxed) && kept.busy.load(Ordering::SeqCst) == 0 {
+            let is_busy = || kept.busy.load(Ordering::SeqCst) > 0;
+            if !kept.is_live.load(Ordering::Relaxed) && !is_busy() {
                 continue;
             }
-            let is_idle = || kept.busy.load(Ordering::SeqCst) == 0 && lock(&kept.used).0.elapsed() >= idle;
-            let is_parked = is_idle()
-                && match kept.turn.try_lock() {
-                    Ok(_turn) => self.park_kept(&kept).await.is_ok(),
-                    Err(_) => false,
-                };
-            are_all_parked &= is_parked;
+            let is_idle = lock(&kept.used).0.elapsed() >= idle;
+            let turn = if is_busy() || !is_idle { None } else { kept.turn.try_lock().ok() };
+            let reason = match turn {
+                None => Some("a cell runs in it, or has just run".to_owned()),
+                Some(_turn) => self.park_kept(&kept).await.err().map(|error| error.message().to_owned()),
+            };
+            left.extend(
+                reason.filter(|_| kept.is_live.load(Ordering::Relaxed) || is_busy()).map(|why| (kept.id.clone(), why)),
+            );
         }
-        are_all_parked
+        left
     }
 }
 
@@ -319,6 +334,8 @@ impl Kept {
         let state = match (self.busy.load(Ordering::SeqCst), self.is_live.load(Ordering::Relaxed)) {
             (1.., _) => InterpreterState::Busy,
             (0, true) => InterpreterState::Live,
+            (0, false) if stored.has_unsaved_state => InterpreterState::Lost,
+            (0, false) if stored.last.is_none() => InterpreterState::New,
             (0, false) => InterpreterState::Parked,
         };
         SessionInfo {
@@ -343,19 +360,31 @@ impl Kept {
         stored.write(&self.dir).map_err(|error| disk_error("record a session in", &self.dir, &error))
     }
 
-    /// Removes the state of a parked session that has an interpreter again.
-    fn forget_parked(&self) -> Result<(), RunnerError> {
-        let parked = lock(&self.stored).parked.clone();
-        let Some(parked) = parked else { return Ok(()) };
-        self.record(|stored| stored.parked = None)?;
-        self.remove_unused(&self.dir.join(parked.dir));
+    /// Records the state that was saved last, with further changes, and removes the one before if it has no name.
+    fn set_last(&self, last: StoredCheckpoint, change: impl FnOnce(&mut Stored)) -> Result<(), RunnerError> {
+        let mut before = None;
+        self.record(|stored| {
+            before = stored.last.replace(last);
+            stored.used = now();
+            change(stored);
+        })?;
+        if let Some(before) = before {
+            self.remove_unused(&self.dir.join(before.dir));
+        }
         Ok(())
     }
 
-    /// Removes the directory of a state that neither a checkpoint nor a parked session needs.
+    /// Records the state of the interpreter after a request.
+    async fn update_state(&self) -> Result<(), RunnerError> {
+        self.is_live.store(self.session.is_live().await, Ordering::Relaxed);
+        let is_saved = self.session.is_saved().await;
+        self.record(|stored| stored.has_unsaved_state = !is_saved)
+    }
+
+    /// Removes the directory of a state that neither a checkpoint nor the session needs.
     fn remove_unused(&self, dir: &Path) {
         let stored = lock(&self.stored);
-        let mut used = stored.checkpoints.iter().chain(&stored.parked);
+        let mut used = stored.checkpoints.iter().chain(&stored.last);
         if !used.any(|one| self.dir.join(&one.dir) == dir) {
             // Remains are removed with the session.
             let _ = fs::remove_dir_all(dir);

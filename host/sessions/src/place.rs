@@ -64,6 +64,13 @@ impl Place {
         Ok(listener)
     }
 
+    /// Returns the inode of the socket; `None` if there is none.
+    pub(crate) fn socket_inode(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt as _;
+
+        fs::symlink_metadata(self.0.join(SOCKET)).ok().map(|metadata| metadata.ino())
+    }
+
     pub(crate) fn remove_socket(&self) {
         let _ = fs::remove_file(self.0.join(SOCKET));
     }

@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use codebox_runner::Runner;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use crate::connection;
 use crate::keeper::Keeper;
@@ -16,6 +16,12 @@ use crate::place::Place;
 
 /// Maximum number of clients at once.
 const MAX_CLIENTS: usize = 256;
+
+/// Maximum time that the end of the process waits for its clients.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Interval at which that is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Settings of the process.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +37,33 @@ pub(crate) struct Process {
     pub keeper: Keeper,
     /// Notified when a client asks for the end of the process.
     pub end: Notify,
+    is_ending: AtomicBool,
+    /// True while idle sessions are parked.
+    is_parking: AtomicBool,
     clients: AtomicUsize,
+}
+
+impl Process {
+    /// Returns true if the process accepts no further clients.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Parks sessions that were not used for this time, while clients are served. `is_over` ends the process afterwards, if all
+    /// sessions are saved.
+    fn park_in_background(self: &Arc<Self>, idle: Duration, is_over: bool) {
+        if self.is_parking.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let process = Arc::clone(self);
+        tokio::spawn(async move {
+            let left = process.keeper.park_idle(idle).await;
+            if is_over && left.is_empty() {
+                process.end.notify_one();
+            }
+            process.is_parking.store(false, Ordering::SeqCst);
+        });
+    }
 }
 
 /// Serves clients until no request has arrived for a while, or until a client asks for the end. `is_ready` is called when clients can
@@ -44,15 +76,19 @@ pub async fn serve(place: &Place, runner: Arc<Runner>, options: Options, is_read
     let process = Arc::new(Process {
         keeper: Keeper::new(runner, place.saved()),
         end: Notify::new(),
+        is_ending: AtomicBool::new(false),
+        is_parking: AtomicBool::new(false),
         clients: AtomicUsize::new(0),
     });
     let listener = place.listen()?;
     listener.set_nonblocking(true)?;
     let listener = UnixListener::from_std(listener)?;
+    let inode = place.socket_inode();
     is_ready();
     let mut last = Instant::now();
+    let period = (options.park_after.min(options.idle_limit) / 4).max(Duration::from_millis(10));
+    let mut ticks = tokio::time::interval(period);
     loop {
-        let interval = (options.park_after.min(options.idle_limit) / 4).max(Duration::from_millis(10));
         tokio::select! {
             accepted = listener.accept() => {
                 last = Instant::now();
@@ -60,25 +96,31 @@ pub async fn serve(place: &Place, runner: Arc<Runner>, options: Options, is_read
                     accept(&process, stream);
                 }
             }
-            () = sleep_until(Instant::now() + interval) => {
+            _ = ticks.tick() => {
                 if process.clients.load(Ordering::SeqCst) > 0 {
                     last = Instant::now();
                 }
+                if place.socket_inode() != inode {
+                    // Its directory is removed, or another process has replaced it.
+                    break;
+                }
                 let is_over = last.elapsed() >= options.idle_limit;
-                let idle = if is_over { Duration::ZERO } else { options.park_after };
-                if process.keeper.park_idle(idle).await && is_over {
-                    break;
-                }
+                process.park_in_background(if is_over { Duration::ZERO } else { options.park_after }, is_over);
             }
-            () = process.end.notified() => {
-                if process.keeper.park_idle(Duration::ZERO).await {
-                    break;
-                }
-            }
+            () = process.end.notified() => break,
         }
     }
-    // A client that has connected meanwhile finds no process, and starts another one.
-    place.remove_socket();
+    process.is_ending.store(true, Ordering::SeqCst);
+    if place.socket_inode() == inode {
+        place.remove_socket();
+    }
+    drop(listener);
+    // Clients that were accepted before end their requests.
+    let until = Instant::now() + END_TIMEOUT;
+    while process.clients.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        sleep(CHECK_INTERVAL).await;
+    }
+    process.keeper.park_idle(Duration::ZERO).await;
     Ok(())
 }
 

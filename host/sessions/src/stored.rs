@@ -24,12 +24,12 @@ pub(crate) struct Stored {
     pub job: Job,
     /// Checkpoints by name, the latest last.
     pub checkpoints: Vec<StoredCheckpoint>,
-    /// State of the session while it has no interpreter; `None` if it has one, or never had one.
-    pub parked: Option<StoredCheckpoint>,
-    /// Name of the checkpoint from which the session comes back if its interpreter ends.
-    pub last: Option<String>,
+    /// State that was saved last, under a name or because the session was parked: the next interpreter starts with it.
+    pub last: Option<StoredCheckpoint>,
     /// True if an interpreter has state that is not saved.
     pub has_unsaved_state: bool,
+    /// Time of the last change of the record, in seconds since 1970.
+    pub used: u64,
 }
 
 /// Checkpoint in a record.
@@ -45,8 +45,8 @@ pub(crate) struct StoredCheckpoint {
 
 impl Stored {
     pub(crate) fn new(job: Job, created: u64) -> Self {
-        let (checkpoints, parked, last) = (Vec::new(), None, None);
-        Self { version: VERSION, created, job, checkpoints, parked, last, has_unsaved_state: false }
+        let checkpoints = Vec::new();
+        Self { version: VERSION, created, job, checkpoints, last: None, has_unsaved_state: false, used: created }
     }
 
     /// Reads the record of a session.
@@ -55,6 +55,11 @@ impl Stored {
         let stored: Self = serde_json::from_slice(&text).map_err(io::Error::other)?;
         if stored.version != VERSION {
             return Err(io::Error::other(format!("the record has version {}", stored.version)));
+        }
+        // Directories are removed by these names.
+        let is_number = |one: &StoredCheckpoint| !one.dir.is_empty() && one.dir.bytes().all(|c| c.is_ascii_digit());
+        if !stored.checkpoints.iter().chain(&stored.last).all(is_number) {
+            return Err(io::Error::other("the record names another directory"));
         }
         Ok(stored)
     }
@@ -77,10 +82,13 @@ mod tests {
         assert_eq!(Stored::read(dir.path()).expect_err("there is none").kind(), io::ErrorKind::NotFound);
         let mut stored = Stored::new(Job::python("x"), 7);
         let checkpoint = StoredCheckpoint { name: "a".to_owned(), dir: "1".to_owned(), image: "python".to_owned() };
-        (stored.parked, stored.last) = (Some(checkpoint.clone()), Some("a".to_owned()));
+        stored.last = Some(checkpoint.clone());
         stored.checkpoints.push(checkpoint);
         stored.write(dir.path()).expect("it is written");
         assert_eq!(Stored::read(dir.path()).expect("it is read"), stored);
+        stored.checkpoints[0].dir = "../other".to_owned();
+        stored.write(dir.path()).expect("it is written");
+        assert!(Stored::read(dir.path()).is_err());
         fs::write(dir.path().join(RECORD), "{").expect("it is ours");
         assert!(Stored::read(dir.path()).is_err());
     }

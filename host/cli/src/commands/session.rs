@@ -94,10 +94,11 @@ fn exec(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> Res
     }
     let delivery = streams.finish();
     let report = ran?;
+    state_notes(&report, &args.id).into_iter().for_each(|line| messages.note(line));
     if matches!(delivery, Delivery::ReaderClosed) {
         return Ok(PIPE);
     }
-    state_notes(&report, &args.id).into_iter().chain(notes(&report, None)).for_each(|line| messages.note(line));
+    notes(&report, None).into_iter().for_each(|line| messages.note(line));
     explanation(&report).into_iter().for_each(|line| messages.explain(line));
     Ok(report.exit_status())
 }
@@ -223,6 +224,8 @@ const fn state_word(state: InterpreterState) -> &'static str {
         InterpreterState::Busy => "busy",
         InterpreterState::Live => "live",
         InterpreterState::Parked => "parked",
+        InterpreterState::New => "new",
+        InterpreterState::Lost => "lost",
     }
 }
 

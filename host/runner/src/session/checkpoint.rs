@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use codebox_core::{ResultKind, RunnerError};
+use codebox_files::{copy_tree, open_inner_dir, open_last_dir};
 
 use super::SessionDir;
 
@@ -23,11 +24,13 @@ struct Saved {
     image: String,
     /// The private directory that contains the checkpoint; `None` if the checkpoint is kept.
     owner: Option<Arc<SessionDir>>,
+    /// True if several sessions start with the checkpoint.
+    is_shared: AtomicBool,
 }
 
 impl Checkpoint {
     pub(super) fn new(name: String, dir: PathBuf, image: String, owner: Arc<SessionDir>) -> Self {
-        Self { name, saved: Arc::new(Saved { dir, image, owner: Some(owner) }) }
+        Self { name, saved: Arc::new(Saved { dir, image, owner: Some(owner), is_shared: AtomicBool::new(false) }) }
     }
 
     pub(super) fn renamed(&self, name: String) -> Self {
@@ -36,7 +39,15 @@ impl Checkpoint {
 
     /// Returns a checkpoint in a directory that is kept.
     pub fn kept(name: impl Into<String>, dir: impl Into<PathBuf>, image: impl Into<String>) -> Self {
-        Self { name: name.into(), saved: Arc::new(Saved { dir: dir.into(), image: image.into(), owner: None }) }
+        Self {
+            name: name.into(),
+            saved: Arc::new(Saved {
+                dir: dir.into(),
+                image: image.into(),
+                owner: None,
+                is_shared: AtomicBool::new(false),
+            }),
+        }
     }
 
     /// Moves the checkpoint to a new directory, where it is kept. A checkpoint that is kept already stays where it is.
@@ -48,7 +59,10 @@ impl Checkpoint {
             let line = format!("cannot move the checkpoint to {}: {error}", dir.display());
             RunnerError::new(ResultKind::InternalError, line)
         };
-        fs::rename(&self.saved.dir, dir).map_err(failed)?;
+        match self.saved.is_shared.load(Ordering::Relaxed) {
+            true => copy(&self.saved.dir, dir).map_err(failed)?,
+            false => fs::rename(&self.saved.dir, dir).map_err(failed)?,
+        }
         Ok(Self::kept(self.name, dir, self.saved.image.clone()))
     }
 
@@ -64,11 +78,36 @@ impl Checkpoint {
         &self.saved.image
     }
 
+    /// Declares that several sessions start with the checkpoint.
+    pub(super) fn shared(self) -> Self {
+        self.saved.is_shared.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// Returns the directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.saved.dir
     }
+}
+
+/// Copies a checkpoint, whose files are shared. Follows no links, which the process that wrote it may have put there.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let source = open_last_dir(from)?;
+    fs::create_dir(to)?;
+    let copied = open_last_dir(to)?;
+    for entry in source.entries()? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if entry.file_type()?.is_dir() {
+            copied.create_dir(&name)?;
+            let name = name.to_str().ok_or(io::ErrorKind::InvalidData)?;
+            copy_tree(&open_inner_dir(&source, name)?, &open_inner_dir(&copied, name)?, u64::MAX)?;
+        } else {
+            source.hard_link(&name, &copied, &name)?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Saved {

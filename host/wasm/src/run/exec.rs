@@ -88,7 +88,14 @@ impl WasmInstance {
             access: Access::ReadOnly,
         }));
         let session = match spec.session {
-            Some(session) => Some(Session::open(session, &store, &loaded, &mut scratch, &mounts)?),
+            Some(session) => Some(Session::open(
+                session,
+                spec.limits.memory.at().map(|size| size.get()),
+                &store,
+                &loaded,
+                &mut scratch,
+                &mounts,
+            )?),
             None => None,
         };
         Ok(Self { store, loaded, root, mounts, packages, scratch, network, code: spec.code, clock, analyzer, session })
@@ -99,6 +106,7 @@ impl WasmInstance {
         let kept = self.session.as_mut().and_then(|session| session.kept.take());
         let kind = match (&self.session, &kept) {
             (None, _) => JobKind::Program,
+            (Some(session), None) if session.resumes => JobKind::Cell,
             (Some(_), None) => JobKind::FirstCell,
             (Some(_), Some(_)) => JobKind::Cell,
         };

@@ -26,6 +26,8 @@ pub(crate) use saved::{SavedParts, private_dirs, save};
 pub(crate) struct Session {
     /// `None` before the first cell, and after one that ended the guest.
     pub kept: Option<KeptGuest>,
+    /// True if the random numbers of the restored state go on.
+    pub resumes: bool,
     /// The checkpoint that the session starts with.
     #[cfg(target_os = "linux")]
     restored: Option<crate::checkpoint::Restored>,
@@ -50,22 +52,24 @@ impl Session {
     #[cfg(target_os = "linux")]
     pub(crate) fn open(
         spec: SessionSpec,
+        memory: Option<u64>,
         store: &Store,
         loaded: &LoadedRuntime,
         scratch: &mut InstanceScratch,
         mounts: &[Mount],
     ) -> Result<Self, WasmError> {
         let restored = match spec.restore {
-            Some(dir) => Some(saved::restore(&dir, store, loaded, scratch, mounts)?),
+            Some(dir) => Some(saved::restore(&dir, memory, store, loaded, scratch, mounts)?),
             None => None,
         };
-        Ok(Self { kept: None, restored })
+        Ok(Self { kept: None, resumes: spec.resumes, restored })
     }
 
     /// Creates a session.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn open(
         spec: SessionSpec,
+        _: Option<u64>,
         _: &Store,
         _: &LoadedRuntime,
         _: &mut InstanceScratch,
@@ -73,7 +77,7 @@ impl Session {
     ) -> Result<Self, WasmError> {
         match spec.restore {
             Some(_) => Err(WasmError::input("the checkpoint", "sessions can be restored on Linux only")),
-            None => Ok(Self { kept: None }),
+            None => Ok(Self { kept: None, resumes: false }),
         }
     }
 

@@ -35,9 +35,10 @@ pub(crate) fn private_dirs<'m>(
     places.into_iter().filter_map(move |(name, place)| Some((name, mounted(&place)?.host.as_path())))
 }
 
-/// Reads a checkpoint, and copies its directories into those of a new session.
+/// Reads a checkpoint, and copies its directories into those of a new session. `memory` is the limit of the session.
 pub(super) fn restore(
     dir: &Path,
+    memory: Option<u64>,
     store: &Store,
     loaded: &LoadedRuntime,
     scratch: &mut InstanceScratch,
@@ -47,6 +48,9 @@ pub(super) fn restore(
     // The process that wrote the checkpoint may have put links there.
     let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
     let restored = checkpoint::read(&checkpoint, &expected(&store.spec().folder(), loaded, code, image))?;
+    if memory.is_some_and(|limit| limit < restored.size as u64) {
+        return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(restored.size as u64) });
+    }
     let private: Vec<&str> = private_dirs(scratch, mounts).map(|(name, _)| name).collect();
     for name in private {
         let path = dir.join(name);
