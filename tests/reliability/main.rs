@@ -65,13 +65,22 @@ const OTHER_TRIALS: &[(&str, OtherTest)] = &[
 /// glibc's variable for the number of allocator arenas.
 const ARENA_VARIABLE: &str = "MALLOC_ARENA_MAX";
 
-/// Runs this program again with a fixed number of allocator arenas.
+/// glibc's variable for its settings, and the one that unmaps the stacks of threads that have ended: it would keep up to 40 MB of them, more
+/// after a moment with many threads.
+const STACK_CACHE: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0");
+
+/// Runs this program again with a fixed number of allocator arenas, and without stacks of ended threads.
 ///
 /// The allocator gives short-lived threads up to eight arenas per processor, with two mappings each, at unpredictable
 /// times. With a fixed number, an additional mapping after many jobs is a leak.
 fn with_fixed_arenas() -> ExitCode {
-    let rerun = std::env::current_exe()
-        .and_then(|exe| Command::new(exe).args(std::env::args_os().skip(1)).env(ARENA_VARIABLE, "2").status());
+    let rerun = std::env::current_exe().and_then(|exe| {
+        Command::new(exe)
+            .args(std::env::args_os().skip(1))
+            .env(ARENA_VARIABLE, "2")
+            .env(STACK_CACHE.0, STACK_CACHE.1)
+            .status()
+    });
     match rerun {
         Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => {
