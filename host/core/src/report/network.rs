@@ -71,6 +71,27 @@ impl NetworkUsage {
     /// Maximum number of listed entries.
     pub const MAX_LISTED: usize = 256;
 
+    /// Returns the activity since an earlier state of the same record.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let change = |attempt: &NetAttempt| {
+            let mut attempt = attempt.clone();
+            if let Some(before) = earlier.attempts.iter().find(|before| before.is_same_attempt(&attempt)) {
+                attempt.times = attempt.times.saturating_sub(before.times);
+                attempt.sent = attempt.sent.saturating_sub(before.sent);
+                attempt.received = attempt.received.saturating_sub(before.received);
+            }
+            let is_unchanged = (attempt.times, attempt.sent, attempt.received) == (0, 0, 0);
+            (!is_unchanged).then_some(attempt)
+        };
+        Self {
+            attempts: self.attempts.iter().filter_map(change).collect(),
+            unlisted: self.unlisted.saturating_sub(earlier.unlisted),
+            sent: self.sent.saturating_sub(earlier.sent),
+            received: self.received.saturating_sub(earlier.received),
+        }
+    }
+
     /// Returns true if no connection was attempted.
     #[must_use]
     pub const fn is_none(&self) -> bool {
@@ -114,6 +135,23 @@ mod tests {
         let hints: Vec<_> = used.denials().into_iter().map(|denial| denial.hint).collect();
         assert_eq!(hints, ["add --net a.org:80", "add --net b.org:80"]);
         assert!(used.may_have_connected() && !used.is_none() && NetworkUsage::default().is_none());
+    }
+
+    #[test]
+    fn activity_since_an_earlier_state() {
+        let attempt =
+            |host, times, sent| NetAttempt { times, sent, ..NetAttempt::new(host, 80, None, NetVerdict::Allowed) };
+        let before = NetworkUsage {
+            attempts: vec![attempt("a.org", 1, 5), attempt("b.org", 2, 0)],
+            sent: 5,
+            ..NetworkUsage::default()
+        };
+        let attempts = vec![attempt("a.org", 1, 9), attempt("b.org", 2, 0), attempt("c.org", 1, 0)];
+        let after = NetworkUsage { attempts, sent: 9, received: 1, ..NetworkUsage::default() };
+        let since = after.since(&before);
+        assert_eq!(since.attempts, [attempt("a.org", 0, 4), attempt("c.org", 1, 0)]);
+        assert_eq!((since.sent, since.received), (4, 1));
+        assert!(after.since(&after).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
     Access, Adapter, BackendError, BoxFuture, CancelToken, CodeScope, Denial, DenialKind, Effects, Enforcement,
     ErrorFrame, ExecIo, FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind,
-    Limits, NetRules, Outcome, Provenance, RunReport, SessionState, TrapKind, Usage,
+    Limits, NetRules, NetworkUsage, Outcome, Provenance, RunReport, SessionState, TrapKind, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
@@ -126,9 +126,9 @@ impl WasmInstance {
             net_bytes: _,
             net_connections: _,
         } = job.limits;
-        let (kept, egress) = match kept {
-            Some(KeptGuest { guest, egress }) => (Some(guest), egress),
-            None => (None, self.egress(&job.limits)),
+        let (kept, egress, network_before) = match kept {
+            Some(KeptGuest { guest, egress, network }) => (Some(guest), egress, network),
+            None => (None, self.egress(&job.limits), NetworkUsage::default()),
         };
         let host_cpu_time = HostCpuTime::default();
         // No other language loads TypeScript.
@@ -167,8 +167,11 @@ impl WasmInstance {
                     None => session.start(code, pool, setup)?,
                 };
                 let ran = execution::run_cell(guest, interrupt, io.has_own_thread).await;
-                let (guest, execution) = ran?;
-                session.kept = execution.end.reusable.then_some(KeptGuest { guest, egress });
+                let (guest, mut execution) = ran?;
+                let network = execution.result.network.clone();
+                // Connections stay open from one cell to the next, and so does the record of them.
+                execution.result.network = network.since(&network_before);
+                session.kept = execution.end.reusable.then_some(KeptGuest { guest, egress, network });
                 execution
             }
             (GuestSource::Image { code, pool }, None) => {
@@ -224,7 +227,7 @@ impl WasmInstance {
         use crate::run::session::{SavedParts, private_dirs, save};
 
         let kept = self.session.as_mut().and_then(|session| session.kept.take());
-        let Some(KeptGuest { guest, egress }) = kept else {
+        let Some(KeptGuest { guest, egress, network }) = kept else {
             return Err(WasmError::input("the checkpoint", "the session has no state, because no cell has run in it"));
         };
         let mut guest = guest.close_caches(self.clock).await?;
@@ -246,7 +249,7 @@ impl WasmInstance {
             Err(WasmError::input("the checkpoint", detail))
         };
         if let Some(session) = &mut self.session {
-            session.kept = Some(KeptGuest { guest, egress });
+            session.kept = Some(KeptGuest { guest, egress, network });
         }
         saved
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codebox_core::SessionSpec;
+use codebox_core::{NetworkUsage, SessionSpec};
 use codebox_egress::Egress;
 use codebox_files::InstanceScratch;
 
@@ -37,6 +37,8 @@ pub(crate) struct Session {
 pub(crate) struct KeptGuest {
     pub guest: GuestInstance,
     pub egress: Option<Egress>,
+    /// Network activity of all cells so far.
+    pub network: NetworkUsage,
 }
 
 /// A guest that is about to run a cell.
