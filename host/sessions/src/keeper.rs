@@ -178,7 +178,10 @@ impl Keeper {
         let ran = kept.session.exec_with(cell, io).await;
         if _use.is_some() {
             kept.cells.fetch_add(1, Ordering::Relaxed);
-            kept.update_state().await?;
+            // A session that was stopped meanwhile has no record any more.
+            if !kept.stopped.is_cancelled() {
+                kept.update_state().await?;
+            }
         }
         ran
     }

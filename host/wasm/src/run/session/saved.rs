@@ -98,7 +98,11 @@ impl GuestInstance {
         let (guest, ran) = execution::run_cell(SessionGuest::Used(self), interrupt, false).await?;
         match ran.end.reusable {
             true => Ok(guest),
-            false => Err(WasmError::input("the checkpoint", "the guest ended while it closed its files")),
+            // It is not an error of the request: the state is lost.
+            false => {
+                let ended = wasmtime::Error::msg("the guest ended while it closed its files");
+                Err(WasmError::engine("save the session")(ended))
+            }
         }
     }
 }
