@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = 200_000;
 /// times of modification, and symbolic links with their text. Returns the number of bytes in files.
 ///
 /// # Errors
-/// The system's errors, and an error with the path of an entry for a socket, a pipe or a device, and for a tree that is larger
+/// The system's errors, unchanged, and an error with the path of an entry for a socket, a pipe or a device, and for a tree that is larger
 /// than `max_bytes`, deeper than 128 levels or has more than 200,000 entries.
 pub fn copy_tree(from: &Dir, to: &Dir, max_bytes: u64) -> io::Result<u64> {
     let mut copy = TreeCopy { left: max_bytes, entries: 0 };
@@ -92,6 +92,9 @@ fn copy_link(_: &Dir, _: &Dir, _: &Path) -> io::Result<()> {
 }
 
 fn failed(at: &Path, error: io::Error) -> io::Error {
+    if error.raw_os_error().is_some() {
+        return error;
+    }
     let at: PathBuf = at.to_owned();
     io::Error::new(error.kind(), format!("{}: {error}", at.display()))
 }

@@ -161,7 +161,7 @@ impl Runner {
     }
 
     /// Creates a session whose next cell starts with the state of a checkpoint, or without state if an earlier interpreter was
-    /// lost. The grants are admitted with that cell.
+    /// lost. `has_run` is true if a cell has run since the state was restored or forked, and its random numbers go on. The grants are admitted with that cell.
     ///
     /// # Errors
     /// As for [`session`](Self::session), without the errors of admission.
@@ -170,13 +170,14 @@ impl Runner {
         request: R,
         last: Option<Checkpoint>,
         is_lost: bool,
+        has_run: bool,
     ) -> Result<Session, RunnerError>
     where
         R: TryInto<Request>,
         RunnerError: From<R::Error>,
     {
         let mut session = self.new_session(session_request(request.try_into()?)?);
-        *session.state.get_mut() = State { live: None, last, current: None, is_lost, has_run: true };
+        *session.state.get_mut() = State { live: None, last, current: None, is_lost, has_run };
         Ok(session)
     }
 
@@ -351,7 +352,7 @@ impl Session {
     /// cannot be written.
     pub async fn checkpoint(&self, name: impl Into<String>) -> Result<Checkpoint, RunnerError> {
         let mut state = self.state.lock().await;
-        let checkpoint = self.save(&mut state, name.into()).await?;
+        let checkpoint = self.save(&mut state, name.into()).await?.shared();
         state.last = Some(checkpoint.clone());
         Ok(checkpoint)
     }
@@ -373,32 +374,36 @@ impl Session {
     async fn save(&self, state: &mut State, name: String) -> Result<Checkpoint, RunnerError> {
         let refused =
             |what: &str| RunnerError::new(ResultKind::InvalidRequest, format!("cannot save the session: {what}"));
-        let Some(open) = &mut state.live else {
+        let Some(mut open) = state.live.take() else {
             return match &state.last {
+                _ if state.is_lost => Err(refused("its interpreter has ended, and its state is lost")),
                 // No cell has run since.
-                Some(last) if !state.is_lost => Ok(last.renamed(name)),
-                _ => Err(refused("it has no state, because no cell has run in it").with_fix("run a cell first")),
+                Some(last) => Ok(last.renamed(name)),
+                None => Err(refused("it has no state, because no cell has run in it").with_fix("run a cell first")),
             };
         };
         if let Some(current) = &state.current {
+            state.live = Some(open);
             return Ok(current.renamed(name));
         }
         let Some(parent) = &open.dir.checkpoints else {
+            state.live = Some(open);
             return Err(refused("this runner has no directory for checkpoints"));
         };
         let dir = parent.join(checkpoint::unique_name());
-        if let Err(error) = open.guest.checkpoint(&dir).await {
-            let error = RunnerError::from(error);
-            if error.kind() != ResultKind::InvalidRequest {
-                // The interpreter is gone, or in an unknown state.
-                (state.live, state.is_lost) = (None, true);
-            }
-            return Err(error);
+        // If the caller stops waiting, the interpreter ends.
+        state.is_lost = true;
+        let saved = open.guest.checkpoint(&dir).await.map_err(RunnerError::from);
+        if saved.as_ref().is_err_and(|error| error.kind() == ResultKind::EngineLost) {
+            open.close().await;
+            return Err(saved.err().unwrap_or_else(|| refused("its interpreter has ended")));
         }
+        state.is_lost = false;
         let image = open.guest.spec().image.clone().unwrap_or_default();
-        let checkpoint = Checkpoint::new(name, dir, image, Arc::clone(&open.dir));
-        state.current = Some(checkpoint.clone());
-        Ok(checkpoint)
+        let checkpoint = saved.map(|()| Checkpoint::new(name, dir, image, Arc::clone(&open.dir)));
+        state.live = Some(open);
+        state.current = Some(checkpoint?);
+        state.current.clone().ok_or_else(|| refused("it has no state"))
     }
 
     /// Returns to the state of a checkpoint, of this session or of another one. Files in granted directories stay as they are.
@@ -413,7 +418,8 @@ impl Session {
         if let Some(before) = state.live.replace(open) {
             before.close().await;
         }
-        (state.last, state.current) = (Some(checkpoint.clone()), Some(checkpoint.clone()));
+        let checkpoint = checkpoint.clone().shared();
+        (state.last, state.current) = (Some(checkpoint.clone()), Some(checkpoint));
         (state.is_lost, state.has_run) = (false, false);
         Ok(())
     }
@@ -467,10 +473,20 @@ impl Session {
         }
     }
 
-    /// Returns true if nothing would be lost if the process ended: no cell has run since the last checkpoint.
+    /// Returns true if nothing would be lost if the process ended: no cell has run since the last checkpoint in a directory that
+    /// is kept.
     pub async fn is_saved(&self) -> bool {
         let state = self.state.lock().await;
-        !state.is_lost && (state.live.is_none() || state.current.is_some() && state.last.is_some())
+        let saved = match &state.live {
+            None => return !state.is_lost && state.last.as_ref().is_none_or(Checkpoint::is_kept),
+            Some(_) => state.current.as_ref().zip(state.last.as_ref()),
+        };
+        saved.is_some_and(|(current, last)| current.is_same(last) && current.is_kept())
+    }
+
+    /// Returns true if a cell has run since the session was created, restored or forked.
+    pub async fn has_run(&self) -> bool {
+        self.state.lock().await.has_run
     }
 
     /// Returns true if the session has an interpreter in memory.

@@ -50,7 +50,7 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
                 let left = process.keeper.park_idle(Duration::ZERO).await;
                 if left.is_empty() {
                     send(&mut writer, &Answer::Done).await?;
-                    process.end.notify_one();
+                    process.request_end();
                     continue;
                 }
                 not_saved(&left)
@@ -100,7 +100,7 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
             Answer::Done
         }
         Request::Stop(id) => {
-            keeper.stop(&id)?;
+            keeper.stop(&id).await?;
             Answer::Done
         }
         Request::List => Answer::Sessions(keeper.list()),

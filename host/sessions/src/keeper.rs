@@ -24,6 +24,9 @@ const MAX_FORKS: u32 = 1024;
 /// Maximum number of checkpoints of a session.
 const MAX_CHECKPOINTS: usize = 1024;
 
+/// Extension of the directories of sessions that are being removed.
+const REMOVED: &str = "removed";
+
 /// All sessions of a user.
 pub(crate) struct Keeper {
     runner: Arc<Runner>,
@@ -81,6 +84,10 @@ impl Keeper {
         let keeper = Self { runner, saved, sessions: Mutex::default(), next_dir: AtomicU64::new(0) };
         for entry in fs::read_dir(&keeper.saved).into_iter().flatten().flatten() {
             let Some(id) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if entry.path().extension().is_some_and(|extension| extension == REMOVED) {
+                let _ = fs::remove_dir_all(entry.path());
+                continue;
+            }
             if let Ok(stored) = Stored::read(&entry.path())
                 && let Ok(kept) = keeper.open(&id, stored)
             {
@@ -97,7 +104,8 @@ impl Keeper {
         let checkpoints: BTreeMap<String, Checkpoint> =
             stored.checkpoints.iter().map(|one| (one.name.clone(), open(one))).collect();
         let last = stored.last.as_ref().map(open);
-        let session = self.runner.resume(Request::try_from(stored.job.clone())?, last, stored.has_unsaved_state)?;
+        let request = Request::try_from(stored.job.clone())?;
+        let session = self.runner.resume(request, last, stored.has_unsaved_state, stored.has_run)?;
         Ok(self.kept(id.to_owned(), dir, session, stored, checkpoints))
     }
 
@@ -194,13 +202,15 @@ impl Keeper {
         }
         let kept = self.get(id)?;
         let _use = InUse::wait(&kept).await;
-        let forks = kept.session.fork(count as usize).await?;
+        let forks = kept.session.fork(count as usize).await;
+        kept.update_state().await?;
+        let forks = forks?;
         let job = lock(&kept.stored).job.clone();
         let mut ids = Vec::with_capacity(forks.len());
         for fork in forks {
             let added = self.add(fork, job.clone())?;
             added.is_live.store(true, Ordering::Relaxed);
-            added.record(|stored| stored.has_unsaved_state = true)?;
+            added.record(|stored| (stored.has_unsaved_state, stored.has_run) = (true, false))?;
             ids.push(added.id.clone());
         }
         Ok(ids)
@@ -231,7 +241,11 @@ impl Keeper {
             return Err(RunnerError::new(ResultKind::Busy, line));
         }
         let (dir, path) = self.new_dir(&kept);
-        let checkpoint = kept.session.checkpoint_in(name, &path).await?;
+        let saved = kept.session.checkpoint_in(name, &path).await;
+        if saved.is_err() {
+            kept.update_state().await?;
+        }
+        let checkpoint = saved?;
         // A parked session has its state in a directory already.
         let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
         let one = StoredCheckpoint { name: name.to_owned(), dir, image: checkpoint.image().to_owned() };
@@ -271,7 +285,7 @@ impl Keeper {
     }
 
     async fn park_kept(&self, kept: &Kept) -> Result<(), RunnerError> {
-        if !kept.session.is_live().await {
+        if !kept.session.is_live().await && !lock(&kept.stored).has_unsaved_state {
             return Ok(());
         }
         let (dir, path) = self.new_dir(kept);
@@ -289,13 +303,16 @@ impl Keeper {
         kept.update_state().await
     }
 
-    /// Ends a session.
-    pub(crate) fn stop(&self, id: &str) -> Result<(), RunnerError> {
+    /// Ends a session, and its cells.
+    pub(crate) async fn stop(&self, id: &str) -> Result<(), RunnerError> {
         let kept = self.get(id)?;
         kept.stopped.cancel();
-        fs::remove_dir_all(&kept.dir).map_err(|error| disk_error("remove", &kept.dir, &error))?;
+        let _use = InUse::wait(&kept).await;
+        // The process may be killed while it removes the files.
+        let removed = kept.dir.with_extension(REMOVED);
+        fs::rename(&kept.dir, &removed).map_err(|error| disk_error("remove", &kept.dir, &error))?;
         lock(&self.sessions).remove(id);
-        Ok(())
+        fs::remove_dir_all(&removed).map_err(|error| disk_error("remove", &removed, &error))
     }
 
     /// Returns facts about all sessions, the oldest first.
@@ -355,12 +372,14 @@ impl Kept {
     /// Changes the record, and writes it if it differs.
     fn record(&self, change: impl FnOnce(&mut Stored)) -> Result<(), RunnerError> {
         let mut stored = lock(&self.stored);
-        let before = stored.clone();
-        change(&mut stored);
-        if *stored == before {
+        let mut changed = stored.clone();
+        change(&mut changed);
+        if *stored == changed {
             return Ok(());
         }
-        stored.write(&self.dir).map_err(|error| disk_error("record a session in", &self.dir, &error))
+        changed.write(&self.dir).map_err(|error| disk_error("record a session in", &self.dir, &error))?;
+        *stored = changed;
+        Ok(())
     }
 
     /// Records the state that was saved last, with further changes, and removes the one before if it has no name.
@@ -380,8 +399,8 @@ impl Kept {
     /// Records the state of the interpreter after a request.
     async fn update_state(&self) -> Result<(), RunnerError> {
         self.is_live.store(self.session.is_live().await, Ordering::Relaxed);
-        let is_saved = self.session.is_saved().await;
-        self.record(|stored| stored.has_unsaved_state = !is_saved)
+        let (is_saved, has_run) = (self.session.is_saved().await, self.session.has_run().await);
+        self.record(|stored| (stored.has_unsaved_state, stored.has_run) = (!is_saved, has_run))
     }
 
     /// Removes the directory of a state that neither a checkpoint nor the session needs.

@@ -38,6 +38,8 @@ pub(crate) struct Process {
     /// Notified when a client asks for the end of the process.
     pub end: Notify,
     is_ending: AtomicBool,
+    /// True if a client has asked for the end.
+    is_requested: AtomicBool,
     /// True while idle sessions are parked.
     is_parking: AtomicBool,
     clients: AtomicUsize,
@@ -47,6 +49,12 @@ impl Process {
     /// Returns true if the process accepts no further clients.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Ends the process, although clients are connected.
+    pub(crate) fn request_end(&self) {
+        self.is_requested.store(true, Ordering::SeqCst);
+        self.end.notify_one();
     }
 
     /// Parks sessions that were not used for this time, while clients are served. `is_over` ends the process afterwards, if all
@@ -77,14 +85,47 @@ pub async fn serve(place: &Place, runner: Arc<Runner>, options: Options, is_read
         keeper: Keeper::new(runner, place.saved()),
         end: Notify::new(),
         is_ending: AtomicBool::new(false),
+        is_requested: AtomicBool::new(false),
         is_parking: AtomicBool::new(false),
         clients: AtomicUsize::new(0),
     });
-    let listener = place.listen()?;
-    listener.set_nonblocking(true)?;
-    let listener = UnixListener::from_std(listener)?;
-    let inode = place.socket_inode();
-    is_ready();
+    let mut is_ready = Some(is_ready);
+    loop {
+        let listener = place.listen()?;
+        let inode = place.socket_inode();
+        listener.set_nonblocking(true)?;
+        process.is_ending.store(false, Ordering::SeqCst);
+        if let Some(is_ready) = is_ready.take() {
+            is_ready();
+        }
+        accept_until_end(&process, place, UnixListener::from_std(listener)?, inode, options).await;
+        process.is_ending.store(true, Ordering::SeqCst);
+        let is_own = place.socket_inode() == inode;
+        if is_own {
+            place.remove_socket();
+        }
+        // Clients that were accepted before end their requests.
+        let until = Instant::now() + END_TIMEOUT;
+        while process.clients.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            sleep(CHECK_INTERVAL).await;
+        }
+        let left = process.keeper.park_idle(Duration::ZERO).await;
+        // A session that was used meanwhile goes on. Without its directory, the process cannot be reached.
+        if left.is_empty() || !is_own {
+            return Ok(());
+        }
+        process.is_requested.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Serves clients until the end of the process is due.
+async fn accept_until_end(
+    process: &Arc<Process>,
+    place: &Place,
+    listener: UnixListener,
+    inode: Option<u64>,
+    options: Options,
+) {
     let mut last = Instant::now();
     let period = (options.park_after.min(options.idle_limit) / 4).max(Duration::from_millis(10));
     let mut ticks = tokio::time::interval(period);
@@ -93,7 +134,7 @@ pub async fn serve(place: &Place, runner: Arc<Runner>, options: Options, is_read
             accepted = listener.accept() => {
                 last = Instant::now();
                 if let Ok((stream, _)) = accepted {
-                    accept(&process, stream);
+                    accept(process, stream);
                 }
             }
             _ = ticks.tick() => {
@@ -102,26 +143,19 @@ pub async fn serve(place: &Place, runner: Arc<Runner>, options: Options, is_read
                 }
                 if place.socket_inode() != inode {
                     // Its directory is removed, or another process has replaced it.
-                    break;
+                    return;
                 }
                 let is_over = last.elapsed() >= options.idle_limit;
                 process.park_in_background(if is_over { Duration::ZERO } else { options.park_after }, is_over);
             }
-            () = process.end.notified() => break,
+            () = process.end.notified() => {
+                let is_idle = process.clients.load(Ordering::SeqCst) == 0 && last.elapsed() >= options.idle_limit;
+                if is_idle || process.is_requested.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
         }
     }
-    process.is_ending.store(true, Ordering::SeqCst);
-    if place.socket_inode() == inode {
-        place.remove_socket();
-    }
-    drop(listener);
-    // Clients that were accepted before end their requests.
-    let until = Instant::now() + END_TIMEOUT;
-    while process.clients.load(Ordering::SeqCst) > 0 && Instant::now() < until {
-        sleep(CHECK_INTERVAL).await;
-    }
-    process.keeper.park_idle(Duration::ZERO).await;
-    Ok(())
 }
 
 /// Serves a client of the same user.

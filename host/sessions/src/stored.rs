@@ -28,6 +28,8 @@ pub(crate) struct Stored {
     pub last: Option<StoredCheckpoint>,
     /// True if an interpreter has state that is not saved.
     pub has_unsaved_state: bool,
+    /// True if a cell has run since the session was created, restored or forked.
+    pub has_run: bool,
     /// Time of the last change of the record, in seconds since 1970.
     pub used: u64,
 }
@@ -46,7 +48,16 @@ pub(crate) struct StoredCheckpoint {
 impl Stored {
     pub(crate) fn new(job: Job, created: u64) -> Self {
         let checkpoints = Vec::new();
-        Self { version: VERSION, created, job, checkpoints, last: None, has_unsaved_state: false, used: created }
+        Self {
+            version: VERSION,
+            created,
+            job,
+            checkpoints,
+            last: None,
+            has_unsaved_state: false,
+            has_run: false,
+            used: created,
+        }
     }
 
     /// Reads the record of a session.

@@ -81,6 +81,9 @@ pub enum WasmError {
         /// Description of the problem.
         detail: String,
     },
+    /// The guest of a session has ended between two cells.
+    #[error("the guest has ended")]
+    GuestLost,
     /// The memory limit is below the size of the interpreter's image.
     #[error("the memory limit is too low: the guest starts with {needed}")]
     MemoryLimit {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, BoxedError, Capabilities, Diagnosis, ExecIo, Instance, InstanceSpec,
-    Isolation, Job, RunReport, Unavailable,
+    Isolation, Job, RunReport, SandboxLayer, Unavailable,
 };
 use tokio::time::timeout;
 
@@ -68,7 +68,7 @@ impl Backend for WorkerBackend {
                 Err(_) => return Err(stalled("open the guest", &mut connection)),
             }
             let (id, spec) = (self.id(), spec.clone());
-            Ok(Box::new(WorkerInstance { id, spec, connection }) as Box<dyn Instance>)
+            Ok(Box::new(WorkerInstance { id, spec, connection, layers: None }) as Box<dyn Instance>)
         })
     }
 
@@ -119,11 +119,14 @@ struct WorkerInstance {
     id: BackendId,
     spec: InstanceSpec,
     connection: Connection,
+    /// The layers that the worker has reported before any code of the guest ran.
+    layers: Option<Vec<SandboxLayer>>,
 }
 
 impl Instance for WorkerInstance {
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
-        Box::pin(execution::run(&mut self.connection, &self.id, &self.spec, job, io))
+        let Self { id, spec, connection, layers } = self;
+        Box::pin(execution::run(connection, id, spec, layers, job, io))
     }
 
     fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {

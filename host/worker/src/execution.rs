@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebox_core::{
     BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, Outcome,
-    PartialOutput, Provenance, RunReport,
+    PartialOutput, Provenance, RunReport, SandboxLayer,
 };
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
 use serde_bytes::ByteBuf;
@@ -31,11 +31,13 @@ const CHUNK_SIZE: usize = 64 << 10;
 /// Maximum size in bytes of a report without its output: it lists up to ten thousand files and has up to 16 MiB of rich results.
 const MAX_REPORT: u32 = 64 << 20;
 
-/// Runs a job. The output that has arrived is kept, however the worker ends.
+/// Runs a job. The output that has arrived is kept, however the worker ends. `known_layers` are those of an earlier job, after which
+/// the worker is not trusted.
 pub(crate) async fn run(
     connection: &mut Connection,
     id: &BackendId,
     spec: &InstanceSpec,
+    known_layers: &mut Option<Vec<SandboxLayer>>,
     job: &Job,
     io: &mut ExecIo,
 ) -> Result<RunReport, BackendError> {
@@ -53,9 +55,10 @@ pub(crate) async fn run(
         () = sleep(START_TIMEOUT) => return Err(stalled("start the program", connection)),
     };
     let layers = match started {
-        Some(Ok(Event::Started(layers))) => layers,
+        Some(Ok(Event::Started(layers))) => known_layers.get_or_insert(layers).clone(),
         // No code of the guest has run yet.
-        Some(Ok(Event::Failed(failure))) => return Err(failure.into()),
+        Some(Ok(Event::Failed(failure))) if known_layers.is_none() => return Err(failure.into()),
+        Some(Ok(Event::Failed(failure))) => return Err(failure.after_start()),
         other => return Err(lost("start the program", connection, other).await),
     };
     let now = Instant::now();

@@ -90,10 +90,10 @@ impl From<Failure> for BackendError {
 
 impl Failure {
     /// Returns the error of a session that cannot be saved. The worker is not trusted: the error has no remedy, and is that of a
-    /// request or of codebox.
+    /// request, of the guest, which is gone then, or of codebox.
     pub(crate) fn about_session(self) -> BackendError {
         match self.kind {
-            ResultKind::InvalidRequest => {
+            ResultKind::InvalidRequest | ResultKind::EngineLost => {
                 BackendError::Remote { kind: self.kind, message: line(&self.message), fix: None }
             }
             _ => self.after_start(),

@@ -73,11 +73,13 @@ function awaitEvaluation(promise, fulfilled) {
   evaluation = promise;
   promise.then(
     (value) => {
+      // A later cell may await something else.
+      if (evaluation !== promise) return;
       evaluation = undefined;
       fulfilled(value);
     },
     (error) => {
-      evaluation = undefined;
+      if (evaluation === promise) evaluation = undefined;
       uncaught.uncaught(error, 'unhandledRejection');
     },
   );

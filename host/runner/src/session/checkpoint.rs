@@ -24,7 +24,7 @@ struct Saved {
     image: String,
     /// The private directory that contains the checkpoint; `None` if the checkpoint is kept.
     owner: Option<Arc<SessionDir>>,
-    /// True if several sessions start with the checkpoint.
+    /// True if other values may name the directory.
     is_shared: AtomicBool,
 }
 
@@ -78,7 +78,16 @@ impl Checkpoint {
         &self.saved.image
     }
 
-    /// Declares that several sessions start with the checkpoint.
+    pub(super) fn is_kept(&self) -> bool {
+        self.saved.owner.is_none()
+    }
+
+    /// Returns true if both are the same saved state.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.saved.dir == other.saved.dir
+    }
+
+    /// Declares that other values may name the directory, which must not be moved.
     pub(super) fn shared(self) -> Self {
         self.saved.is_shared.store(true, Ordering::Relaxed);
         self

@@ -393,6 +393,11 @@ pub(crate) fn backend_error(runtime: &str, error: WasmError) -> BackendError {
         WasmError::Engine { doing, source } => {
             BackendError::Engine { action: doing.to_owned(), source: format!("{source:#}").into() }
         }
+        WasmError::GuestLost => BackendError::EngineLost {
+            backend: ID,
+            action: "save the session".to_owned(),
+            source: error.to_string().into(),
+        },
         WasmError::Prelude(_) | WasmError::NotCompiled => {
             BackendError::Engine { action: "start the interpreter".to_owned(), source: error.to_string().into() }
         }

@@ -242,7 +242,7 @@ impl WasmInstance {
                 (guest, saved)
             });
             let saved;
-            (guest, saved) = saving.await.map_err(|error| WasmError::engine("save the guest")(error.into()))?;
+            (guest, saved) = saving.await.map_err(|_| WasmError::GuestLost)?;
             saved
         } else {
             let detail = format!("the session has open {}; close it first", open.join(", "));

@@ -98,11 +98,7 @@ impl GuestInstance {
         let (guest, ran) = execution::run_cell(SessionGuest::Used(self), interrupt, false).await?;
         match ran.end.reusable {
             true => Ok(guest),
-            // It is not an error of the request: the state is lost.
-            false => {
-                let ended = wasmtime::Error::msg("the guest ended while it closed its files");
-                Err(WasmError::engine("save the session")(ended))
-            }
+            false => Err(WasmError::GuestLost),
         }
     }
 }
@@ -135,7 +131,11 @@ fn write(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<()
         };
         let to = create().map_err(WasmError::io("create", &dir.join(name)))?;
         let source = open_last_dir(from).map_err(WasmError::io("open", from))?;
-        copy_tree(&source, &to, u64::MAX).map_err(WasmError::io("copy", from))?;
+        copy_tree(&source, &to, u64::MAX).map_err(|error| match error.raw_os_error() {
+            // A rule of the copy, with the path.
+            None => WasmError::input("the checkpoint", format!("/{name}/{error}")),
+            Some(_) => WasmError::io("copy", from)(error),
+        })?;
     }
     let (code, image) = parts_of(&saved.loaded)?;
     let runtime = saved.store.spec().folder();
