@@ -41,7 +41,7 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
         let answer = match request {
             Request::Exec { id, text, limits } => {
                 let cell = Cell { text, limits, stdin: Stdin::Empty };
-                match exec(process, &id, cell, &mut reader, &mut writer).await? {
+                match Box::pin(exec(process, &id, cell, &mut reader, &mut writer)).await? {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }

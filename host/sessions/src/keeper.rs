@@ -58,15 +58,15 @@ pub(crate) struct Kept {
 /// Use of a session by a request.
 struct InUse<'k> {
     kept: &'k Kept,
-    _turn: Option<tokio::sync::MutexGuard<'k, ()>>,
+    turn: Option<tokio::sync::MutexGuard<'k, ()>>,
 }
 
 impl<'k> InUse<'k> {
     /// Waits for the turn of a request.
     async fn wait(kept: &'k Kept) -> Self {
         kept.busy.fetch_add(1, Ordering::SeqCst);
-        let mut this = Self { kept, _turn: None };
-        this._turn = Some(kept.turn.lock().await);
+        let mut this = Self { kept, turn: None };
+        this.turn = Some(kept.turn.lock().await);
         this
     }
 }
@@ -175,16 +175,16 @@ impl Keeper {
         let stopped = cancel.clone();
         let _stopped = kept.stopped.on_cancel(move || stopped.cancel());
         // A cancelled cell that waits for its turn is reported by the session, which does not run it.
-        let _use = tokio::select! {
-            turn = InUse::wait(&kept) => Some(turn),
+        let turn = tokio::select! {
+            waited = InUse::wait(&kept) => Some(waited),
             () = cancel.cancelled() => None,
         };
-        if _use.is_some() {
+        if turn.is_some() {
             // The process may be killed while the cell runs.
             kept.record(|stored| stored.has_unsaved_state = true)?;
         }
         let ran = kept.session.exec_with(cell, io).await;
-        if _use.is_some() {
+        if turn.is_some() {
             kept.cells.fetch_add(1, Ordering::Relaxed);
             // A session that was stopped meanwhile has no record any more.
             if !kept.stopped.is_cancelled() {

@@ -170,7 +170,7 @@ fn accept(process: &Arc<Process>, stream: UnixStream) {
     let process = Arc::clone(process);
     tokio::spawn(async move {
         // The end of a connection is no failure of the process.
-        let _ = connection::serve(&process, stream).await;
+        let _ = Box::pin(connection::serve(&process, stream)).await;
         process.clients.fetch_sub(1, Ordering::SeqCst);
     });
 }

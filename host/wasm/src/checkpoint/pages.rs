@@ -57,7 +57,7 @@ pub(crate) fn differing_pages(
 /// Returns the pages that the guest may have written; all pages if the kernel cannot tell.
 fn written_pages(memory: &[u8]) -> io::Result<Vec<Range<usize>>> {
     let Some(pagemap) = Pagemap::get() else {
-        return Ok([0..memory.len()].to_vec());
+        return Ok(std::iter::once(0..memory.len()).collect());
     };
     let mut written = Vec::with_capacity(1024);
     pagemap.scan_written(memory.as_ptr(), memory.len(), |range| written.push(range))?;
