@@ -38,7 +38,7 @@ pub(crate) struct Process {
     /// Notified when a client asks for the end of the process.
     pub end: Notify,
     is_ending: AtomicBool,
-    /// True if a client has asked for the end.
+    /// True if a client has requested the end.
     is_requested: AtomicBool,
     /// True while idle sessions are parked.
     is_parking: AtomicBool,
