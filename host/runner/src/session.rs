@@ -406,7 +406,7 @@ impl Session {
         state.current.clone().ok_or_else(|| refused("it has no state"))
     }
 
-    /// Returns to the state of a checkpoint, of this session or of another one. Files in granted directories stay as they are.
+    /// Returns to the state of a checkpoint, which may be that of another session. Files in granted directories stay as they are.
     ///
     /// # Errors
     /// Returns an error if the checkpoint was made with another runtime or is malformed, or if the interpreter cannot be
