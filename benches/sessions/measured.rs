@@ -75,11 +75,16 @@ impl Keeper {
     /// Returns the resident memory of the process and of its workers in bytes, shared pages in proportion.
     fn resident(&self) -> (u64, u64) {
         let (mut own, mut workers) = (0, 0);
-        for process in processes(&self.home) {
+        let all = processes(&self.home);
+        // Workers that the host process has forked have its command line.
+        let is_forked =
+            |process: &Process| all.iter().any(|other| other.pid == process.parent && other.command == "serve-runs");
+        for process in &all {
             let memory = proportional_size(process.pid);
             match process.command.as_str() {
                 "keep-sessions" => own += memory,
                 "run-job" => workers += memory,
+                "serve-runs" if is_forked(process) => workers += memory,
                 _ => {}
             }
         }
@@ -98,6 +103,7 @@ impl Drop for Keeper {
 
 struct Process {
     pid: u32,
+    parent: u32,
     command: String,
 }
 
@@ -114,7 +120,9 @@ fn processes(home: &Path) -> Vec<Process> {
         let belongs = words.iter().any(|word| word.starts_with(&home))
             || String::from_utf8_lossy(&environment).contains(&format!("CODEBOX_HOME={home}\0"));
         let command = words.get(1)?.clone();
-        belongs.then_some(Process { pid, command })
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())?;
+        belongs.then_some(Process { pid, parent, command })
     });
     found.collect()
 }
