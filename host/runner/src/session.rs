@@ -161,7 +161,8 @@ impl Runner {
     }
 
     /// Creates a session whose next cell starts with the state of a checkpoint, or without state if an earlier interpreter was
-    /// lost. `has_run` is true if a cell has run since the state was restored or forked, and its random numbers go on. The grants are admitted with that cell.
+    /// lost. `has_run` is true if a cell has run since the state was restored or forked, and its random numbers go on. The grants
+    /// are admitted with that cell.
     ///
     /// # Errors
     /// As for [`session`](Self::session), without the errors of admission.
@@ -394,16 +395,18 @@ impl Session {
         // If the caller stops waiting, the interpreter ends.
         state.is_lost = true;
         let saved = open.guest.checkpoint(&dir).await.map_err(RunnerError::from);
-        if saved.as_ref().is_err_and(|error| error.kind() == ResultKind::EngineLost) {
+        if let Err(error) = &saved
+            && error.kind() == ResultKind::EngineLost
+        {
             open.close().await;
-            return Err(saved.err().unwrap_or_else(|| refused("its interpreter has ended")));
+            return Err(error.clone());
         }
-        state.is_lost = false;
-        let image = open.guest.spec().image.clone().unwrap_or_default();
-        let checkpoint = saved.map(|()| Checkpoint::new(name, dir, image, Arc::clone(&open.dir)));
-        state.live = Some(open);
-        state.current = Some(checkpoint?);
-        state.current.clone().ok_or_else(|| refused("it has no state"))
+        let (image, owner) = (open.guest.spec().image.clone().unwrap_or_default(), Arc::clone(&open.dir));
+        (state.live, state.is_lost) = (Some(open), false);
+        saved?;
+        let checkpoint = Checkpoint::new(name, dir, image, owner);
+        state.current = Some(checkpoint.clone());
+        Ok(checkpoint)
     }
 
     /// Returns to the state of a checkpoint, which may be that of another session. Files in granted directories stay as they are.

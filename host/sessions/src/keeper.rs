@@ -186,10 +186,9 @@ impl Keeper {
         let ran = kept.session.exec_with(cell, io).await;
         if turn.is_some() {
             kept.cells.fetch_add(1, Ordering::Relaxed);
-            // A session that was stopped meanwhile has no record any more.
-            if !kept.stopped.is_cancelled() {
-                kept.update_state().await?;
-            }
+            // The cell has run, and its report is not lost because the disk is full or the session was stopped meanwhile. The
+            // record says that there is unsaved state.
+            let _ = kept.update_state().await;
         }
         ran
     }
@@ -208,12 +207,26 @@ impl Keeper {
         let job = lock(&kept.stored).job.clone();
         let mut ids = Vec::with_capacity(forks.len());
         for fork in forks {
-            let added = self.add(fork, job.clone())?;
-            added.is_live.store(true, Ordering::Relaxed);
-            added.record(|stored| (stored.has_unsaved_state, stored.has_run) = (true, false))?;
-            ids.push(added.id.clone());
+            match self.add_fork(fork, job.clone()) {
+                Ok(id) => ids.push(id),
+                Err(error) => {
+                    // The caller learns no id of theirs.
+                    for id in &ids {
+                        let _ = self.stop(id).await;
+                    }
+                    return Err(error);
+                }
+            }
         }
         Ok(ids)
+    }
+
+    /// Adds a session that has an interpreter, and returns its id.
+    fn add_fork(&self, fork: Session, job: Job) -> Result<String, RunnerError> {
+        let added = self.add(fork, job)?;
+        added.is_live.store(true, Ordering::Relaxed);
+        added.record(|stored| (stored.has_unsaved_state, stored.has_run) = (true, false))?;
+        Ok(added.id.clone())
     }
 
     fn new_dir(&self, kept: &Kept) -> (String, PathBuf) {

@@ -1,6 +1,7 @@
 //! Messages between a client and the process that keeps the sessions.
 
-use codebox_core::{Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_core::{Job, LimitOverrides, RunReport, SessionInfo};
+use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -53,28 +54,4 @@ pub(crate) enum Answer {
     Done,
     /// The request failed.
     Failed(Failure),
-}
-
-/// Error of the other process.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Failure {
-    kind: ResultKind,
-    message: String,
-    fix: Option<String>,
-}
-
-impl From<RunnerError> for Failure {
-    fn from(error: RunnerError) -> Self {
-        Self { kind: error.kind(), message: error.message().to_owned(), fix: error.fix().map(str::to_owned) }
-    }
-}
-
-impl From<Failure> for RunnerError {
-    fn from(Failure { kind, message, fix }: Failure) -> Self {
-        let error = Self::new(kind, message);
-        match fix {
-            Some(fix) => error.with_fix(fix),
-            None => error,
-        }
-    }
 }

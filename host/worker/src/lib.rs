@@ -32,4 +32,5 @@ mod values;
 
 pub use backend::WorkerBackend;
 pub use connection::{Launch, Launched, ProcessEnd, WorkerProcess};
+pub use message::Failure;
 pub use serve::{Work, serve};

@@ -50,7 +50,7 @@ pub(crate) enum Event {
 
 /// Error in another process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub struct Failure {
     kind: ResultKind,
     message: String,
     fix: Option<String>,
@@ -79,6 +79,17 @@ const MAX_LINE: usize = 4096;
 pub(crate) fn line(text: &str) -> String {
     let shown = &text[..text.floor_char_boundary(MAX_LINE)];
     shown.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+impl From<Failure> for RunnerError {
+    /// Converts the error of a process that is trusted.
+    fn from(Failure { kind, message, fix }: Failure) -> Self {
+        let error = Self::new(kind, message);
+        match fix {
+            Some(fix) => error.with_fix(fix),
+            None => error,
+        }
+    }
 }
 
 impl From<Failure> for BackendError {
