@@ -125,6 +125,14 @@ impl SessionClient for Connected {
         self.0.restore(id, name)
     }
 
+    fn export(&mut self, id: &str, name: Option<&str>, to: &mut dyn io::Write) -> Result<(), RunnerError> {
+        self.0.export(id, name, to)
+    }
+
+    fn import(&mut self, job: Job, from: &mut dyn io::Read) -> Result<String, RunnerError> {
+        self.0.import(job, from)
+    }
+
     fn park(&mut self, id: &str) -> Result<(), RunnerError> {
         self.0.park(id)
     }

@@ -98,6 +98,47 @@ fn kill(pid: i32) {
 }
 
 #[test]
+fn sessions_are_written_to_files() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "x = 41");
+    home.ok(&["checkpoint", &id, "--name", "before"]);
+    home.exec(&id, "x = 0");
+    let file = home.0.path().join("s.codebox");
+    let name = file.to_str().expect("it is UTF-8");
+    assert_eq!(home.ok(&["export", &id, name]), "");
+    let before = home.run(&["export", &id, "-", "--checkpoint", "before"]);
+    assert_eq!(before.code, Some(0), "{}", before.stderr_text());
+    // The file is the user's alone, and is replaced.
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    let imported = home.ok(&["import", name]);
+    assert!(imported.ends_with('\n') && imported.trim().chars().all(|c| c.is_ascii_hexdigit()), "{imported:?}");
+    assert_eq!(home.exec(imported.trim(), "x"), "0\n");
+    fs::write(&file, &before.stdout).expect("it is ours");
+    let imported = home.ok(&["import", name]);
+    assert_eq!(home.exec(imported.trim(), "x + 1"), "42\n");
+    // It survives a process that is killed at once.
+    let imported = home.ok(&["import", name]);
+    kill_process(Pid::from_raw(home.keeper()).expect("a number"), Signal::KILL).expect("it is ours");
+    assert_eq!(home.exec(imported.trim(), "x + 1"), "42\n");
+    // A file that is refused leaves no session.
+    let count = || home.json(&["list", "--json"])["sessions"].as_array().map(Vec::len);
+    let sessions = count();
+    for damaged in [&before.stdout[..100_000], &before.stdout[..10], b"", &vec![b'x'; 1_000_000]] {
+        fs::write(&file, damaged).expect("it is ours");
+        let refused = home.run(&["import", name]);
+        assert_eq!((refused.code, refused.stdout_text().as_str()), (Some(125), ""));
+        assert!(refused.stderr_text().starts_with("codebox: cannot import the session: "), "{}", refused.stderr_text());
+    }
+    let missing = home.run(&["export", "0000000000", name]);
+    assert_eq!(missing.code, Some(125));
+    // The file of before is still there, because the new one was not complete.
+    assert_eq!(fs::metadata(&file).expect("a file").len(), 1_000_000);
+    assert_eq!(count(), sessions);
+}
+
+#[test]
 fn cells_print_their_output_and_value() {
     let home = SessionHome::new();
     let id = home.new_session();

@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod command_line;
+mod files;
 mod javascript;
 mod python;
 mod support;

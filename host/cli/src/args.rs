@@ -15,7 +15,7 @@ mod session;
 mod values;
 
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
-pub(crate) use session::{CellArgs, NewSessionArgs, SessionCommand};
+pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand, SessionGrants};
 
 /// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";

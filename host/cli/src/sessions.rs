@@ -1,5 +1,7 @@
 //! The process that keeps sessions, as the command line sees it.
 
+use std::io::{Read, Write};
+
 use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
 
 /// Access to the process that keeps sessions.
@@ -43,6 +45,12 @@ pub trait SessionClient {
 
     /// Returns to the state of a checkpoint.
     fn restore(&mut self, id: &str, name: &str) -> Result<(), RunnerError>;
+
+    /// Writes the state of a session, or that of a checkpoint, to a file.
+    fn export(&mut self, id: &str, name: Option<&str>, to: &mut dyn Write) -> Result<(), RunnerError>;
+
+    /// Creates a session from a file, with the language, grants, limits and packages of an admitted job, and returns its id.
+    fn import(&mut self, job: Job, from: &mut dyn Read) -> Result<String, RunnerError>;
 
     /// Saves the state of a session, and releases its interpreter.
     fn park(&mut self, id: &str) -> Result<(), RunnerError>;

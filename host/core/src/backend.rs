@@ -60,6 +60,21 @@ pub trait Backend: Send + Sync {
     /// failure.
     fn preload(&self, _job: &Job) {}
 
+    /// Writes a checkpoint of a session, which extends `image`, to a new directory, blocking the calling thread. The new one extends the
+    /// [initial image](INITIAL_IMAGE), which every machine with the same runtime has.
+    ///
+    /// # Errors
+    /// Returns an error if the backend has no checkpoints, if this one is malformed, or if it cannot be read or written.
+    fn export_checkpoint(
+        &self,
+        _language: &Language,
+        _image: &str,
+        _from: &Path,
+        _to: &Path,
+    ) -> Result<(), BackendError> {
+        Err(no_checkpoints())
+    }
+
     /// Returns the image store, if the backend's guests start from images of a registry.
     fn image_store(&self) -> Option<&dyn ImageStore> {
         None
@@ -97,15 +112,22 @@ pub trait Instance: Send {
     /// Returns an error if the instance cannot save its state, or if something is open that a checkpoint cannot contain. The
     /// session goes on.
     fn checkpoint<'a>(&'a mut self, _dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(std::future::ready(Err(BackendError::Input {
-            subject: "checkpoint".to_owned(),
-            detail: "this backend cannot save the state of sessions".to_owned(),
-            source: None,
-        })))
+        Box::pin(std::future::ready(Err(no_checkpoints())))
     }
 
     /// Ends the instance and removes everything that was created for it.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>>;
+}
+
+/// Name of the image of a runtime's memory before any of its code runs, from which the others are made.
+pub const INITIAL_IMAGE: &str = "initial";
+
+fn no_checkpoints() -> BackendError {
+    BackendError::Input {
+        subject: "checkpoint".to_owned(),
+        detail: "this backend cannot save the state of sessions".to_owned(),
+        source: None,
+    }
 }
 
 /// Availability of an optional backend feature.

@@ -37,8 +37,9 @@ pub mod wire;
 pub use automatic_image::{AutomaticImage, ImageUse};
 pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
-    ExecIo, Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage,
-    MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, SessionSpec, Support, Sweep, Unavailable, WarmPool,
+    ExecIo, Finding, INITIAL_IMAGE, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers,
+    LocalImage, MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, SessionSpec, Support, Sweep,
+    Unavailable, WarmPool,
 };
 pub use backend_id::{BackendId, CONTAINER_ENGINES};
 pub use capped::{CappedSink, Completeness};

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod archive;
 mod budget;
 mod changes;
 mod collect;
@@ -21,6 +22,7 @@ mod fixture;
 mod git;
 mod hex;
 mod inputs;
+mod limited_reader;
 mod open;
 mod outputs;
 mod private;
@@ -33,6 +35,7 @@ mod trust;
 mod usage;
 mod work_dir;
 
+pub use archive::{pack_tree, unpack_tree};
 pub use budget::Budget;
 pub use cap_std::fs::Dir;
 pub use collect::collect;
@@ -42,6 +45,7 @@ pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
 pub use inputs::{InputEntry, InputManifest, write_input_file};
+pub use limited_reader::{LimitedReader, MAX_MEMBER_HEADER};
 pub use open::{
     FileKinds, create_new_file, open_dir_without_symlinks, open_for_appending, open_for_reading, open_inner_dir,
     open_last_dir,

@@ -10,10 +10,10 @@ use crate::open::open_dir;
 use crate::sys::set_nonblock;
 
 /// Maximum depth of a copied tree. Each level holds two descriptors.
-const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Maximum number of entries of a copied tree.
-const MAX_ENTRIES: usize = 200_000;
+pub(crate) const MAX_ENTRIES: usize = 200_000;
 
 /// Copies the contents of a directory into an empty one, without following links: files and directories with their
 /// times of modification, and symbolic links with their text. Returns the number of bytes in files.
@@ -35,29 +35,29 @@ struct TreeCopy {
 impl TreeCopy {
     fn dir(&mut self, from: &Dir, to: &Dir, at: &Path, depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
-            return Err(failed(at, io::Error::other("the tree is too deep")));
+            return Err(named(at, io::Error::other("the tree is too deep")));
         }
         for entry in from.entries()? {
             let name = entry?.file_name();
             let at = at.join(&name);
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
-                return Err(failed(&at, io::Error::other("the tree has too many entries")));
+                return Err(named(&at, io::Error::other("the tree has too many entries")));
             }
-            let named = |error| failed(&at, error);
-            let kind = from.symlink_metadata(&name).map_err(named)?;
+            let failed = |error| named(&at, error);
+            let kind = from.symlink_metadata(&name).map_err(failed)?;
             if kind.is_dir() {
-                to.create_dir(&name).map_err(named)?;
-                let (inner, copied) = (open_dir(from, &name).map_err(named)?, open_dir(to, &name).map_err(named)?);
+                to.create_dir(&name).map_err(failed)?;
+                let (inner, copied) = (open_dir(from, &name).map_err(failed)?, open_dir(to, &name).map_err(failed)?);
                 self.dir(&inner, &copied, &at, depth + 1)?;
-                let time = kind.modified().map_err(named)?;
-                to.set_symlink_times(&name, None, Some(SystemTimeSpec::Absolute(time))).map_err(named)?;
+                let time = kind.modified().map_err(failed)?;
+                to.set_symlink_times(&name, None, Some(SystemTimeSpec::Absolute(time))).map_err(failed)?;
             } else if kind.is_symlink() {
-                copy_link(from, to, name.as_ref()).map_err(named)?;
+                copy_link(from, to, name.as_ref()).map_err(failed)?;
             } else if kind.is_file() {
-                self.file(from, to, name.as_ref()).map_err(named)?;
+                self.file(from, to, name.as_ref()).map_err(failed)?;
             } else {
-                return Err(named(io::Error::other("it is a socket, a pipe or a device")));
+                return Err(failed(io::Error::other("it is a socket, a pipe or a device")));
             }
         }
         Ok(())
@@ -91,7 +91,8 @@ fn copy_link(_: &Dir, _: &Dir, _: &Path) -> io::Result<()> {
     Err(io::Error::other("it is a symbolic link, which cannot be copied on this system"))
 }
 
-fn failed(at: &Path, error: io::Error) -> io::Error {
+/// Adds the path of an entry to an error that is not the system's.
+pub(crate) fn named(at: &Path, error: io::Error) -> io::Error {
     if error.raw_os_error().is_some() {
         return error;
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Finding, ImageName, ImageStore,
-    Instance, InstanceSpec, Isolation, Job, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport, Sweep,
-    Unavailable, WarmPool, format_error_chain,
+    Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport,
+    Sweep, Unavailable, WarmPool, format_error_chain,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -157,6 +157,10 @@ impl Backend for Detached {
             let shared = Arc::clone(&self.shared);
             Ok(Box::new(DetachedInstance { inner: Some(inner), shared }) as Box<dyn Instance>)
         })
+    }
+
+    fn export_checkpoint(&self, language: &Language, image: &str, from: &Path, to: &Path) -> Result<(), BackendError> {
+        self.inner().export_checkpoint(language, image, from, to)
     }
 
     fn may_be_available(&self) -> bool {

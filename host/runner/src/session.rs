@@ -21,8 +21,11 @@ use crate::runner::Runner;
 use crate::spans;
 
 mod checkpoint;
+mod export;
+mod file;
 
 pub use checkpoint::Checkpoint;
+pub use file::SessionFileHead;
 
 /// Directory of a session's checkpoints, below its private directory.
 const CHECKPOINTS: &str = "checkpoints";

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::{panic, thread};
 
-use codebox_core::{ByteSize, Language, Languages, Preparation, Progress, RuntimeName, check_extension};
+use codebox_core::{ByteSize, INITIAL_IMAGE, Language, Languages, Preparation, Progress, RuntimeName, check_extension};
 use codebox_packages::UnpackError;
 use codebox_service::catalog::{
     BundledPackage, Catalog, CatalogError, Description, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal,
@@ -139,7 +139,7 @@ impl RuntimeCatalog {
 
     fn not_built_in(&self, image: &str) -> Result<(), CatalogError> {
         let taken = |store: &Store| store.spec().image.iter().any(|recipe| recipe.name == image);
-        match self.stores.iter().any(|(_, store)| taken(store)) {
+        match image == INITIAL_IMAGE || self.stores.iter().any(|(_, store)| taken(store)) {
             true => Err(CatalogError::NameTaken { name: image.to_owned() }),
             false => Ok(()),
         }

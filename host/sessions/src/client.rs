@@ -1,13 +1,15 @@
 //! Clients of the process that keeps the sessions.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
 use codebox_worker::frame::{self, Kind};
+use serde_bytes::ByteBuf;
 
+use crate::connection::PIECE;
 use crate::message::{Answer, Hello, Request, VERSION};
 use crate::place::Place;
 
@@ -157,6 +159,41 @@ impl Client {
         self.done(&Request::Restore { id: id.to_owned(), name: name.to_owned() })
     }
 
+    /// Writes the state of a session, or that of a checkpoint, to a file.
+    ///
+    /// # Errors
+    /// As for [`Session::export`](codebox_runner::Session::export).
+    pub fn export(&mut self, id: &str, name: Option<&str>, to: &mut dyn Write) -> Result<(), ClientError> {
+        self.send(&Request::Export { id: id.to_owned(), name: name.map(str::to_owned) })?;
+        loop {
+            match self.receive()? {
+                Answer::Output(_, bytes) => to.write_all(&bytes).map_err(|error| file_error("write", &error))?,
+                Answer::Done => return to.flush().map_err(|error| file_error("write", &error)),
+                _ => return Err(unexpected()),
+            }
+        }
+    }
+
+    /// Creates a session from a file, with the language, grants, limits and packages of an admitted job, and returns its id.
+    ///
+    /// # Errors
+    /// As for [`Runner::import`](codebox_runner::Runner::import).
+    pub fn import(&mut self, job: Job, from: &mut dyn Read) -> Result<String, ClientError> {
+        self.send(&Request::Import(Box::new(job)))?;
+        let mut piece = vec![0; PIECE];
+        loop {
+            let count = from.read(&mut piece).map_err(|error| file_error("read", &error))?;
+            self.send(&Request::Piece(ByteBuf::from(&piece[..count])))?;
+            if count == 0 {
+                break;
+            }
+        }
+        match self.receive()? {
+            Answer::Created(mut ids) => ids.pop().ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Saves the state of a session, and releases its interpreter.
     ///
     /// # Errors
@@ -191,6 +228,10 @@ impl Client {
     pub fn end(&mut self) -> Result<(), ClientError> {
         self.done(&Request::End)
     }
+}
+
+fn file_error(action: &str, error: &io::Error) -> RunnerError {
+    RunnerError::new(ResultKind::InvalidRequest, format!("cannot {action} the file of the session: {error}"))
 }
 
 fn failed(action: &str, error: &io::Error) -> RunnerError {

@@ -1,9 +1,9 @@
 //! One client of the process that keeps the sessions.
 
-use std::io;
+use std::io::{self, BufWriter};
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, OutputSink, ResultKind, RunnerError, Stdin};
+use codebox_core::{CancelToken, ExecIo, Job, OutputSink, ResultKind, RunnerError, Stdin};
 use codebox_runner::Cell;
 use codebox_worker::frame::{self, Kind, MaxSizes};
 use serde_bytes::ByteBuf;
@@ -17,6 +17,9 @@ use crate::serve::Process;
 
 /// Maximum size of a request in bytes. A cell has at most 16 MiB.
 const MAX_REQUEST: u32 = 32 << 20;
+
+/// Maximum size of a piece of a file in bytes.
+pub(crate) const PIECE: usize = 1 << 18;
 
 /// Number of pieces of output that wait for a slow client, after which the cell waits.
 const QUEUED: usize = 16;
@@ -55,6 +58,14 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
                 }
                 not_saved(&left)
             }
+            Request::Export { id, name } => match export(process, &id, name.as_deref(), &mut writer).await? {
+                Some(answer) => answer,
+                None => return Ok(()),
+            },
+            Request::Import(job) => match import(process, *job, &mut reader).await? {
+                Some(answer) => answer,
+                None => return Ok(()),
+            },
             // The cell has ended meanwhile.
             Request::Cancel => continue,
             request => perform(process, request).await.unwrap_or_else(|error| Answer::Failed(error.into())),
@@ -104,7 +115,12 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
             Answer::Done
         }
         Request::List => Answer::Sessions(keeper.list()),
-        Request::Exec { .. } | Request::Cancel | Request::End => Answer::Done,
+        Request::Exec { .. }
+        | Request::Export { .. }
+        | Request::Import(_)
+        | Request::Piece(_)
+        | Request::Cancel
+        | Request::End => Answer::Done,
     })
 }
 
@@ -164,6 +180,94 @@ async fn exec(
         Ok(report) => Answer::Ended(Box::new(report)),
         Err(error) => Answer::Failed(error.into()),
     }))
+}
+
+/// Exports a session, and passes the file on. `None` if the client is gone.
+async fn export(
+    process: &Process,
+    id: &str,
+    name: Option<&str>,
+    writer: &mut OwnedWriteHalf,
+) -> io::Result<Option<Answer>> {
+    let (sender, mut pieces) = mpsc::channel(QUEUED);
+    let to = BufWriter::with_capacity(PIECE, AnswerSink { stream: 0, sender });
+    let forward = async {
+        let mut is_gone = false;
+        while let Some(piece) = pieces.recv().await {
+            if send(writer, &piece).await.is_err() {
+                is_gone = true;
+                break;
+            }
+        }
+        // The export fails when it has no receiver.
+        drop(pieces);
+        is_gone
+    };
+    let (exported, is_gone) = tokio::join!(process.keeper.export(id, name, to), forward);
+    Ok((!is_gone).then(|| done(exported.map(|()| Answer::Done))))
+}
+
+/// Imports a session from the pieces that the client sends. `None` if the client is gone.
+async fn import(process: &Process, job: Job, reader: &mut OwnedReadHalf) -> io::Result<Option<Answer>> {
+    let (sender, pieces) = mpsc::channel(QUEUED);
+    let from = PieceReader { pieces, piece: Vec::new(), read: 0 };
+    let receive = async move {
+        let mut sender = Some(sender);
+        loop {
+            match next(reader).await {
+                Ok(Some(Request::Piece(piece))) if piece.is_empty() => return true,
+                // The rest of a file that is refused is not used.
+                Ok(Some(Request::Piece(piece))) => match &sender {
+                    Some(open) if open.send(piece.into_vec()).await.is_err() => sender = None,
+                    _ => {}
+                },
+                _ => return false,
+            }
+        }
+    };
+    let (imported, is_complete) = tokio::join!(process.keeper.import(job, from), receive);
+    match (imported, is_complete) {
+        (imported, true) => Ok(Some(done(imported.map(|id| Answer::Created(vec![id]))))),
+        (Ok(id), false) => {
+            // The client has not learnt the id.
+            let _ = process.keeper.stop(&id).await;
+            Ok(None)
+        }
+        (Err(_), false) => Ok(None),
+    }
+}
+
+fn done(answer: Result<Answer, RunnerError>) -> Answer {
+    answer.unwrap_or_else(|error| Answer::Failed(error.into()))
+}
+
+/// Reader of the pieces of a file that a client sends.
+struct PieceReader {
+    pieces: mpsc::Receiver<Vec<u8>>,
+    piece: Vec<u8>,
+    /// Number of bytes of the piece that were read.
+    read: usize,
+}
+
+impl io::Read for PieceReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.piece.len() {
+            (self.piece, self.read) = (self.pieces.blocking_recv().unwrap_or_default(), 0);
+        }
+        let count = (&self.piece[self.read..]).read(buffer)?;
+        self.read += count;
+        Ok(count)
+    }
+}
+
+impl io::Write for AnswerSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        OutputSink::write(self, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Receiver of output that passes it to the client.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,9 @@ const MAX_FORKS: u32 = 1024;
 
 /// Maximum number of checkpoints of a session.
 const MAX_CHECKPOINTS: usize = 1024;
+
+/// Name of the checkpoint of an imported session.
+const IMPORTED: &str = "imported";
 
 /// Extension of the directories of sessions that are being removed.
 const REMOVED: &str = "removed";
@@ -229,6 +233,37 @@ impl Keeper {
         Ok(added.id.clone())
     }
 
+    /// Writes the state of a session, or that of a checkpoint, to a file.
+    pub(crate) async fn export(
+        &self,
+        id: &str,
+        name: Option<&str>,
+        to: impl Write + Send + 'static,
+    ) -> Result<(), RunnerError> {
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        let exported = match name {
+            Some(name) => kept.session.export_checkpoint(&kept.checkpoint(name)?, to).await,
+            None => kept.session.export(to).await,
+        };
+        kept.update_state().await?;
+        exported
+    }
+
+    /// Creates a session from a file, with a checkpoint of the state in it, and returns the id of the session.
+    pub(crate) async fn import(&self, job: Job, from: impl Read + Send + 'static) -> Result<String, RunnerError> {
+        let session = self.runner.import(Request::try_from(job.clone())?, from).await?;
+        let id = self.add_fork(session, job)?;
+        match self.checkpoint(&id, IMPORTED).await {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                // The caller learns no id.
+                let _ = self.stop(&id).await;
+                Err(error)
+            }
+        }
+    }
+
     fn new_dir(&self, kept: &Kept) -> (String, PathBuf) {
         loop {
             let name = self.next_dir.fetch_add(1, Ordering::Relaxed).to_string();
@@ -277,11 +312,7 @@ impl Keeper {
     pub(crate) async fn restore(&self, id: &str, name: &str) -> Result<(), RunnerError> {
         let kept = self.get(id)?;
         let _use = InUse::wait(&kept).await;
-        let checkpoint = lock(&kept.checkpoints).get(name).cloned();
-        let checkpoint = checkpoint.ok_or_else(|| {
-            let line = format!("the session {id} has no checkpoint {name:?}");
-            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox session show")
-        })?;
+        let checkpoint = kept.checkpoint(name)?;
         kept.session.restore(&checkpoint).await?;
         let one = lock(&kept.stored).checkpoints.iter().find(|one| one.name == name).cloned();
         if let Some(one) = one {
@@ -380,6 +411,14 @@ impl Kept {
             cells: self.cells.load(Ordering::Relaxed),
             checkpoints: stored.checkpoints.iter().map(|one| one.name.clone()).collect(),
         }
+    }
+
+    /// Returns a checkpoint of the session.
+    fn checkpoint(&self, name: &str) -> Result<Checkpoint, RunnerError> {
+        lock(&self.checkpoints).get(name).cloned().ok_or_else(|| {
+            let line = format!("the session {} has no checkpoint {name:?}", self.id);
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox session show")
+        })
     }
 
     /// Changes the record, and writes it if it differs.

@@ -14,7 +14,7 @@ pub(crate) struct Hello {
     pub version: String,
 }
 
-/// Message of a client. The next one follows after the last answer; only the cancellation is sent before.
+/// Message of a client. The next one follows after the last answer; only the cancellation and pieces are sent before.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Creates a session with the language, grants, limits and packages of a job.
@@ -29,6 +29,12 @@ pub(crate) enum Request {
     Checkpoint { id: String, name: String },
     /// Returns to the state of a checkpoint.
     Restore { id: String, name: String },
+    /// Writes the state of a session, or that of a checkpoint, to a file. The answers are its pieces as output 0, and [`Answer::Done`].
+    Export { id: String, name: Option<String> },
+    /// Creates a session from a file, with the language, grants, limits and packages of a job. The pieces of the file follow.
+    Import(Box<Job>),
+    /// Piece of a file; the last one is empty.
+    Piece(ByteBuf),
     /// Releases the interpreter of a session.
     Park(String),
     /// Ends a session and removes its checkpoints.

@@ -38,7 +38,7 @@ const EDGES: [(&str, &[&str]); 22] = [
     ("core", &[]),
     ("egress", &["core"]),
     ("files", &["core"]),
-    ("packages", &["core", "service"]),
+    ("packages", &["core", "files", "service"]),
     ("runner", &["analysis", "core", "files", "service", "streams"]),
     ("runtimes", &["core", "files", "packages", "service", "wasm"]),
     ("service", &["analysis", "core", "files"]),

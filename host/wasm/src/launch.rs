@@ -211,7 +211,7 @@ impl GuestInstance {
         let mut state = State::new(expected, memory.len(), &pages);
         (state.globals, state.parts, state.clock) = (globals, parts, clock);
         (state.written, state.created) = (written, created);
-        checkpoint::write(dir, &state, |file| write_pages(file, memory, &pages))
+        checkpoint::write(dir, |file| write_pages(file, memory, &pages).map(|()| state))
     }
 
     /// Sets the pages that were restored from a checkpoint.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, BoxedError, Capabilities, Diagnosis, ExecIo, Instance, InstanceSpec,
-    Isolation, Job, RunReport, SandboxLayer, Unavailable,
+    Isolation, Job, Language, RunReport, SandboxLayer, Unavailable,
 };
 use tokio::time::timeout;
 
@@ -70,6 +70,10 @@ impl Backend for WorkerBackend {
             let (id, spec) = (self.id(), spec.clone());
             Ok(Box::new(WorkerInstance { id, spec, connection, layers: None }) as Box<dyn Instance>)
         })
+    }
+
+    fn export_checkpoint(&self, language: &Language, image: &str, from: &Path, to: &Path) -> Result<(), BackendError> {
+        self.inner.export_checkpoint(language, image, from, to)
     }
 
     fn may_be_available(&self) -> bool {

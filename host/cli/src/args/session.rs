@@ -46,6 +46,25 @@ pub(crate) enum SessionCommand {
         /// Name of the checkpoint
         name: String,
     },
+    /// Write the state of a session to a file
+    ///
+    /// The file has the memory of the interpreter and the private files, compressed, with a checksum, and no grants. Another machine with
+    /// the same runtime imports it.
+    Export {
+        /// The session
+        id: String,
+        /// File to write, or `-` for standard output; an existing file is replaced
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Export the state of this checkpoint
+        #[arg(long, value_name = "NAME")]
+        checkpoint: Option<String>,
+    },
+    /// Create a session from a file of `session export` and print its id
+    ///
+    /// The file is not trusted: it determines the state of the interpreter, and nothing else. The grants and limits are those of this
+    /// command. The packages have to be those with which the session was exported.
+    Import(Box<ImportArgs>),
     /// Save the state of a session to disk and release its interpreter, until the next cell
     Park {
         /// The session
@@ -82,6 +101,25 @@ pub(crate) struct NewSessionArgs {
     #[arg(long, value_name = "LANGUAGE", default_value = "python")]
     pub lang: Language,
 
+    // This field is last because its help heading would also apply to the arguments that follow.
+    #[command(flatten)]
+    pub grants: SessionGrants,
+}
+
+/// Arguments of `codebox session import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// File of `session export`, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    #[command(flatten)]
+    pub grants: SessionGrants,
+}
+
+/// Grants, packages and limits of a session.
+#[derive(Debug, Args)]
+pub(crate) struct SessionGrants {
     /// Grant a directory of this machine to the session, read-only unless `:rw` is added; repeatable
     #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,

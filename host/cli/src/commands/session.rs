@@ -1,15 +1,17 @@
 //! `codebox session`.
 
-use std::io::{self, Read as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{InterpreterState, ResultKind, ResultRole, RunReport, RunnerError, SessionInfo, exit, wire};
-use codebox_runner::Runner;
+use codebox_core::{
+    InterpreterState, Language, ResultKind, ResultRole, RunReport, RunnerError, SessionInfo, exit, wire,
+};
+use codebox_runner::{Runner, SessionFileHead};
 use codebox_service::{MAX_PROGRAM, Program, Request};
 
 use crate::answer;
-use crate::args::{CellArgs, NewSessionArgs, SessionCommand};
+use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand, SessionGrants};
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
@@ -28,6 +30,8 @@ pub(super) fn session(
         SessionCommand::Exec(args) if args.json => return exec_as_json(args, messages, control),
         SessionCommand::Exec(args) => exec(args, messages, control),
         SessionCommand::New(args) => new(*args, runner, control),
+        SessionCommand::Export { id, file, checkpoint } => export(&id, &file, checkpoint.as_deref(), control),
+        SessionCommand::Import(args) => import(*args, runner, control),
         SessionCommand::Fork { id, count } => {
             control.connect().and_then(|mut client| print_ids(&client.fork(&id, count)?))
         }
@@ -57,18 +61,60 @@ fn with(
 }
 
 fn new(args: NewSessionArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
-    let NewSessionArgs { lang, dirs, net, env, with, limits } = args;
-    let request = Request {
-        language: Some(lang),
+    let job = runner.prepare_session(request(Some(args.lang), args.grants))?;
+    print_ids(&[control.connect()?.create(job)?])
+}
+
+/// Returns the request of a new session.
+fn request(language: Option<Language>, grants: SessionGrants) -> Request {
+    let SessionGrants { dirs, net, env, with, limits } = grants;
+    Request {
+        language,
         dirs,
         net,
         env,
         packages: with,
         limits: limits.overrides(),
         ..Request::new(Program::Inline(String::new()))
+    }
+}
+
+/// Writes a session to a file, which appears when it is complete.
+fn export(id: &str, file: &Path, name: Option<&str>, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let mut client = control.connect()?;
+    if file == Path::new("-") {
+        let mut stdout = io::stdout().lock();
+        if stdout.is_terminal() {
+            let line = "cannot write the file of a session to a terminal";
+            return Err(
+                RunnerError::new(ResultKind::InvalidRequest, line).with_fix("name a file, or redirect the output")
+            );
+        }
+        return client.export(id, name, &mut stdout).map(|()| 0);
+    }
+    let failed = |error: io::Error| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
     };
-    let job = runner.prepare_session(request)?;
-    print_ids(&[control.connect()?.create(job)?])
+    let dir = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut incomplete = tempfile::Builder::new().prefix(".codebox-").tempfile_in(dir).map_err(failed)?;
+    client.export(id, name, incomplete.as_file_mut())?;
+    incomplete.persist(file).map_err(|error| failed(error.error))?;
+    Ok(0)
+}
+
+fn import(args: ImportArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let ImportArgs { file, grants } = args;
+    let is_stdin = file == Path::new("-");
+    let mut from: Box<dyn io::Read> = match is_stdin {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(std::fs::File::open(&file).map_err(|error| {
+            RunnerError::new(ResultKind::InvalidRequest, format!("cannot open {}: {error}", file.display()))
+        })?),
+    };
+    let head = SessionFileHead::read(&mut from)?;
+    let job = runner.prepare_import(request(None, grants), &head)?;
+    let start = io::Cursor::new(head.into_bytes());
+    print_ids(&[control.connect()?.import(job, &mut start.chain(from))?])
 }
 
 fn print_ids(ids: &[String]) -> Result<u8, RunnerError> {

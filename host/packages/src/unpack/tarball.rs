@@ -6,16 +6,13 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use codebox_files::{LimitedReader, MAX_MEMBER_HEADER};
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
 use super::names::truncated;
 use super::{UnpackLimits, create_dirs, is_safe_path};
 use crate::error::UnpackError;
-
-/// Maximum number of bytes before a member's data: its header, and the names and attributes that are too long for the
-/// header. They are read as a whole, and compress to almost nothing.
-const MAX_HEADER_SIZE: u64 = 1 << 20;
 
 /// Summary of an unpacked archive.
 pub(crate) struct UnpackSummary {
@@ -43,15 +40,14 @@ pub(crate) fn unpack(
 ) -> Result<UnpackSummary, UnpackError> {
     fs::create_dir(into).map_err(|source| UnpackError::Write { path: into.to_owned(), source })?;
     let unsound = |error: io::Error| UnpackError::Archive { path: what.into(), source: error.into() };
-    let header_budget = Cell::new(MAX_HEADER_SIZE);
+    let header_budget = Cell::new(MAX_MEMBER_HEADER);
     // The bound includes bytes that no member's size covers: headers, padding, and data after the end.
     let remaining = limits.bytes.saturating_mul(2);
-    let mut archive =
-        Archive::new(LimitedReader { inner: MultiGzDecoder::new(archive), remaining, header_budget: &header_budget });
+    let mut archive = Archive::new(LimitedReader::new(MultiGzDecoder::new(archive), remaining, &header_budget));
     let (mut seen, mut names, mut bytes, mut count, mut directories) = (HashSet::new(), Vec::new(), 0, 0, 0);
     let mut entries = archive.entries().map_err(unsound)?;
     loop {
-        header_budget.set(MAX_HEADER_SIZE);
+        header_budget.set(MAX_MEMBER_HEADER);
         let Some(entry) = entries.next() else { return Ok(UnpackSummary { bytes, names }) };
         let mut entry = entry.map_err(unsound)?;
         count += 1;
@@ -119,25 +115,6 @@ fn write(entry: &mut impl Read, name: &str, is_executable: bool, path: &Path) ->
     file.set_permissions(mode).map_err(unwritable)
 }
 
-/// Reader that fails when it exceeds a maximum number of bytes.
-struct LimitedReader<'b, R> {
-    inner: R,
-    remaining: u64,
-    /// Number of bytes allowed before the next member's data.
-    header_budget: &'b Cell<u64>,
-}
-
-impl<R: Read> Read for LimitedReader<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        let remaining = self.remaining.checked_sub(count as u64);
-        self.remaining = remaining.ok_or_else(|| io::Error::other("unpacked size exceeds the limit"))?;
-        let header_budget = self.header_budget.get().checked_sub(count as u64);
-        self.header_budget.set(header_budget.ok_or_else(|| io::Error::other("header of a member exceeds the limit"))?);
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
@@ -176,7 +153,7 @@ mod tests {
         for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
             let (done, written) = unpacked(|builder| {
                 builder
-                    .append(&header(kind, 2 * MAX_HEADER_SIZE), io::repeat(b'a').take(2 * MAX_HEADER_SIZE))
+                    .append(&header(kind, 2 * MAX_MEMBER_HEADER), io::repeat(b'a').take(2 * MAX_MEMBER_HEADER))
                     .expect("a member");
                 builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
             });
@@ -187,11 +164,11 @@ mod tests {
         // A long valid name is accepted, and the limit does not apply to data.
         let name = format!("top/{}file", "deep/".repeat(50));
         let (done, _) = unpacked(|builder| {
-            let mut long = header(EntryType::Regular, 3 * MAX_HEADER_SIZE);
-            builder.append_data(&mut long, &name, io::repeat(b'a').take(3 * MAX_HEADER_SIZE)).expect("a member");
+            let mut long = header(EntryType::Regular, 3 * MAX_MEMBER_HEADER);
+            builder.append_data(&mut long, &name, io::repeat(b'a').take(3 * MAX_MEMBER_HEADER)).expect("a member");
             builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
         });
-        assert_eq!(done.expect("an archive").bytes, 3 * MAX_HEADER_SIZE + 1);
+        assert_eq!(done.expect("an archive").bytes, 3 * MAX_MEMBER_HEADER + 1);
         // The error contains only a part of the name.
         let (done, _) = unpacked(|builder| {
             let mut long = header(EntryType::Regular, 0);

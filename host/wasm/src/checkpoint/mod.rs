@@ -5,7 +5,9 @@
 //! writer may have been a guest that left its sandbox, and it may come from another machine.
 
 mod pages;
+mod rebase;
 mod state;
 
 pub(crate) use pages::{Pages, differing_pages, write_pages};
+pub(crate) use rebase::{Base, rebase};
 pub(crate) use state::{Expected, Restored, State, read, write};

@@ -76,6 +76,12 @@ pub(crate) struct Expected<'a> {
 }
 
 impl State {
+    /// Returns the description of the same guest, with the pages that differ from another image.
+    pub(crate) fn with_pages(self, image: &str, image_sha256: &str, pages: &[Range<usize>]) -> Self {
+        let (image, image_sha256) = (image.to_owned(), image_sha256.to_owned());
+        Self { image, image_sha256, pages: numbers(pages), ..self }
+    }
+
     /// Describes a guest with these pages.
     pub(crate) fn new(expected: &Expected<'_>, memory: usize, pages: &[Range<usize>]) -> Self {
         Self {
@@ -86,7 +92,7 @@ impl State {
             globals: Globals::new(),
             parts: 0,
             memory: memory as u64,
-            pages: pages.iter().map(|range| (range.start as u64, range.len() as u64)).collect(),
+            pages: numbers(pages),
             written: 0,
             created: 0,
             clock: Duration::ZERO,
@@ -94,15 +100,17 @@ impl State {
     }
 }
 
-/// Writes the files of a checkpoint. The description is written last, so that a directory without it is incomplete.
-pub(crate) fn write(
-    dir: &Dir,
-    state: &State,
-    write_pages: impl FnOnce(&File) -> io::Result<()>,
-) -> Result<(), WasmError> {
+/// Returns the addresses and lengths of pages.
+fn numbers(pages: &[Range<usize>]) -> Vec<(u64, u64)> {
+    pages.iter().map(|range| (range.start as u64, range.len() as u64)).collect()
+}
+
+/// Writes the files of a checkpoint. `write_pages` writes the pages, and returns the description, which is written last, so that a
+/// directory without it is incomplete.
+pub(crate) fn write(dir: &Dir, write_pages: impl FnOnce(&File) -> io::Result<State>) -> Result<(), WasmError> {
     let create = |name: &str| create_new_file(dir, name).map_err(failed("create", name));
-    write_pages(&create(PAGES)?).map_err(failed("write", PAGES))?;
-    let text = serde_json::to_vec(state).map_err(|error| WasmError::input("the checkpoint", error.to_string()))?;
+    let state = write_pages(&create(PAGES)?).map_err(failed("write", PAGES))?;
+    let text = serde_json::to_vec(&state).map_err(|error| WasmError::input("the checkpoint", error.to_string()))?;
     io::Write::write_all(&mut create(STATE)?, &text).map_err(failed("write", STATE))
 }
 
@@ -212,7 +220,7 @@ mod tests {
         let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
         let mut state = State::new(&expected(), 3 * 65_536, &[0..4096, 8192..16_384]);
         (state.globals, state.parts) = (GLOBALS.to_vec(), 3);
-        write(&dir, &state, |mut file| io::Write::write_all(&mut file, &[7; 3 * 4096]))?;
+        write(&dir, |mut file| io::Write::write_all(&mut file, &[7; 3 * 4096]).map(|()| state))?;
         Ok((home, dir))
     }
 

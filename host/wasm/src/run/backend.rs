@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use codebox_analysis::Analyzer;
 use codebox_core::{
     Adapter, Backend, BackendError, BackendId, BoxFuture, Capabilities, CodeScope, Diagnosis, EnforcementLevel,
-    Finding, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Preparation, Source, Support,
-    Unavailable,
+    Finding, INITIAL_IMAGE, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Preparation, Source,
+    Support, Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -310,6 +310,16 @@ impl Backend for WasmBackend {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn export_checkpoint(&self, language: &Language, image: &str, from: &Path, to: &Path) -> Result<(), BackendError> {
+        let runtime = self.runtime(language).ok_or_else(|| no_runtime(language))?;
+        let exported = (|| {
+            let load = |name: &str| self.load(runtime, name, CodeScope::Image);
+            crate::run::session::export(&runtime.store, &*load(image)?, &*load(INITIAL_IMAGE)?, from, to)
+        })();
+        exported.map_err(|error| backend_error(&runtime.store.spec().name, error))
+    }
+
     fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
         let finding = if crate::supports_in_place_reset() {
             Finding { detail: "memory is reset in place".to_owned(), fix: None }
@@ -333,11 +343,7 @@ impl Backend for WasmBackend {
             if spec.limits.fuel.at().is_some() {
                 return Err(BackendError::Limit { backend: ID, limit: LimitKind::Fuel });
             }
-            let runtime = self.runtime(&spec.language).ok_or_else(|| BackendError::Input {
-                subject: "language".to_owned(),
-                detail: format!("no runtime for {}", spec.language),
-                source: None,
-            })?;
+            let runtime = self.runtime(&spec.language).ok_or_else(|| no_runtime(&spec.language))?;
             let described = runtime.store.spec();
             let failed = |e| backend_error(&described.name, e);
             let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
@@ -374,6 +380,10 @@ impl Backend for WasmBackend {
         })();
         Box::pin(std::future::ready(opened))
     }
+}
+
+fn no_runtime(language: &Language) -> BackendError {
+    BackendError::Input { subject: "language".to_owned(), detail: format!("no runtime for {language}"), source: None }
 }
 
 /// Converts a failure of this backend to the error type that all backends share.

@@ -20,7 +20,7 @@ use crate::store::Store;
 mod saved;
 
 #[cfg(target_os = "linux")]
-pub(crate) use saved::{SavedParts, private_dirs, save};
+pub(crate) use saved::{SavedParts, export, private_dirs, save};
 
 /// A session.
 pub(crate) struct Session {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use codebox_core::{Access, GuestPath, Preparation};
+use codebox_core::{Access, GuestPath, INITIAL_IMAGE, Preparation};
 use codebox_files::{EmbeddedFile, private_dir};
 
 use crate::code::{CodeFile, CodeImage, PATCHER_VERSION, SplitSpec};
@@ -16,7 +16,9 @@ use crate::store::RuntimeSpec;
 use crate::store::installation::{Installation, InstalledDirs};
 use crate::store::kept::CodeFiles;
 use crate::store::lock::StoreLock;
-use crate::store::manifest::{CODE_FILE, MANIFEST_FILE, Manifest, code_file, image_file, later_parts, part_file};
+use crate::store::manifest::{
+    CODE_FILE, INITIAL_IMAGE_FILE, MANIFEST_FILE, Manifest, code_file, image_file, later_parts, part_file,
+};
 use crate::store::seal::{Seal, sha256_of};
 
 /// The directories of a store.
@@ -218,6 +220,11 @@ impl Store {
         digest
     }
 
+    /// Returns the name of the runtime with the digest of all that its guests are made of: a saved state fits no other runtime.
+    pub(crate) fn identity(&self) -> String {
+        format!("{}-{}", self.spec.folder(), self.inputs_digest())
+    }
+
     /// Returns the language version that the interpreter reported when it was prepared.
     pub fn interpreter_version(&self) -> Option<String> {
         let prepared = self.prepared().ok()?;
@@ -314,7 +321,10 @@ impl Store {
             return manifest.seals.contains_key(CODE_FILE);
         }
         let has_code = |facts: &ImageFacts| manifest.seals.contains_key(&code_file(facts.code.as_deref()));
-        let has_image = |name: &str| manifest.images.get(name).is_some_and(has_code);
+        let has_image = |name: &str| match manifest.images.get(name) {
+            Some(facts) => has_code(facts),
+            None => self.initial_facts(name, manifest).as_ref().is_some_and(has_code),
+        };
         match required {
             Preparation::Image(name) => has_image(name),
             Preparation::Complete => {
@@ -416,11 +426,22 @@ impl Store {
         let manifest = self.prepared()?;
         let manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         let name = image_file(image);
-        let facts = manifest.images.get(image).cloned();
+        let facts = manifest.images.get(image).cloned().or_else(|| self.initial_facts(image, &manifest));
         let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "no such image"))?;
         let file = manifest.open(&dir, &name)?;
         let seal = manifest.seals[&name].clone();
         Ok((MemoryImage::open(&seal.path(&dir, &name), file, facts)?, seal))
+    }
+
+    /// Returns the properties of the initial image, if that is the image of this name: the memory of the module before any of its code
+    /// runs. Its guests start with a saved state.
+    fn initial_facts(&self, image: &str, manifest: &Manifest) -> Option<ImageFacts> {
+        if image != INITIAL_IMAGE || !manifest.seals.contains_key(INITIAL_IMAGE_FILE) {
+            return None;
+        }
+        let first = manifest.images.get(&self.spec.image.first()?.name)?;
+        let ImageFacts { globals, code, parts, .. } = first.clone();
+        Some(ImageFacts { globals, code, parts, ..ImageFacts::default() })
     }
 
     pub(crate) fn make_dirs(&self) -> Result<(), WasmError> {

@@ -20,6 +20,7 @@ use crate::store::seal::{
 pub(crate) const CODE_FILE: &str = "code.cwasm";
 /// File name of an installed runtime's module.
 pub(crate) const MODULE_FILE: &str = "module.wasm";
+/// File of the [initial image](codebox_core::INITIAL_IMAGE), which is equal on all machines.
 pub(crate) const INITIAL_IMAGE_FILE: &str = "initial.img";
 pub(super) const MANIFEST_FILE: &str = "manifest.json";
 

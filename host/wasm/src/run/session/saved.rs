@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebox_core::{ByteSize, CancelToken, Limit};
-use codebox_files::{InstanceScratch, copy_tree, open_inner_dir, open_last_dir};
+use codebox_files::{Dir, InstanceScratch, copy_tree, open_inner_dir, open_last_dir};
 use codebox_streams::{Output, Stdin};
 
-use crate::checkpoint::{self, Expected, Restored};
+use crate::checkpoint::{self, Base, Expected, Restored, rebase};
 use crate::code::CodeImage;
 use crate::error::WasmError;
 use crate::guest::{Channel, JobStreams};
@@ -47,23 +47,40 @@ pub(super) fn restore(
     let (code, image) = parts_of(loaded)?;
     // The process that wrote the checkpoint may have put links there.
     let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
-    let restored = checkpoint::read(&checkpoint, &expected(&store.spec().folder(), loaded, code, image))?;
+    let restored = checkpoint::read(&checkpoint, &expected(&store.identity(), loaded, code, image))?;
     if memory.is_some_and(|limit| limit < restored.size as u64) {
         return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(restored.size as u64) });
     }
     let private: Vec<&str> = private_dirs(scratch, mounts).map(|(name, _)| name).collect();
     for name in private {
-        let path = dir.join(name);
-        let from = match open_inner_dir(&checkpoint, name) {
-            Ok(from) => from,
-            // The directory was granted when the checkpoint was made.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(WasmError::io("open", &path)(error)),
-        };
+        let Some(from) = open_saved_dir(&checkpoint, dir, name)? else { continue };
         let to = scratch.open(name).map_err(WasmError::io("open", &scratch.path(name)))?;
-        copy_tree(&from, &to, u64::MAX).map_err(WasmError::io("copy", &path))?;
+        copy_tree(&from, &to, u64::MAX).map_err(WasmError::io("copy", &dir.join(name)))?;
     }
     Ok(restored)
+}
+
+/// Opens a private directory in a checkpoint. `None` if a directory was granted in its place when the checkpoint was made.
+fn open_saved_dir(checkpoint: &Dir, path: &Path, name: &str) -> Result<Option<Dir>, WasmError> {
+    match open_inner_dir(checkpoint, name) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(WasmError::io("open", &path.join(name))(error)),
+    }
+}
+
+/// Copies a private directory of the guest into a checkpoint. The directories are given with their paths.
+fn copy_dir(name: &str, (from, from_path): (&Dir, &Path), (to, to_path): (&Dir, &Path)) -> Result<(), WasmError> {
+    let create = || {
+        to.create_dir(name)?;
+        open_inner_dir(to, name)
+    };
+    let created = create().map_err(WasmError::io("create", &to_path.join(name)))?;
+    copy_tree(from, &created, u64::MAX).map(|_| ()).map_err(|error| match error.raw_os_error() {
+        // A rule of the copy, with the path.
+        None => WasmError::input("the checkpoint", format!("/{name}/{error}")),
+        Some(_) => WasmError::io("copy", from_path)(error),
+    })
 }
 
 /// Request to the prelude, which closes files that libraries keep open and open again when they need them.
@@ -125,21 +142,49 @@ pub(crate) fn save(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) ->
 fn write(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<(), WasmError> {
     let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
     for (name, from) in &saved.dirs {
-        let create = || {
-            checkpoint.create_dir(name)?;
-            open_inner_dir(&checkpoint, name)
-        };
-        let to = create().map_err(WasmError::io("create", &dir.join(name)))?;
         let source = open_last_dir(from).map_err(WasmError::io("open", from))?;
-        copy_tree(&source, &to, u64::MAX).map_err(|error| match error.raw_os_error() {
-            // A rule of the copy, with the path.
-            None => WasmError::input("the checkpoint", format!("/{name}/{error}")),
-            Some(_) => WasmError::io("copy", from)(error),
-        })?;
+        copy_dir(name, (&source, from), (&checkpoint, dir))?;
     }
     let (code, image) = parts_of(&saved.loaded)?;
-    let runtime = saved.store.spec().folder();
+    let runtime = saved.store.identity();
     guest.save(&checkpoint, code, &expected(&runtime, &saved.loaded, code, image), image)
+}
+
+/// Writes a checkpoint of guests of the image `loaded` to a new directory, with `base` as its image. An incomplete one is removed.
+pub(crate) fn export(
+    store: &Store,
+    loaded: &LoadedRuntime,
+    base: &LoadedRuntime,
+    from: &Path,
+    to: &Path,
+) -> Result<(), WasmError> {
+    fs::create_dir(to).map_err(WasmError::io("create", to))?;
+    let written = write_export(store, loaded, base, from, to);
+    if written.is_err() {
+        // Remains are removed with the directory of the caller.
+        let _ = fs::remove_dir_all(to);
+    }
+    written
+}
+
+fn write_export(
+    store: &Store,
+    loaded: &LoadedRuntime,
+    base: &LoadedRuntime,
+    from: &Path,
+    to: &Path,
+) -> Result<(), WasmError> {
+    let ((code, image), (_, base_image)) = (parts_of(loaded)?, parts_of(base)?);
+    let source = open_last_dir(from).map_err(WasmError::io("open", from))?;
+    let exported = open_last_dir(to).map_err(WasmError::io("open", to))?;
+    for name in DIRS {
+        if let Some(dir) = open_saved_dir(&source, from, name)? {
+            copy_dir(name, (&dir, &from.join(name)), (&exported, to))?;
+        }
+    }
+    let checkpoint = checkpoint::read(&source, &expected(&store.identity(), loaded, code, image))?;
+    let sha256 = base.digest.as_deref().unwrap_or_default();
+    rebase(checkpoint, image.bytes(), &Base { name: &base.name, sha256, bytes: base_image.bytes() }, &exported)
 }
 
 fn parts_of(loaded: &LoadedRuntime) -> Result<(&CodeImage, &MemoryImage), WasmError> {

@@ -1,0 +1,276 @@
+//! Trees in archives: a directory that a job made, as a tar archive, and back.
+
+use std::cell::Cell;
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, SystemTimeSpec};
+use cap_std::fs::{Dir, OpenOptions};
+use tar::{Archive, Builder, EntryType, Header};
+
+use crate::limited_reader::{LimitedReader, MAX_MEMBER_HEADER};
+use crate::open::{open_dir, open_file};
+use crate::tree::{MAX_DEPTH, MAX_ENTRIES, named};
+
+/// Bytes of a header, and at most as many of padding, of a member.
+const BLOCK: u64 = 512;
+
+/// Writes the contents of a directory as a tar archive, without following links: files and directories with their times of modification
+/// in seconds, and symbolic links with their text. Modes and owners are not part of it.
+///
+/// # Errors
+/// As for [`copy_tree`](crate::copy_tree); also if the archive cannot be written, or if a file changes its size meanwhile.
+pub fn pack_tree(from: &Dir, to: impl Write) -> io::Result<()> {
+    let mut pack = Pack { builder: Builder::new(to), entries: 0 };
+    pack.dir(from, Path::new(""), 0)?;
+    pack.builder.into_inner().map(|_| ())
+}
+
+struct Pack<W: Write> {
+    builder: Builder<W>,
+    entries: usize,
+}
+
+impl<W: Write> Pack<W> {
+    fn dir(&mut self, dir: &Dir, at: &Path, depth: usize) -> io::Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(named(at, io::Error::other("the tree is too deep")));
+        }
+        for entry in dir.entries()? {
+            let name = entry?.file_name();
+            let at = at.join(&name);
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                return Err(named(&at, io::Error::other("the tree has too many entries")));
+            }
+            let failed = |error| named(&at, error);
+            let metadata = dir.symlink_metadata(&name).map_err(failed)?;
+            let time = metadata.modified().map_or(UNIX_EPOCH, cap_std::time::SystemTime::into_std);
+            if metadata.is_dir() {
+                let header = header(EntryType::Directory, 0, time);
+                self.builder.append_data(&mut header.clone(), &at, io::empty()).map_err(failed)?;
+                self.dir(&open_dir(dir, &name).map_err(failed)?, &at, depth + 1)?;
+            } else if metadata.is_symlink() {
+                let target = dir.read_link_contents(&name).map_err(failed)?;
+                self.builder.append_link(&mut header(EntryType::Symlink, 0, time), &at, target).map_err(failed)?;
+            } else if metadata.is_file() {
+                let file = open_file(dir, &name).map_err(failed)?.into_std();
+                let size = file.metadata().map_err(failed)?.len();
+                let mut data = file.take(size);
+                self.builder
+                    .append_data(&mut header(EntryType::Regular, size, time), &at, &mut data)
+                    .map_err(failed)?;
+                if data.limit() > 0 {
+                    return Err(failed(io::Error::other("the file has become shorter while it was read")));
+                }
+            } else {
+                return Err(failed(io::Error::other("it is a socket, a pipe or a device")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn header(kind: EntryType, size: u64, time: SystemTime) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(if kind == EntryType::Directory { 0o755 } else { 0o644 });
+    header.set_size(size);
+    header.set_mtime(time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()));
+    header
+}
+
+/// Writes the members of a tar archive into an empty directory, as [`pack_tree`] has read them.
+///
+/// The archive is not trusted: a member is written by a name of one component below open directories, so that no link is followed.
+///
+/// # Errors
+/// An error with the name of a member that is no file, directory or symbolic link, whose name is absolute, refers to a parent directory,
+/// or is taken, or which is below something else than a directory; an error for an archive with more than `max_bytes`
+/// bytes in files, deeper than 128 levels or with more than 200,000 members; the system's errors.
+pub fn unpack_tree(from: impl Read, to: &Dir, max_bytes: u64) -> io::Result<()> {
+    let header_budget = Cell::new(MAX_MEMBER_HEADER);
+    let overhead = (MAX_ENTRIES as u64 + 2) * 2 * BLOCK + MAX_MEMBER_HEADER;
+    let reader = LimitedReader::new(from, max_bytes.saturating_add(overhead), &header_budget);
+    let mut archive = Archive::new(reader);
+    let mut entries = archive.entries()?;
+    let (mut count, mut left, mut times) = (0_usize, max_bytes, Vec::new());
+    loop {
+        header_budget.set(MAX_MEMBER_HEADER);
+        let Some(entry) = entries.next() else { break };
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let failed = |error| named(&shown(&path), error);
+        count += 1;
+        if count > MAX_ENTRIES {
+            return Err(failed(io::Error::other("the archive has too many members")));
+        }
+        let (dir, name) = open_parent(to, &path).map_err(failed)?;
+        let time = UNIX_EPOCH + Duration::from_secs(entry.header().mtime()?.min(MAX_TIME));
+        match entry.header().entry_type() {
+            EntryType::Directory => {
+                dir.create_dir(name).map_err(failed)?;
+                times.push((path, time));
+            }
+            EntryType::Symlink => {
+                let target = entry.link_name()?.unwrap_or_default().into_owned();
+                symlink(&dir, &target, name).map_err(failed)?;
+            }
+            EntryType::Regular => {
+                let size = entry.size();
+                left = left.checked_sub(size).ok_or_else(|| failed(io::Error::other("the files are too large")))?;
+                header_budget.set(u64::MAX);
+                let mut options = OpenOptions::new();
+                options.write(true).create_new(true).follow(FollowSymlinks::No);
+                let mut file = dir.open_with(name, &options).map_err(failed)?.into_std();
+                if io::copy(&mut entry, &mut file).map_err(failed)? != size {
+                    return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+                }
+                file.set_modified(time).map_err(failed)?;
+            }
+            _ => return Err(failed(io::Error::other("it is no file, directory or symbolic link"))),
+        }
+    }
+    // A directory gets its time when its contents are there, the inner ones first.
+    for (path, time) in times.into_iter().rev() {
+        let (dir, name) = open_parent(to, &path)?;
+        let time = SystemTimeSpec::Absolute(cap_std::time::SystemTime::from_std(time));
+        dir.set_symlink_times(name, None, Some(time)).map_err(|error| named(&shown(&path), error))?;
+    }
+    Ok(())
+}
+
+/// Latest time of modification of a member in seconds since 1970, in the year 2200: file systems refuse times that they cannot represent.
+const MAX_TIME: u64 = 230 * 365 * 24 * 3600;
+
+/// Opens the directory of a member, and returns it with the last component of the member's name.
+fn open_parent<'p>(root: &Dir, path: &'p Path) -> io::Result<(Dir, &'p Path)> {
+    let mut components = path.components().map(|component| match component {
+        Component::Normal(name) => Ok(name),
+        _ => Err(io::Error::other("its name is absolute or refers to a parent directory")),
+    });
+    let mut name = components.next().ok_or_else(|| io::Error::other("it has no name"))??;
+    let mut dir = root.try_clone()?;
+    for (depth, component) in components.enumerate() {
+        if depth >= MAX_DEPTH {
+            return Err(io::Error::other("the tree is too deep"));
+        }
+        dir = open_dir(&dir, name)?;
+        name = component?;
+    }
+    Ok((dir, Path::new(name)))
+}
+
+#[cfg(unix)]
+fn symlink(dir: &Dir, target: &Path, name: &Path) -> io::Result<()> {
+    dir.symlink_contents(target, name)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Dir, _: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::other("it is a symbolic link, which cannot be created on this system"))
+}
+
+/// Returns the name of a member for a message.
+fn shown(path: &Path) -> PathBuf {
+    let text = path.to_string_lossy();
+    text.chars().take(100).map(|c| if c.is_control() { '?' } else { c }).collect::<String>().into()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink as make_link;
+
+    use anyhow::Result;
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    fn dir() -> Result<(tempfile::TempDir, Dir)> {
+        let home = tempfile::tempdir()?;
+        let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
+        Ok((home, dir))
+    }
+
+    #[test]
+    fn trees_are_packed_and_unpacked() -> Result<()> {
+        let ((home, from), (copy, to)) = (dir()?, dir()?);
+        let deep = "d".repeat(150);
+        fs::create_dir_all(home.path().join("a").join(&deep))?;
+        fs::write(home.path().join("a").join(&deep).join("file"), vec![7; 100_000])?;
+        make_link("/etc/passwd", home.path().join("outside"))?;
+        let then = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        fs::File::open(home.path().join("a"))?.set_modified(then)?;
+        let mut archive = Vec::new();
+        pack_tree(&from, &mut archive)?;
+        unpack_tree(archive.as_slice(), &to, 100_000)?;
+        assert!(fs::read(copy.path().join("a").join(&deep).join("file"))? == vec![7; 100_000]);
+        assert_eq!(fs::read_link(copy.path().join("outside"))?, Path::new("/etc/passwd"));
+        assert_eq!(fs::metadata(copy.path().join("a"))?.modified()?, then);
+        let (_home, to) = dir()?;
+        let error = unpack_tree(archive.as_slice(), &to, 99_999).expect_err("it is too large");
+        assert!(error.to_string().contains("too large"), "{error}");
+        Ok(())
+    }
+
+    /// Returns the error of an archive with these members: kind, name and target of the link.
+    fn refused(members: &[(EntryType, &str, &str)]) -> Result<String> {
+        let (home, _) = dir()?;
+        fs::create_dir(home.path().join("into"))?;
+        fs::write(home.path().join("kept"), "kept")?;
+        let into = Dir::open_ambient_dir(home.path().join("into"), ambient_authority())?;
+        let mut builder = Builder::new(Vec::new());
+        for (kind, name, target) in members {
+            let size = if *kind == EntryType::Regular { 4 } else { 0 };
+            let mut header = header(*kind, size, UNIX_EPOCH);
+            // The function of the library refuses most of these names.
+            let field = &mut header.as_old_mut().name;
+            field[..name.len()].copy_from_slice(name.as_bytes());
+            if !target.is_empty() {
+                header.set_link_name_literal(target)?;
+            }
+            header.set_cksum();
+            builder.append(&header, &b"evil"[..size as usize])?;
+        }
+        let error = unpack_tree(builder.into_inner()?.as_slice(), &into, 1000).expect_err("it is refused").to_string();
+        assert_eq!(fs::read_to_string(home.path().join("kept"))?, "kept");
+        assert!(!error.contains('\u{1b}'), "{error:?}");
+        Ok(error)
+    }
+
+    #[test]
+    fn hostile_members_are_refused() -> Result<()> {
+        let link = EntryType::Symlink;
+        let file = EntryType::Regular;
+        assert!(refused(&[(file, "../kept", "")])?.contains("parent directory"));
+        assert!(refused(&[(file, "a/../../kept", "")])?.contains("a/../../kept"));
+        assert!(refused(&[(file, "/tmp/kept", "")])?.contains("absolute"));
+        refused(&[(link, "a", ".."), (file, "a/kept", "")])?;
+        refused(&[(link, "a", "../kept"), (file, "a", "")])?;
+        refused(&[(file, "a", ""), (file, "a", "")])?;
+        refused(&[(file, "a", ""), (file, "a/b", "")])?;
+        refused(&[(file, "missing/b", "")])?;
+        assert!(refused(&[(EntryType::Link, "a", "../kept")])?.contains("no file, directory"));
+        for kind in [EntryType::Fifo, EntryType::Char, EntryType::Block] {
+            assert!(refused(&[(kind, "a", "")])?.contains("no file, directory"));
+        }
+        refused(&[(file, "\u{1b}[2J/a", "")])?;
+        assert!(refused(&[(file, &"d/".repeat(49), ""), (file, "", "")]).is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn names_and_members_are_limited() -> Result<()> {
+        let mut builder = Builder::new(Vec::new());
+        let mut long = header(EntryType::Regular, 2 * MAX_MEMBER_HEADER, UNIX_EPOCH);
+        long.set_entry_type(EntryType::GNULongName);
+        long.set_cksum();
+        builder.append(&long, io::repeat(b'a').take(2 * MAX_MEMBER_HEADER))?;
+        let (_home, to) = dir()?;
+        let error = unpack_tree(builder.into_inner()?.as_slice(), &to, u64::MAX).expect_err("the name is too long");
+        assert!(format!("{error:?}").contains("header of a member"), "{error:?}");
+        Ok(())
+    }
+}
