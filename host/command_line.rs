@@ -5,10 +5,11 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use codebox_cli::{Host, RunnerOptions};
+use codebox_core::Progress;
 use codebox_runner::Runner;
 use codebox_service::Check;
 
-use crate::app_dirs::AppDirs;
+use crate::app_dirs::{AppDirs, AppDirsError};
 use crate::confinement::{self, OwnProcess};
 use crate::machine::{Machine, Use};
 use crate::processes;
@@ -44,10 +45,12 @@ pub(crate) enum Origin {
 /// Runs a command line, and returns the exit status.
 pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> u8 {
     let compose = |options: RunnerOptions| command_line_runner(machine, options, origin);
+    let server_runner = |progress: Arc<dyn Progress>| server_runner(machine, progress);
     let standby_launcher = || standby_launcher(machine);
     let host = Host {
         args,
         runner: &compose,
+        server_runner: &server_runner,
         standby_launcher: &standby_launcher,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),
@@ -72,6 +75,18 @@ fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions, origin: O
     #[cfg(unix)]
     let builder = builder.automatic_images(Arc::new(crate::automatic_images::Images(Arc::clone(machine))));
     builder.checks(move || checks(&checked)).build()
+}
+
+/// Puts together a runner for several programs, whose guests run in workers.
+fn server_runner(machine: &Arc<Machine>, progress: Arc<dyn Progress>) -> Runner {
+    let dirs = machine.places().ok().cloned();
+    let builder = Machine::of_server(move || dirs.clone().ok_or(AppDirsError)).builder().progress(progress);
+    #[cfg(target_os = "linux")]
+    let builder = match std::env::current_exe() {
+        Ok(program) => builder.workers(program.with_file_name(crate::start_host::SMALL_PROGRAM)),
+        Err(_) => builder,
+    };
+    builder.build()
 }
 
 /// Returns the command of the small program that waits for a byte and then executes codebox. A program that cannot be

@@ -25,12 +25,15 @@
 //! - `containers`: the second tier, in Podman and Docker.
 //! - `packages`: packages of Python and npm, and the download of runtimes. Enables `wasm`.
 //! - `workers`: programs in WebAssembly in processes of their own ([`Builder::workers`]), on Linux. Enables `wasm`.
+//! - `blocks`: the code blocks of Markdown texts ([`blocks`]).
 //! - `cli`: the command line, with all of them. The default.
 
-/// The README, whose examples are compiled with the tests.
+/// The README and pages of the documentation, whose examples are compiled with the tests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/blocks.md")]
+#[doc = include_str!("../docs/sessions.md")]
+struct Documentation;
 
 mod app_dirs;
 #[cfg(all(feature = "cli", unix))]
@@ -71,6 +74,8 @@ pub use codebox_analysis::{
 };
 // All values and traits of jobs, reports and backends appear in the signatures of the pipeline.
 pub use app_dirs::{AppDirs, AppDirsError};
+#[cfg(feature = "blocks")]
+pub use codebox_blocks as blocks;
 pub use codebox_core::*;
 pub use codebox_runner::{
     Builder, Cell, Checkpoint, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner, Session, Standby,

@@ -48,6 +48,9 @@ pub(crate) enum Use {
 /// Parts of this machine, each created on first use.
 pub(crate) struct Machine {
     pub(crate) usage: Use,
+    /// True if the settings are also those of the project in the working directory.
+    #[cfg(feature = "cli")]
+    reads_project: bool,
     find_app_dirs: Box<dyn Fn() -> Result<AppDirs, AppDirsError> + Send + Sync>,
     places: OnceLock<AppDirs>,
     settings: OnceLock<Settings>,
@@ -78,8 +81,22 @@ impl Machine {
         usage: Use,
         find_app_dirs: impl Fn() -> Result<AppDirs, AppDirsError> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::unshared(usage, find_app_dirs))
+    }
+
+    /// Creates the parts of a command that runs many jobs, with the settings of the user and of the project.
+    #[cfg(feature = "cli")]
+    pub(crate) fn of_server(
+        find_app_dirs: impl Fn() -> Result<AppDirs, AppDirsError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { reads_project: true, ..Self::unshared(Use::Library, find_app_dirs) })
+    }
+
+    fn unshared(usage: Use, find_app_dirs: impl Fn() -> Result<AppDirs, AppDirsError> + Send + Sync + 'static) -> Self {
+        Self {
             usage,
+            #[cfg(feature = "cli")]
+            reads_project: usage == Use::CommandLine,
             find_app_dirs: Box::new(find_app_dirs),
             places: OnceLock::new(),
             settings: OnceLock::new(),
@@ -98,7 +115,7 @@ impl Machine {
             scratch: OnceLock::new(),
             #[cfg(feature = "cli")]
             line: Arc::default(),
-        })
+        }
     }
 
     pub(crate) fn places(&self) -> Result<&AppDirs, RunnerError> {
@@ -135,11 +152,11 @@ impl Machine {
     /// Reads the user's settings, narrowed by the project's settings on the command line.
     fn read_settings(&self) -> Result<Settings, RunnerError> {
         let user = read_user(&self.places()?.config_file())?;
-        match self.usage {
-            Use::Library => Ok(user),
-            #[cfg(feature = "cli")]
-            Use::CommandLine => Ok(narrow(&user, &read_project(Path::new(PROJECT_FILE))?, Path::new(PROJECT_FILE))?),
+        #[cfg(feature = "cli")]
+        if self.reads_project {
+            return Ok(narrow(&user, &read_project(Path::new(PROJECT_FILE))?, Path::new(PROJECT_FILE))?);
         }
+        Ok(user)
     }
 
     /// Creates the private directory of this process.

@@ -15,13 +15,10 @@ use codebox_sessions::{Client, Options, Place};
 use crate::app_dirs::AppDirs;
 use crate::host_process::close_inherited_descriptors;
 use crate::machine::{Machine, Use};
-use crate::start_host::{COMPLETE_PROGRAM, environment_for};
+use crate::start_host::{COMPLETE_PROGRAM, SMALL_PROGRAM, environment_for};
 
 /// Command of the process.
 pub(crate) const SESSIONS_COMMAND: &str = "keep-sessions";
-
-/// Name of the command whose processes run the interpreters.
-const COMMAND: &str = "codebox";
 
 /// Time without a request after which a session is saved, and its interpreter released.
 const PARK_AFTER: Duration = Duration::from_secs(60);
@@ -42,7 +39,7 @@ pub(crate) fn serve() -> Result<(), RunnerError> {
     let dirs = AppDirs::from_env()?;
     let idle = read_user(&dirs.config_file())?.host.idle.at().unwrap_or(Duration::MAX);
     let failed = |error: &io::Error| RunnerError::of(ResultKind::InternalError, error);
-    let program = env::current_exe().map_err(|error| failed(&error))?.with_file_name(COMMAND);
+    let program = env::current_exe().map_err(|error| failed(&error))?.with_file_name(SMALL_PROGRAM);
     let place = Place::below(&dirs.cache);
     let runner = Machine::new(Use::Library, move || Ok(dirs.clone())).builder().workers(program).build();
     let mut executor = tokio::runtime::Builder::new_multi_thread();

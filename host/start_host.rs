@@ -19,6 +19,9 @@ pub(crate) fn is_enabled() -> bool {
 /// Name of the complete program, which is installed in the directory of the command `codebox`.
 pub(crate) const COMPLETE_PROGRAM: &str = "codebox-full";
 
+/// Name of the command, which executes the complete program for everything that it does not do itself.
+pub(crate) const SMALL_PROGRAM: &str = "codebox";
+
 /// Command of the host process.
 pub(crate) const HOST_COMMAND: &str = "serve-runs";
 

@@ -10,12 +10,14 @@ use codebox_core::Language;
 use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
 
+mod blocks;
 mod run;
 mod session;
 mod values;
 
+pub(crate) use blocks::BlocksArgs;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
-pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand, SessionGrants};
+pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
 
 /// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";
@@ -68,6 +70,12 @@ pub(crate) enum Command {
     /// alone show if they need a container: npm packages and, with `--build`, packages that have to be built.
     #[command(override_usage = run::usage!("explain"))]
     Explain(Box<RunArgs>),
+    /// Run the code blocks of a Markdown text
+    ///
+    /// Runs every fenced block in Python, JavaScript and TypeScript, in order, those of a language in one session, and blocks of `sh` and `bash`
+    /// each in a container. Stops at the first block that fails. In the info string, after the language, `skip` leaves a block
+    /// out and `expect-error` requires that it fails. `--with` installs packages of Python.
+    Blocks(Box<BlocksArgs>),
     /// List, install, add, check or remove language runtimes
     #[command(subcommand, arg_required_else_help = true)]
     Runtime(RuntimeCommand),

@@ -2,8 +2,10 @@
 
 use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::Arc;
 
 use codebox_core::{ResultKind, RunnerError, Sweep};
+use codebox_runner::Runner;
 
 use crate::args::{Cli, Command};
 use crate::front_end::Takeover;
@@ -13,6 +15,7 @@ use crate::reference::reference;
 use crate::trace::RunTrace;
 use crate::{Confinement, Host, RunnerOptions, answer};
 
+mod blocks;
 mod doctor;
 mod explain;
 mod gc;
@@ -56,6 +59,7 @@ pub(crate) fn dispatch(
         Command::Session(command) => return session::session(command, messages, &runner, host.sessions),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
+        Command::Blocks(args) => blocks::blocks(*args, messages, &server_runner(messages, host)),
         Command::Completions { shell } => completions(shell),
         Command::ManPages { dir } => man_pages(&dir),
         Command::HelpMarkdown => answer::print(&reference()),
@@ -64,6 +68,11 @@ pub(crate) fn dispatch(
         messages.fail(&failure);
         failure.exit_status()
     })
+}
+
+/// Returns a runner for several programs in one process.
+fn server_runner(messages: Messages, host: Host<'_>) -> Arc<Runner> {
+    Arc::new((host.server_runner)(progress(messages)))
 }
 
 fn man_pages(dir: &Path) -> Result<u8, RunnerError> {

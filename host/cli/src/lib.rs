@@ -32,6 +32,7 @@ mod sessions;
 mod standby;
 mod streams;
 mod terminal_filter;
+mod text_file;
 mod trace;
 mod usage;
 
@@ -59,6 +60,8 @@ pub struct Host<'h> {
     pub args: &'h [OsString],
     /// Puts the runner together, without creating any of its parts.
     pub runner: &'h (dyn Fn(RunnerOptions) -> Runner + Sync),
+    /// Puts a runner for several programs together, whose guests run in processes of their own where that is possible.
+    pub server_runner: &'h (dyn Fn(Arc<dyn Progress>) -> Runner + Sync),
     /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
     /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
     pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),

@@ -4,6 +4,7 @@ mod escaped;
 mod explained;
 mod outcome;
 mod provenance;
+mod shown;
 mod table;
 mod values;
 
@@ -11,5 +12,6 @@ pub(crate) use escaped::{Escaped, escape_json};
 pub(crate) use explained::Explained;
 pub(crate) use outcome::notes;
 pub(crate) use provenance::explanation;
+pub(crate) use shown::shown;
 pub(crate) use table::Table;
 pub(crate) use values::bytes;

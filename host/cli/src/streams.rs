@@ -33,7 +33,11 @@ type WriteErrorSlot = Arc<OnceLock<io::Error>>;
 impl Streams {
     /// Creates streams that print output as it is written, and read input on demand.
     pub(crate) fn live() -> Self {
-        let cancel = CancelToken::new();
+        Self::live_until(CancelToken::new())
+    }
+
+    /// As [`live`](Self::live), with a token that is cancelled if standard output cannot be written.
+    pub(crate) fn live_until(cancel: CancelToken) -> Self {
         let write_error = WriteErrorSlot::default();
         let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout()))
             .with_error_report(Arc::clone(&write_error), cancel.clone());

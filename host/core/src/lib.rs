@@ -31,6 +31,7 @@ mod progress;
 mod report;
 mod runner_error;
 mod session;
+mod shortening;
 mod text_form;
 pub mod wire;
 
@@ -71,3 +72,4 @@ pub use report::{
 };
 pub use runner_error::RunnerError;
 pub use session::{InterpreterState, SessionInfo, is_checkpoint_name};
+pub use shortening::Shortening;

@@ -8,15 +8,17 @@ use serde_json::Value;
 /// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
 ///
 /// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
-const EDGES: [(&str, &[&str]); 22] = [
+const EDGES: [(&str, &[&str]); 23] = [
     ("agent", &[]),
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
-    ("cli", &["core", "runner", "service", "streams"]),
+    ("blocks", &["core", "runner", "service"]),
+    ("cli", &["blocks", "core", "runner", "service", "streams"]),
     (
         "codebox",
         &[
             "analysis",
+            "blocks",
             "cli",
             "confine",
             "container",

@@ -16,7 +16,7 @@ const SERVED_TARGETS: [&str; 3] = ["security", "reliability", "compat"];
 
 /// Sets of features that an embedder may choose, each to be built without the default ones.
 const FEATURE_SETS: [&str; 6] =
-    ["", "wasm", "workers", "containers", "wasm,analysis", "wasm,analysis,containers,packages"];
+    ["", "wasm", "workers", "containers", "wasm,analysis,blocks", "wasm,analysis,containers,packages"];
 
 /// Arguments of `nightly`.
 #[derive(Args)]

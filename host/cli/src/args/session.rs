@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use codebox_core::{ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, parse_duration, parse_size};
-use codebox_service::EnvRequest;
+use codebox_service::{EnvRequest, Program, Request};
 
 use super::run::LimitArgs;
 
@@ -103,7 +103,7 @@ pub(crate) struct NewSessionArgs {
 
     // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]
-    pub grants: SessionGrants,
+    pub grants: GrantArgs,
 }
 
 /// Arguments of `codebox session import`.
@@ -114,25 +114,25 @@ pub(crate) struct ImportArgs {
     pub file: PathBuf,
 
     #[command(flatten)]
-    pub grants: SessionGrants,
+    pub grants: GrantArgs,
 }
 
-/// Grants, packages and limits of a session.
+/// Grants, packages and limits of several programs.
 #[derive(Debug, Args)]
-pub(crate) struct SessionGrants {
-    /// Grant a directory of this machine to the session, read-only unless `:rw` is added; repeatable
+pub(crate) struct GrantArgs {
+    /// Grant a directory of this machine, read-only unless `:rw` is added; repeatable
     #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,
 
-    /// Allow the session to connect to this host: a name, `*.domain`, an address or a range; repeatable
+    /// Allow connections to this host: a name, `*.domain`, an address or a range; repeatable
     #[arg(long = "net", value_name = "HOST[:PORT]")]
     pub net: Vec<NetGrant>,
 
-    /// Pass a variable of this environment to the session, or set one to a value; repeatable
+    /// Pass a variable of this environment, or set one to a value; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
 
-    /// Install this package for the session; repeatable
+    /// Install this package; repeatable
     #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
     pub with: Vec<String>,
 
@@ -170,6 +170,22 @@ pub(crate) struct CellArgs {
     /// Bytes kept of each of stdout and stderr of this cell
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub max_output: Option<Limit<ByteSize>>,
+}
+
+impl GrantArgs {
+    /// Returns a request with these grants, packages and limits, without a program.
+    pub(crate) fn request(self, language: Option<Language>) -> Request {
+        let Self { dirs, net, env, with, limits } = self;
+        Request {
+            language,
+            dirs,
+            net,
+            env,
+            packages: with,
+            limits: limits.overrides(),
+            ..Request::new(Program::Inline(String::new()))
+        }
+    }
 }
 
 impl CellArgs {

@@ -4,20 +4,18 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{
-    InterpreterState, Language, ResultKind, ResultRole, RunReport, RunnerError, SessionInfo, exit, wire,
-};
+use codebox_core::{InterpreterState, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
 use codebox_runner::{Runner, SessionFileHead};
-use codebox_service::{MAX_PROGRAM, Program, Request};
 
 use crate::answer;
-use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand, SessionGrants};
+use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
-use crate::render::{Table, explanation, notes};
+use crate::render::{Table, explanation, notes, shown};
 use crate::sessions::{SessionClient, SessionControl};
 use crate::streams::{Delivery, Streams};
+use crate::text_file::read_text;
 
 /// Runs the command, and returns the exit status.
 pub(super) fn session(
@@ -61,22 +59,8 @@ fn with(
 }
 
 fn new(args: NewSessionArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
-    let job = runner.prepare_session(request(Some(args.lang), args.grants))?;
+    let job = runner.prepare_session(args.grants.request(Some(args.lang)))?;
     print_ids(&[control.connect()?.create(job)?])
-}
-
-/// Returns the request of a new session.
-fn request(language: Option<Language>, grants: SessionGrants) -> Request {
-    let SessionGrants { dirs, net, env, with, limits } = grants;
-    Request {
-        language,
-        dirs,
-        net,
-        env,
-        packages: with,
-        limits: limits.overrides(),
-        ..Request::new(Program::Inline(String::new()))
-    }
 }
 
 /// Writes a session to a file, which appears when it is complete.
@@ -112,7 +96,7 @@ fn import(args: ImportArgs, runner: &Runner, control: &dyn SessionControl) -> Re
         })?),
     };
     let head = SessionFileHead::read(&mut from)?;
-    let job = runner.prepare_import(request(None, grants), &head)?;
+    let job = runner.prepare_import(grants.request(None), &head)?;
     let start = io::Cursor::new(head.into_bytes());
     print_ids(&[control.connect()?.import(job, &mut start.chain(from))?])
 }
@@ -171,18 +155,6 @@ fn exec_as_json(args: CellArgs, messages: Messages, control: &dyn SessionControl
     }
 }
 
-/// Returns the text forms of what a cell has shown, as lines: what it displayed, and the value of its last expression.
-fn shown(report: &RunReport) -> Vec<String> {
-    let text = |result: &codebox_core::MimeBundle| {
-        let text = result.data.get("text/plain").and_then(|text| text.as_str()).map(|text| format!("{text}\n"));
-        match (&result.role, result.data.keys().find(|kind| kind.starts_with("image/"))) {
-            (ResultRole::Display, Some(kind)) => Some(format!("<{kind}; see --json>\n")),
-            _ => text,
-        }
-    };
-    report.results.iter().filter_map(text).collect()
-}
-
 /// Returns the notes about the state of the session after a cell.
 fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
     let Some(state) = &report.session else { return Vec::new() };
@@ -203,24 +175,9 @@ fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
 }
 
 fn text_of(args: &CellArgs) -> Result<String, RunnerError> {
-    let path = match (&args.code, &args.file) {
-        (Some(code), _) => return Ok(code.clone()),
-        (None, Some(path)) => path.as_path(),
-        (None, None) => Path::new("-"),
-    };
-    let mut text = String::new();
-    // One byte above the maximum shows that the cell is too large.
-    let limit = MAX_PROGRAM.get() + 1;
-    let read = match path == Path::new("-") {
-        true => io::stdin().take(limit).read_to_string(&mut text),
-        false => std::fs::File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
-    };
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => {
-            let shown = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-            Err(RunnerError::new(ResultKind::InvalidRequest, format!("cannot read the cell from {shown}: {error}")))
-        }
+    match (&args.code, &args.file) {
+        (Some(code), _) => Ok(code.clone()),
+        (None, file) => read_text("the cell", file.as_deref().unwrap_or(Path::new("-"))),
     }
 }
 

@@ -1,0 +1,13 @@
+//! The code blocks of a Markdown text, as language models write them: [`parse`] finds them, [`run`] executes them in order, and
+//! [`feedback`] describes the results for the author of the text.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod feedback;
+mod parse;
+mod report;
+mod run;
+
+pub use parse::{Block, BlockLanguage, MAX_BLOCKS, parse};
+pub use report::{BlockReport, BlockStatus, BlocksReport};
+pub use run::{Observer, Options, Silent, run};

@@ -1,0 +1,128 @@
+//! `codebox blocks`.
+
+use std::sync::Arc;
+
+use codebox_blocks::{Block, BlockReport, BlockStatus, BlocksReport, Observer, Options, Silent, feedback, parse};
+use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Shortening};
+use codebox_runner::Runner;
+use codebox_service::{MAX_PROGRAM, Request};
+
+use crate::answer;
+use crate::args::BlocksArgs;
+use crate::exit::PIPE;
+use crate::interrupt::Signals;
+use crate::messages::Messages;
+use crate::render::{explanation, notes, shown};
+use crate::streams::{OutputState, Streams};
+use crate::text_file::read_text;
+
+/// Runs the blocks of a text, and returns the exit status.
+pub(super) fn blocks(args: BlocksArgs, messages: Messages, runner: &Arc<Runner>) -> Result<u8, RunnerError> {
+    let text = read_text("the text", &args.file)?;
+    if text.len() as u64 > MAX_PROGRAM.get() {
+        let line = format!("the text is larger than {MAX_PROGRAM}");
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("split the text"));
+    }
+    let blocks = parse(&text)?;
+    let is_streamed = !args.feedback && !args.json;
+    if blocks.is_empty() && is_streamed {
+        messages.note("the text has no blocks of a language that codebox runs");
+    }
+    let options = Options {
+        request: Request { image: args.image, ..args.grants.request(None) },
+        node_packages: args.with_npm,
+        isolated: args.isolated,
+        keep_going: args.keep_going,
+    };
+    let cancel = CancelToken::new();
+    Signals::handled().cancel(cancel.clone());
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+    let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(runner, blocks, &options, observer));
+    let report = if is_streamed {
+        let mut live = Live { messages, cancel, output: None, status: None };
+        let report = run(&mut live);
+        if let Some(status) = live.status {
+            return Ok(status);
+        }
+        report
+    } else {
+        run(&mut Collected { cancel })
+    };
+    let printed = if args.feedback {
+        answer::print(&feedback::of_blocks(&report, &Shortening::default()))?
+    } else if args.json {
+        answer::print_json(&report.to_wire())?
+    } else {
+        print_failures(&report, messages);
+        0
+    };
+    Ok(if printed == 0 { report.exit_status() } else { printed })
+}
+
+fn print_failures(report: &BlocksReport, messages: Messages) {
+    for one in report.blocks.iter().filter(|one| one.status == BlockStatus::Failed) {
+        let Block { number, language, line, expects_error, .. } = one.block;
+        let what = match expects_error
+            && one.result.as_ref().is_some_and(|result| result.as_ref().is_ok_and(RunReport::is_success))
+        {
+            true => "succeeded, but an error was expected",
+            false => "failed",
+        };
+        messages.note(format!("block {number} ({}, line {line}) {what}", language.as_str()));
+    }
+    let left = report.blocks.iter().filter(|one| one.status == BlockStatus::NotRun).count();
+    match left {
+        0 => {}
+        1 => messages.note("1 block was not run".to_owned()),
+        left => messages.note(format!("{left} blocks were not run")),
+    }
+}
+
+/// Observer that keeps the output for the results.
+struct Collected {
+    cancel: CancelToken,
+}
+
+impl Observer for Collected {
+    fn started(&mut self, block: &Block) -> ExecIo {
+        ExecIo { cancel: self.cancel.clone(), ..Silent.started(block) }
+    }
+}
+
+/// Observer that prints output as it is written, and notes after each block.
+struct Live {
+    messages: Messages,
+    cancel: CancelToken,
+    output: Option<OutputState>,
+    /// Exit status of this process, if output could not be written.
+    status: Option<u8>,
+}
+
+impl Observer for Live {
+    fn started(&mut self, block: &Block) -> ExecIo {
+        let Block { number, language, line, .. } = block;
+        self.messages.explain(format!("block {number} ({}, line {line})", language.as_str()));
+        let streams = Streams::live_until(self.cancel.clone());
+        self.output = Some(streams.output_state());
+        ExecIo { stdin: None, ..streams.io }
+    }
+
+    fn ended(&mut self, one: &BlockReport) {
+        let failure = self.output.take().and_then(|output| output.failure_status());
+        self.status = self.status.or(failure);
+        match &one.result {
+            Some(Ok(report)) if self.status.is_none() => {
+                let printed = answer::print(&shown(report).concat());
+                self.status = printed.map_or(Some(PIPE), |status| Some(status).filter(|status| *status != 0));
+                notes(report, None).into_iter().for_each(|line| self.messages.note(line));
+                explanation(report).into_iter().for_each(|line| self.messages.explain(line));
+            }
+            Some(Err(error)) => self.messages.fail(error),
+            _ => {}
+        }
+        if self.status.is_some() {
+            self.cancel.cancel();
+        }
+    }
+}
