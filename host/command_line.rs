@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codebox_cli::{Host, RunnerOptions};
 use codebox_core::Progress;
-use codebox_runner::Runner;
+use codebox_runner::{Runner, SessionControl};
 use codebox_service::Check;
 
 use crate::app_dirs::{AppDirs, AppDirsError};
@@ -46,6 +46,11 @@ pub(crate) enum Origin {
 pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> u8 {
     let compose = |options: RunnerOptions| command_line_runner(machine, options, origin);
     let server_runner = |progress: Arc<dyn Progress>| server_runner(machine, progress);
+    #[cfg(target_os = "linux")]
+    let sessions: Arc<dyn SessionControl + Send + Sync> =
+        Arc::new(crate::session_process::Control(Arc::clone(machine)));
+    #[cfg(not(target_os = "linux"))]
+    let sessions: Arc<dyn SessionControl + Send + Sync> = Arc::new(codebox_runner::NoSessions);
     let standby_launcher = || standby_launcher(machine);
     let host = Host {
         args,
@@ -56,10 +61,7 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]
         control: &codebox_cli::NoHostProcess,
-        #[cfg(target_os = "linux")]
-        sessions: &crate::session_process::Control(machine),
-        #[cfg(not(target_os = "linux"))]
-        sessions: &codebox_cli::NoSessions,
+        sessions: &sessions,
     };
     let status = codebox_cli::main(host);
     machine.remove_scratch();

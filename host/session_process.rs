@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_cli::{SessionClient, SessionControl};
 use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_runner::{SessionClient, SessionControl};
 use codebox_service::config::read_user;
 use codebox_sessions::{Client, Options, Place};
 
@@ -77,9 +77,9 @@ fn start(dirs: &AppDirs) -> io::Result<()> {
 }
 
 /// The process, for the commands that use it.
-pub(crate) struct Control<'m>(pub &'m Machine);
+pub(crate) struct Control(pub Arc<Machine>);
 
-impl SessionControl for Control<'_> {
+impl SessionControl for Control {
     fn connect(&self) -> Result<Box<dyn SessionClient>, RunnerError> {
         let dirs = self.0.places()?;
         let client = Client::connect_or_start(&Place::below(&dirs.cache), || start(dirs))?;

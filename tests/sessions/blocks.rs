@@ -86,10 +86,7 @@ fn blocks_of_a_language_share_their_state() {
     assert_eq!(ran.stdout_text(), "(2, 1)\n[ 2, 4 ]\n5\n2\n2\n");
     let stderr = ran.stderr_text();
     assert!(stderr.contains("ValueError: expected") && stderr.contains("ZeroDivisionError"), "{stderr}");
-    assert!(
-        stderr.contains("codebox: block 7 (python, line 41) failed\ncodebox: 1 block was not run\n"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("codebox: block 7 (python, line 41) failed\ncodebox: 1 block was not run\n"), "{stderr}");
     // A text on standard input, and one that has nothing to run.
     let stdin = kit()
         .codebox()

@@ -11,11 +11,13 @@ use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
 
 mod blocks;
+mod mcp;
 mod run;
 mod session;
 mod values;
 
 pub(crate) use blocks::BlocksArgs;
+pub(crate) use mcp::McpArgs;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
 pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
 
@@ -76,6 +78,11 @@ pub(crate) enum Command {
     /// each in a container. Stops at the first block that fails. In the info string, after the language, `skip` leaves a block
     /// out and `expect-error` requires that it fails. `--with` installs packages of Python.
     Blocks(Box<BlocksArgs>),
+    /// Serve an agent over the Model Context Protocol, on standard input and output
+    ///
+    /// Tools run programs and code blocks, and create, use, fork and save sessions. Programs get the grants and limits of this command; a
+    /// call can name packages and a time limit, and no grants.
+    Mcp(Box<McpArgs>),
     /// List, install, add, check or remove language runtimes
     #[command(subcommand, arg_required_else_help = true)]
     Runtime(RuntimeCommand),

@@ -22,6 +22,7 @@ mod gc;
 mod host;
 mod image;
 mod jobs;
+mod mcp;
 mod packages;
 mod run;
 mod runtime;
@@ -56,9 +57,10 @@ pub(crate) fn dispatch(
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Host(command) => host::host(command, messages, host.control),
-        Command::Session(command) => return session::session(command, messages, &runner, host.sessions),
+        Command::Session(command) => return session::session(command, messages, &runner, &**host.sessions),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
+        Command::Mcp(args) => mcp::mcp(*args, server_runner(messages, host), Arc::clone(host.sessions)),
         Command::Blocks(args) => blocks::blocks(*args, messages, &server_runner(messages, host)),
         Command::Completions { shell } => completions(shell),
         Command::ManPages { dir } => man_pages(&dir),

@@ -28,7 +28,6 @@ mod progress;
 mod reference;
 mod render;
 mod rerun_command;
-mod sessions;
 mod standby;
 mod streams;
 mod terminal_filter;
@@ -38,14 +37,13 @@ mod usage;
 
 pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
-pub use sessions::{NoSessions, SessionClient, SessionControl};
 pub use standby::STANDBY_VARIABLE;
 
 use std::process::Command;
 use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError};
-use codebox_runner::Runner;
+use codebox_runner::{Runner, SessionControl};
 
 use args::{Cli, mark_separator};
 use front_end::Takeover;
@@ -68,7 +66,7 @@ pub struct Host<'h> {
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The process that keeps sessions.
-    pub sessions: &'h (dyn SessionControl + Sync),
+    pub sessions: &'h Arc<dyn SessionControl + Send + Sync>,
 }
 
 /// Options of the runner that the arguments determine.

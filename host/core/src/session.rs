@@ -37,6 +37,20 @@ pub enum InterpreterState {
     Lost,
 }
 
+impl InterpreterState {
+    /// Returns the name of the state.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Live => "live",
+            Self::Parked => "parked",
+            Self::New => "new",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// Maximum length of the name of a checkpoint.
 const MAX_NAME: usize = 64;
 

@@ -39,4 +39,4 @@ pub use explain::{Explanation, TierReport};
 pub use front_end::{FrontEnd, RunEnd, Standby, StandbyProcess};
 pub use lazy::{Lazy, get_or_create};
 pub use runner::Runner;
-pub use session::{Cell, Checkpoint, Session, SessionFileHead};
+pub use session::{Cell, Checkpoint, NoSessions, Session, SessionClient, SessionControl, SessionFileHead};

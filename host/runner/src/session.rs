@@ -23,9 +23,11 @@ use crate::spans;
 mod checkpoint;
 mod export;
 mod file;
+mod process;
 
 pub use checkpoint::Checkpoint;
 pub use file::SessionFileHead;
+pub use process::{NoSessions, SessionClient, SessionControl};
 
 /// Directory of a session's checkpoints, below its private directory.
 const CHECKPOINTS: &str = "checkpoints";

@@ -8,12 +8,12 @@ use serde_json::Value;
 /// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
 ///
 /// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
-const EDGES: [(&str, &[&str]); 23] = [
+const EDGES: [(&str, &[&str]); 24] = [
     ("agent", &[]),
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
     ("blocks", &["core", "runner", "service"]),
-    ("cli", &["blocks", "core", "runner", "service", "streams"]),
+    ("cli", &["blocks", "core", "mcp", "runner", "service", "streams"]),
     (
         "codebox",
         &[
@@ -40,6 +40,7 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("core", &[]),
     ("egress", &["core"]),
     ("files", &["core"]),
+    ("mcp", &["blocks", "core", "files", "runner", "service"]),
     ("packages", &["core", "files", "service"]),
     ("runner", &["analysis", "core", "files", "service", "streams"]),
     ("runtimes", &["core", "files", "packages", "service", "wasm"]),

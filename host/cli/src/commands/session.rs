@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{InterpreterState, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
-use codebox_runner::{Runner, SessionFileHead};
+use codebox_core::{ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
+use codebox_runner::{Runner, SessionClient, SessionControl, SessionFileHead};
 
 use crate::answer;
 use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
@@ -13,7 +13,6 @@ use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::{Table, explanation, notes, shown};
-use crate::sessions::{SessionClient, SessionControl};
 use crate::streams::{Delivery, Streams};
 use crate::text_file::read_text;
 
@@ -193,7 +192,7 @@ fn list(json: bool, control: &dyn SessionControl) -> Result<u8, RunnerError> {
     }
     let mut table = Table::new(["ID", "LANGUAGE", "STATE", "CELLS", "USED", "CHECKPOINTS"]);
     for session in sessions {
-        let state = state_word(session.state).to_owned();
+        let state = session.state.as_str().to_owned();
         let used = ago(session.used);
         let checkpoints = session.checkpoints.join(" ");
         table.row([session.id, session.language, state, session.cells.to_string(), used, checkpoints]);
@@ -213,23 +212,13 @@ fn show(id: &str, json: bool, control: &dyn SessionControl) -> Result<u8, Runner
     let mut lines = vec![
         format!("session      {}", session.id),
         format!("language     {}", session.language),
-        format!("state        {}", state_word(session.state)),
+        format!("state        {}", session.state.as_str()),
         format!("created      {}", ago(session.created)),
         format!("used         {}", ago(session.used)),
         format!("cells        {}", session.cells),
     ];
     lines.extend(session.checkpoints.iter().map(|name| format!("checkpoint   {name}")));
     answer::print(&(lines.join("\n") + "\n"))
-}
-
-const fn state_word(state: InterpreterState) -> &'static str {
-    match state {
-        InterpreterState::Busy => "busy",
-        InterpreterState::Live => "live",
-        InterpreterState::Parked => "parked",
-        InterpreterState::New => "new",
-        InterpreterState::Lost => "lost",
-    }
 }
 
 fn ago(seconds: u64) -> String {

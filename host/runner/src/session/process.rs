@@ -1,4 +1,4 @@
-//! The process that keeps sessions, as the command line sees it.
+//! The process that keeps sessions, as front ends see it.
 
 use std::io::{Read, Write};
 

@@ -1,0 +1,51 @@
+//! The MCP server: programs, code blocks and sessions as tools of an agent, over standard input and output.
+//!
+//! The operator grants directories, hosts, variables and limits when the server is started; a call cannot add any. The roots of the client
+//! are granted only if the operator allows it. Clients of the Model Context Protocol with `initialize`, and those of 2026-07-28 without it,
+//! are served.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod arguments;
+mod output;
+mod progress;
+mod roots;
+mod runs;
+mod server;
+mod sessions;
+
+use std::sync::Arc;
+
+use codebox_core::{ResultKind, RunnerError};
+use codebox_runner::{Runner, SessionControl};
+use rmcp::ServiceExt as _;
+use rmcp::transport::IntoTransport;
+
+pub use server::Options;
+
+/// Serves one client over standard input and output, until the input ends. Requires a tokio runtime with several threads, time and I/O
+/// enabled.
+///
+/// # Errors
+/// Returns an error if the client does not follow the protocol.
+pub async fn serve_stdio(
+    runner: Arc<Runner>,
+    sessions: Arc<dyn SessionControl + Send + Sync>,
+    options: Options,
+) -> Result<(), RunnerError> {
+    serve(server::Server::new(runner, sessions, options), rmcp::transport::stdio()).await
+}
+
+async fn serve<E, A>(
+    server: server::Server,
+    transport: impl IntoTransport<rmcp::RoleServer, E, A>,
+) -> Result<(), RunnerError>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let failed =
+        |error: String| RunnerError::new(ResultKind::InvalidRequest, format!("cannot serve the client: {error}"));
+    let service = server.serve(transport).await.map_err(|error| failed(error.to_string()))?;
+    service.waiting().await.map_err(|error| failed(error.to_string()))?;
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Tools that run programs.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use codebox_blocks::{Block, Observer, parse};
+use codebox_core::{CancelToken, ExecIo, InputFile, Stdin};
+use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
+use codebox_service::{Program, Request};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+use crate::arguments::{BlocksArguments, ExplainArguments, RunArguments, with_timeout};
+use crate::output::{self, ExplainOutput, invalid, refused};
+use crate::server::{Call, CallError, Server, blocking};
+
+/// Maximum size of a returned file in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Maximum number of returned files.
+const MAX_FILES: usize = 16;
+
+pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) -> Result<CallToolResult, CallError> {
+    let Call { request, mut io } = call;
+    if arguments.outputs.len() > MAX_FILES {
+        return Err(invalid(format!("at most {MAX_FILES} files can be returned")));
+    }
+    let files = arguments.files.into_iter().map(InputFile::try_from).collect::<Result<_, _>>().map_err(invalid)?;
+    // Removed at the end of the call.
+    let out = match arguments.outputs.is_empty() {
+        true => None,
+        false => Some(tempfile::tempdir().map_err(|error| invalid(format!("cannot create a directory: {error}")))?),
+    };
+    let request = Request {
+        program: Program::Inline(arguments.code),
+        language: Some(arguments.language.into()),
+        args: arguments.args,
+        stdin: Stdin::Bytes(arguments.stdin.into_bytes()),
+        files,
+        packages: [request.packages.clone(), arguments.packages].concat(),
+        limits: with_timeout(request.limits, arguments.timeout_seconds).map_err(invalid)?,
+        out: out.as_ref().map(|dir| dir.path().join("out")),
+        results: true,
+        ..request
+    };
+    let report = server.runner.run_async_with(request, &mut io).await.map_err(|error| refused(&error))?;
+    let returned = match out {
+        None => Vec::new(),
+        Some(out) => {
+            let outputs = arguments.outputs;
+            blocking(move || Ok(outputs.iter().map(|name| returned_file(&out.path().join("out"), name)).collect()))
+                .await?
+        }
+    };
+    Ok(output::of_run(&report, returned))
+}
+
+pub(crate) async fn blocks(
+    server: &Server,
+    arguments: BlocksArguments,
+    call: Call,
+) -> Result<CallToolResult, CallError> {
+    let Call { request, io } = call;
+    let blocks = parse(&arguments.text).map_err(|error| refused(&error))?;
+    let options = codebox_blocks::Options {
+        request: Request {
+            packages: [request.packages.clone(), arguments.packages].concat(),
+            limits: with_timeout(request.limits, arguments.timeout_seconds).map_err(invalid)?,
+            ..request
+        },
+        node_packages: arguments.npm_packages,
+        isolated: arguments.isolated,
+        keep_going: arguments.keep_going,
+    };
+    let mut observer = Cancelling(io.cancel);
+    let report = codebox_blocks::run(&server.runner, blocks, &options, &mut observer).await;
+    Ok(output::of_blocks(&report))
+}
+
+/// Observer whose blocks end with a call.
+struct Cancelling(CancelToken);
+
+impl Observer for Cancelling {
+    fn started(&mut self, _: &Block) -> ExecIo {
+        ExecIo { cancel: self.0.clone(), ..ExecIo::none() }
+    }
+}
+
+pub(crate) async fn explain(
+    server: &Server,
+    arguments: ExplainArguments,
+    call: Call,
+) -> Result<CallToolResult, CallError> {
+    let request = Request {
+        program: Program::Inline(arguments.code),
+        language: Some(arguments.language.into()),
+        packages: [call.request.packages.clone(), arguments.packages].concat(),
+        ..call.request
+    };
+    let runner = std::sync::Arc::clone(&server.runner);
+    let explained = blocking(move || runner.explain(request)).await?;
+    let choice = explained.choice.map_err(|error| refused(&error))?;
+    let needs = explained.needs.iter().map(|need| format!("line {}: {}", need.line, need.power.report_name()));
+    let output = ExplainOutput {
+        isolation: choice.isolation.as_str(),
+        backend: choice.backend.to_string(),
+        reason: choice.reason,
+        needs: needs.collect(),
+        notes: explained.notes,
+    };
+    let mut text = format!("Would run in {} ({}): {}\n", output.isolation, output.backend, output.reason);
+    for line in output.needs.iter().chain(&output.notes) {
+        text.push_str(&format!("- {line}\n"));
+    }
+    Ok(output::of(text, &output))
+}
+
+/// Returns a file that a program has left, or the reason that there is none.
+fn returned_file(out: &Path, name: &str) -> ContentBlock {
+    match read_file(out, name) {
+        Ok(bytes) => content_of(name, bytes),
+        Err(error) => ContentBlock::text(format!("The file {} cannot be returned: {error}\n", name.escape_debug())),
+    }
+}
+
+/// Reads a file that was copied out of the guest, without following links.
+fn read_file(out: &Path, name: &str) -> io::Result<Vec<u8>> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "the program has not created it");
+    let name = name.strip_prefix("/work/").unwrap_or(name);
+    let mut parts = name.split('/').filter(|part| !part.is_empty() && *part != ".").peekable();
+    let mut dir = open_last_dir(out).map_err(|_| missing())?;
+    while let Some(part) = parts.next() {
+        if part == ".." {
+            return Err(io::Error::other("its path refers to a parent directory"));
+        }
+        if parts.peek().is_some() {
+            dir = open_inner_dir(&dir, part).map_err(|_| missing())?;
+            continue;
+        }
+        let file = open_for_reading(&dir, part).map_err(|_| missing())?;
+        let mut bytes = Vec::new();
+        // One byte more shows that the file is larger.
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        return match bytes.len() as u64 > MAX_FILE {
+            true => Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes"))),
+            false => Ok(bytes),
+        };
+    }
+    Err(missing())
+}
+
+fn content_of(name: &str, bytes: Vec<u8>) -> ContentBlock {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let image = match extension.to_ascii_lowercase().as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "gif" => Some("image/gif"),
+        "webp" => Some("image/webp"),
+        _ => None,
+    };
+    if let Some(kind) = image {
+        return ContentBlock::image(BASE64.encode(bytes), kind);
+    }
+    let path = percent_encoding::utf8_percent_encode(name.trim_start_matches('/'), percent_encoding::NON_ALPHANUMERIC);
+    let uri = format!("codebox:///work/{path}");
+    match String::from_utf8(bytes) {
+        Ok(text) => ContentBlock::resource(ResourceContents::text(text, uri)),
+        Err(error) => ContentBlock::resource(ResourceContents::blob(BASE64.encode(error.as_bytes()), uri)),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_without_following_links() {
+        let home = tempfile::tempdir().expect("a directory");
+        let out = home.path().join("out");
+        std::fs::create_dir_all(out.join("a")).expect("a directory");
+        std::fs::write(out.join("a/b"), "text").expect("it is ours");
+        std::fs::write(home.path().join("secret"), "secret").expect("it is ours");
+        std::fs::write(out.join("large"), vec![0; 1 + (1 << 20)]).expect("it is ours");
+        std::os::unix::fs::symlink("../secret", out.join("link")).expect("it is ours");
+        std::os::unix::fs::symlink("..", out.join("dir")).expect("it is ours");
+        for name in ["a/b", "/work/a/b", "./a//b"] {
+            assert_eq!(read_file(&out, name).expect("it is read"), b"text", "{name}");
+        }
+        for name in ["link", "dir/secret", "../secret", "a/../../secret", "a", "", "missing", "large", "/etc/passwd"] {
+            assert!(read_file(&out, name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The tools, and the dispatch of calls.
+
+use std::sync::Arc;
+
+use codebox_core::{Access, CancelToken, ExecIo, RunnerError};
+use codebox_runner::{Runner, SessionControl};
+use codebox_service::Request;
+use rmcp::handler::server::common::{schema_for_input, schema_for_output};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::{ErrorData, ServerHandler};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use crate::arguments::{
+    BlocksArguments, CellArguments, CheckpointArguments, ExplainArguments, ForkArguments, NewSessionArguments,
+    NoArguments, RunArguments, SessionArguments,
+};
+use crate::output::{BlocksOutput, DoneOutput, ExplainOutput, IdsOutput, ListOutput, RunOutput, invalid, refused};
+use crate::progress::progress;
+use crate::roots::grants_of_roots;
+use crate::{runs, sessions};
+
+/// Instructions for the model of the client.
+const INSTRUCTIONS: &str = "\
+Runs Python, JavaScript and TypeScript in a sandbox. Programs see no files, hosts or variables of this machine except those that the operator has granted. numpy, \
+pandas, scipy, scikit-learn and matplotlib are part of the Python runtime; other packages can be requested. Figures and images are returned. A session keeps variables and imports between cells; \
+it can be saved with a checkpoint, restored, and forked to try several continuations.";
+
+/// Settings of the operator.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Grants, packages and limits of every program. Calls can name further packages, and their own time limit.
+    pub request: Request,
+    /// Access to the roots of the client that programs get; `None` grants no roots.
+    pub roots: Option<Access>,
+    /// Maximum number of calls in progress. Further ones wait.
+    pub concurrency: usize,
+}
+
+/// The server of one client.
+pub(crate) struct Server {
+    pub runner: Arc<Runner>,
+    pub sessions: Arc<dyn SessionControl + Send + Sync>,
+    options: Options,
+    calls: Semaphore,
+}
+
+/// A call in progress.
+pub(crate) struct Call {
+    /// Grants, packages and limits of programs.
+    pub request: Request,
+    pub io: ExecIo,
+}
+
+/// Error of a call, as its result.
+pub(crate) type CallError = Box<CallToolResult>;
+
+impl Server {
+    pub(crate) fn new(runner: Arc<Runner>, sessions: Arc<dyn SessionControl + Send + Sync>, options: Options) -> Self {
+        let calls = Semaphore::new(options.concurrency.max(1));
+        Self { runner, sessions, options, calls }
+    }
+
+    async fn call(
+        &self,
+        name: &str,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResult {
+        let cancel = CancelToken::new();
+        let called = self.dispatch(name, request, context, cancel.clone());
+        let mut called = std::pin::pin!(called);
+        let result = tokio::select! {
+            result = &mut called => result,
+            () = context.ct.cancelled() => {
+                cancel.cancel();
+                called.await
+            }
+        };
+        result.unwrap_or_else(|error| *error)
+    }
+
+    async fn dispatch(
+        &self,
+        name: &str,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        cancel: CancelToken,
+    ) -> Result<CallToolResult, CallError> {
+        let Ok(_permit) = self.calls.acquire().await else { return Err(invalid("the server ends")) };
+        let call = || self.prepare(context, cancel.clone());
+        match name {
+            "run" => runs::run(self, parsed(request)?, call().await?).await,
+            "run_blocks" => runs::blocks(self, parsed(request)?, call().await?).await,
+            "explain" => runs::explain(self, parsed(request)?, call().await?).await,
+            "session_new" => sessions::create(self, parsed(request)?, call().await?).await,
+            "session_exec" => sessions::exec(self, parsed(request)?, call().await?).await,
+            "session_fork" => sessions::fork(self, parsed(request)?).await,
+            "session_checkpoint" => sessions::checkpoint(self, parsed(request)?).await,
+            "session_restore" => sessions::restore(self, parsed(request)?).await,
+            "session_stop" => sessions::stop(self, parsed(request)?).await,
+            "session_list" => {
+                let NoArguments {} = parsed(request)?;
+                sessions::list(self).await
+            }
+            _ => Err(invalid(format!("there is no tool {}", name.escape_debug()))),
+        }
+    }
+
+    /// Returns the grants and streams of a call.
+    async fn prepare(&self, context: &RequestContext<RoleServer>, cancel: CancelToken) -> Result<Call, CallError> {
+        let mut request = self.options.request.clone();
+        if let Some(access) = self.options.roots {
+            request.dirs.extend(grants_of_roots(&context.peer, access).await.map_err(invalid)?);
+        }
+        let mut io = ExecIo { cancel, ..ExecIo::none() };
+        if let Some(token) = context.meta.get_progress_token() {
+            let (stdout, stderr) = progress(context.peer.clone(), token);
+            io.stdout = Some(Box::new(stdout));
+            io.stderr = Some(Box::new(stderr));
+        }
+        Ok(Call { request, io })
+    }
+}
+
+/// Parses the arguments of a call.
+fn parsed<T: DeserializeOwned>(request: CallToolRequestParams) -> Result<T, CallError> {
+    let arguments = serde_json::Value::Object(request.arguments.unwrap_or_default());
+    serde_json::from_value(arguments).map_err(|error| invalid(format!("invalid arguments: {error}")))
+}
+
+/// Runs blocking work, and returns its result.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RunnerError> + Send + 'static,
+) -> Result<T, CallError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| refused(&error)),
+        Err(error) => Err(invalid(format!("the call failed: {error}"))),
+    }
+}
+
+/// Effect of a tool outside of the sandbox.
+#[derive(Clone, Copy)]
+enum Effect {
+    Reads,
+    Runs,
+    Destroys,
+}
+
+fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(
+    name: &'static str,
+    description: &'static str,
+    effect: Effect,
+) -> Tool {
+    // The types are objects, and a failure would be one of this program.
+    let input = schema_for_input::<I>().unwrap_or_default();
+    let annotations = ToolAnnotations::new()
+        .read_only(matches!(effect, Effect::Reads))
+        .destructive(matches!(effect, Effect::Destroys))
+        .open_world(false);
+    Tool::new(name, description, input).with_raw_output_schema(schema_for_output::<O>()).with_annotations(annotations)
+}
+
+/// Returns all tools.
+pub(crate) fn tools() -> Vec<Tool> {
+    use Effect::{Destroys, Reads, Runs};
+
+    vec![
+        tool::<RunArguments, RunOutput>(
+            "run",
+            "Run a program in a sandbox, without state of earlier calls. Returns its output, the value of its last expression, its error with lines, and images.",
+            Runs,
+        ),
+        tool::<BlocksArguments, BlocksOutput>(
+            "run_blocks",
+            "Run the fenced code blocks of a Markdown text in order, those of a language in one session.",
+            Runs,
+        ),
+        tool::<ExplainArguments, ExplainOutput>(
+            "explain",
+            "Show in which sandbox a program would run, and why, without running it.",
+            Reads,
+        ),
+        tool::<NewSessionArguments, IdsOutput>(
+            "session_new",
+            "Create a session, in which cells share variables, functions and imports.",
+            Runs,
+        ),
+        tool::<CellArguments, RunOutput>(
+            "session_exec",
+            "Run a cell in a session. An exception keeps the state of the session; a limit that is reached ends its interpreter.",
+            Runs,
+        ),
+        tool::<ForkArguments, IdsOutput>("session_fork", "Create sessions with the state of another one.", Runs),
+        tool::<CheckpointArguments, DoneOutput>(
+            "session_checkpoint",
+            "Save the state of a session under a name. The session goes on.",
+            Runs,
+        ),
+        tool::<CheckpointArguments, DoneOutput>(
+            "session_restore",
+            "Return to the state of a checkpoint. The present state is lost.",
+            Destroys,
+        ),
+        tool::<NoArguments, ListOutput>("session_list", "List the sessions and their checkpoints.", Reads),
+        tool::<SessionArguments, DoneOutput>("session_stop", "End a session and remove its checkpoints.", Destroys),
+    ]
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("codebox", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some(INSTRUCTIONS.to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let name = request.name.clone();
+        if self.get_tool(&name).is_none() {
+            let line = format!("there is no tool {}", name.escape_debug());
+            return Err(ErrorData::invalid_params(line, None));
+        }
+        Ok(Box::pin(self.call(&name, request, &context)).await.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_have_schemas_of_objects() {
+        for tool in tools() {
+            assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
+            assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
+            assert!(tool.output_schema.is_some_and(|schema| schema["type"] == "object"), "{}", tool.name);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Tools for sessions, which the user's process for sessions keeps.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use codebox_core::{LimitOverrides, RunnerError};
+use codebox_runner::SessionClient;
+use codebox_service::{Program, Request};
+use rmcp::model::CallToolResult;
+
+use crate::arguments::{
+    CellArguments, CheckpointArguments, ForkArguments, NewSessionArguments, SessionArguments, with_timeout,
+};
+use crate::output::{self, DoneOutput, IdsOutput, ListOutput, SessionOutput, invalid};
+use crate::server::{Call, CallError, Server, blocking};
+
+/// Maximum number of sessions that a call forks.
+const MAX_FORKS: u32 = 64;
+
+/// Sends a request to the process that keeps the sessions.
+async fn with<T: Send + 'static>(
+    server: &Server,
+    request: impl FnOnce(&mut dyn SessionClient) -> Result<T, RunnerError> + Send + 'static,
+) -> Result<T, CallError> {
+    let sessions = Arc::clone(&server.sessions);
+    blocking(move || request(&mut *sessions.connect()?)).await
+}
+
+pub(crate) async fn create(
+    server: &Server,
+    arguments: NewSessionArguments,
+    call: Call,
+) -> Result<CallToolResult, CallError> {
+    let request = Request {
+        program: Program::Inline(String::new()),
+        language: Some(arguments.language.into()),
+        packages: [call.request.packages.clone(), arguments.packages].concat(),
+        ..call.request
+    };
+    let runner = Arc::clone(&server.runner);
+    let job = blocking(move || runner.prepare_session(request)).await?;
+    let id = with(server, move |client| client.create(job)).await?;
+    Ok(ids(vec![id]))
+}
+
+fn ids(sessions: Vec<String>) -> CallToolResult {
+    output::of(sessions.join("\n"), &IdsOutput { sessions })
+}
+
+pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) -> Result<CallToolResult, CallError> {
+    let limits = with_timeout(LimitOverrides::default(), arguments.timeout_seconds).map_err(invalid)?;
+    let mut io = call.io;
+    let report = with(server, move |client| {
+        let cancel = io.cancel.clone();
+        client.exec(&arguments.session, arguments.code, limits, &cancel, &mut |stream, bytes| {
+            let sink = if stream == 0 { &mut io.stdout } else { &mut io.stderr };
+            // The output is in the report.
+            let _ = sink.as_mut().map(|sink| sink.write(bytes));
+        })
+    });
+    Ok(output::of_run(&report.await?, Vec::new()))
+}
+
+pub(crate) async fn fork(server: &Server, arguments: ForkArguments) -> Result<CallToolResult, CallError> {
+    let ForkArguments { session, count } = arguments;
+    if count == 0 || count > MAX_FORKS {
+        return Err(invalid(format!("count must be from 1 to {MAX_FORKS}")));
+    }
+    Ok(ids(with(server, move |client| client.fork(&session, count)).await?))
+}
+
+pub(crate) async fn checkpoint(server: &Server, arguments: CheckpointArguments) -> Result<CallToolResult, CallError> {
+    let CheckpointArguments { session, name } = arguments;
+    with(server, move |client| client.checkpoint(&session, &name)).await?;
+    Ok(done("saved"))
+}
+
+pub(crate) async fn restore(server: &Server, arguments: CheckpointArguments) -> Result<CallToolResult, CallError> {
+    let CheckpointArguments { session, name } = arguments;
+    with(server, move |client| client.restore(&session, &name)).await?;
+    Ok(done("restored"))
+}
+
+pub(crate) async fn stop(server: &Server, arguments: SessionArguments) -> Result<CallToolResult, CallError> {
+    with(server, move |client| client.stop(&arguments.session)).await?;
+    Ok(done("stopped"))
+}
+
+fn done(text: &str) -> CallToolResult {
+    output::of(text.to_owned(), &DoneOutput { done: true })
+}
+
+pub(crate) async fn list(server: &Server) -> Result<CallToolResult, CallError> {
+    let sessions = with(server, |client| client.list()).await?;
+    let sessions: Vec<SessionOutput> = sessions
+        .into_iter()
+        .map(|session| SessionOutput {
+            id: session.id,
+            language: session.language,
+            state: session.state.as_str().to_owned(),
+            checkpoints: session.checkpoints,
+        })
+        .collect();
+    let mut text = if sessions.is_empty() { "There are no sessions.\n".to_owned() } else { String::new() };
+    for SessionOutput { id, language, state, checkpoints } in &sessions {
+        let checkpoints = if checkpoints.is_empty() { String::new() } else { format!(", {}", checkpoints.join(", ")) };
+        let _ = writeln!(text, "- {id}: {language}, {state}{checkpoints}");
+    }
+    Ok(output::of(text, &ListOutput { sessions }))
+}

@@ -1,0 +1,7 @@
+//! The MCP server, by its messages and with the official clients.
+
+#![cfg(target_os = "linux")]
+
+mod client;
+mod clients;
+mod messages;

@@ -1,0 +1,236 @@
+//! The tools, by their messages.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+
+fn text(result: &Value) -> String {
+    result["content"][0]["text"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn programs_return_output_value_images_and_files() {
+    let mut client = Client::start(&[]);
+    let run =
+        client.structured("run", json!({ "code": "import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7" }));
+    assert_eq!((&run["stdout"], &run["stderr"], &run["value"]), (&json!("out\n"), &json!("err\n"), &json!("42")));
+    assert_eq!(
+        (&run["outcome"], &run["exit_status"], &run["isolation"]),
+        (&json!("exited"), &json!(0), &json!("wasm"))
+    );
+    // Images that the program shows, and files that it leaves.
+    let code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nopen('a.csv', 'w').write('x,y')\nopen('b.bin', 'wb').write(b'\\xff\\0')\n\
+        import os; os.symlink('/etc/passwd', 'link')";
+    let outputs = json!(["a.csv", "b.bin", "link", "../a", "missing"]);
+    let result = client.call("run", json!({ "code": code, "outputs": outputs }));
+    let content = result["content"].as_array().expect("a list");
+    let kinds: Vec<&str> = content.iter().map(|one| one["type"].as_str().expect("a type")).collect();
+    assert_eq!(kinds, ["text", "image", "resource", "resource", "text", "text", "text"], "{result}");
+    assert_eq!(content[1]["mimeType"], "image/png");
+    assert_eq!(content[2]["resource"]["text"], "x,y");
+    assert_eq!(content[3]["resource"]["blob"], "/wA=");
+    assert!(!result.to_string().contains("root:"), "{result}");
+    // Files that it gets.
+    let files = json!([{ "path": "dir/a.txt", "text": "text" }, { "path": "/work/b", "base64": "AQI=" }]);
+    let code = "const fs = require('fs'); console.log(fs.readFileSync('dir/a.txt', 'utf8'), fs.readFileSync('b').length, process.argv[1])";
+    let arguments = json!({ "code": code, "language": "javascript", "files": files, "args": ["x"] });
+    assert_eq!(client.structured("run", arguments)["stdout"], "text 2 x\n");
+    let input = json!({ "code": "console.log((require('fs').readFileSync(0, 'utf8') as string).length)", "language": "typescript", "stdin": "abc" });
+    assert_eq!(client.structured("run", input)["stdout"], "3\n");
+}
+
+#[test]
+fn failures_are_errors_that_a_model_can_read() {
+    let mut client = Client::start(&[]);
+    let failed = client.call("run", json!({ "code": "x = 0\n1 / x" }));
+    assert_eq!((&failed["isError"], &failed["structuredContent"]["success"]), (&json!(true), &json!(false)));
+    assert_eq!(failed["structuredContent"]["error"]["name"], "ZeroDivisionError");
+    assert!(
+        text(&failed).contains("Error: `ZeroDivisionError: division by zero`\n- <string>, line 2: `1 / x`"),
+        "{failed}"
+    );
+    let limit = client.call("run", json!({ "code": "while True: pass", "timeout_seconds": 0.3 }));
+    assert_eq!((&limit["isError"], &limit["structuredContent"]["limit"]), (&json!(true), &json!("wall")), "{limit}");
+    let long = client.structured("run", json!({ "code": "print('line\\n' * 100000)" }));
+    let stdout = long["stdout"].as_str().expect("a text");
+    assert!(stdout.ends_with("...[truncated]") && stdout.len() < 4100, "{} bytes", stdout.len());
+    // Wrong arguments are named.
+    let hostile = "\u{1b}[2J".repeat(10_000);
+    let wrong: [(&str, Value, &str); 9] = [
+        ("run", json!({}), "missing field `code`"),
+        ("run", json!({ "code": 1 }), "invalid type"),
+        ("run", json!({ "code": "1", "dirs": ["/:/host"] }), "unknown field `dirs`"),
+        ("run", json!({ "code": "1", "language": "cobol" }), "unknown variant"),
+        ("run", json!({ "code": "1", "timeout_seconds": -1 }), "timeout_seconds"),
+        ("run", json!({ "code": "1", "files": [{ "path": "/etc/passwd", "text": "" }] }), "/etc"),
+        ("run", json!({ "code": "1", "files": [{ "path": "a" }] }), "text or base64"),
+        ("run", json!({ "code": "1", "packages": ["../../x"] }), "../../x"),
+        ("session_exec", json!({ "session": hostile, "code": "1" }), "there is no session"),
+    ];
+    for (tool, arguments, expected) in wrong {
+        let result = client.call(tool, arguments);
+        let shown = text(&result);
+        assert_eq!(result["isError"], true, "{shown}");
+        assert!(shown.contains(expected) && !shown.contains('\u{1b}') && shown.len() < 2000, "{shown:?}");
+    }
+    let unknown = client.request("tools/call", json!({ "name": "none", "arguments": {} }));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+}
+
+#[test]
+fn sessions_keep_their_state() {
+    let mut client = Client::start(&[]);
+    let created = client.structured("session_new", json!({}));
+    let id = created["sessions"][0].as_str().expect("an id").to_owned();
+    let exec = |client: &mut Client, id: &str, code: &str| {
+        client.structured("session_exec", json!({ "session": id, "code": code }))
+    };
+    exec(&mut client, &id, "x = 41");
+    assert_eq!(exec(&mut client, &id, "x + 1")["value"], "42");
+    client.structured("session_checkpoint", json!({ "session": id, "name": "before" }));
+    let forks = client.structured("session_fork", json!({ "session": id, "count": 2 }));
+    let fork = forks["sessions"][1].as_str().expect("an id").to_owned();
+    exec(&mut client, &fork, "x = 1");
+    exec(&mut client, &id, "x = 0");
+    client.structured("session_restore", json!({ "session": id, "name": "before" }));
+    assert_eq!(
+        (&exec(&mut client, &id, "x")["value"], &exec(&mut client, &fork, "x")["value"]),
+        (&json!("41"), &json!("1"))
+    );
+    let failed = client.call("session_exec", json!({ "session": id, "code": "1 / 0" }));
+    assert_eq!((&failed["isError"], &failed["structuredContent"]["state_kept"]), (&json!(true), &json!(true)));
+    let listed = client.structured("session_list", json!({}));
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(3), "{listed}");
+    client.structured("session_stop", json!({ "session": fork }));
+    let listed = client.structured("session_list", json!({}));
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2), "{listed}");
+}
+
+#[test]
+fn blocks_and_explanations_are_tools() {
+    let mut client = Client::start(&[]);
+    let blocks =
+        client.call("run_blocks", json!({ "text": "```py\nx = 1\n```\n\n```py\nx / 0\n```\n\n```py\n2\n```\n" }));
+    let statuses: Vec<&Value> = (0..3).map(|at| &blocks["structuredContent"]["blocks"][at]["status"]).collect();
+    assert_eq!(statuses, ["passed", "failed", "not_run"]);
+    assert!(text(&blocks).contains("- line 6: `x / 0`"), "{blocks}");
+    let explained = client.structured("explain", json!({ "code": "print(1)" }));
+    assert_eq!((&explained["isolation"], &explained["backend"]), (&json!("wasm"), &json!("wasm")));
+}
+
+#[test]
+fn programs_have_the_grants_of_the_operator_alone() {
+    let read = json!({ "code": "print(open('/data/a').read())" });
+    let mut without = Client::start(&[]);
+    assert_eq!(without.call("run", read.clone())["isError"], true);
+    let mut granted = Client::start(&["--dir", "FOLDER/data:/data", "--timeout", "2s"]);
+    fs::create_dir(granted.folder.path().join("data")).expect("a directory");
+    fs::write(granted.folder.path().join("data/a"), "text").expect("it is ours");
+    assert_eq!(granted.structured("run", read.clone())["stdout"], "text\n");
+    assert_eq!(granted.call("run", json!({ "code": "open('/data/b', 'w')" }))["isError"], true);
+    // Sessions and blocks have the same grants.
+    let created = granted.structured("session_new", json!({}));
+    let cell = json!({ "session": created["sessions"][0], "code": read["code"] });
+    assert_eq!(granted.structured("session_exec", cell)["stdout"], "text\n");
+    let limit = granted.call("run", json!({ "code": "while True: pass" }));
+    assert_eq!(limit["structuredContent"]["outcome"], "limit_hit");
+}
+
+#[test]
+fn roots_are_granted_only_if_the_operator_allows_it() {
+    for (args, is_read, is_written) in
+        [(&[][..], false, false), (&["--roots", "ro"][..], true, false), (&["--roots", "rw"][..], true, true)]
+    {
+        let mut client = Client::start(args);
+        let root = client.folder.path().join("a root");
+        fs::create_dir(&root).expect("a directory");
+        fs::write(root.join("a"), "text").expect("it is ours");
+        let shown = root.to_str().expect("it is UTF-8").to_owned();
+        client.roots = vec![format!("file://{}", shown.replace(' ', "%20"))];
+        let read = client.call("run", json!({ "code": format!("print(open({shown:?} + '/a').read())") }));
+        assert_eq!(read["structuredContent"]["success"], is_read, "{args:?}: {read}");
+        let write = client.call("run", json!({ "code": format!("open({shown:?} + '/b', 'w').write('')") }));
+        assert_eq!(write["structuredContent"]["success"], is_written, "{args:?}: {write}");
+        if args.is_empty() {
+            continue;
+        }
+        // A root that cannot be granted is named.
+        for uri in ["https://example.org/a", "file:///", "file://host/a", "file:///proc"] {
+            client.roots = vec![uri.to_owned()];
+            let refused = client.call("run", json!({ "code": "1" }));
+            assert_eq!(refused["isError"], true, "{uri}: {refused}");
+        }
+        // The directories of codebox are no roots.
+        client.roots = vec![format!("file://{}", client.folder.path().join("home").display())];
+        assert_eq!(client.call("run", json!({ "code": "1" }))["isError"], true);
+    }
+}
+
+#[test]
+fn calls_can_be_cancelled_and_show_progress() {
+    let mut client = Client::start(&["--max-calls", "1"]);
+    let code = "import time\nfor i in range(1000):\n    print('step', i, flush=True)\n    time.sleep(0.01)";
+    let params = json!({ "name": "run", "arguments": { "code": code }, "_meta": { "progressToken": "p" } });
+    let id = client.begin("tools/call", params);
+    let progress = loop {
+        let message = client.receive().expect("a message");
+        if message["method"] == "notifications/progress" {
+            break message;
+        }
+    };
+    assert_eq!(progress["params"]["progressToken"], "p");
+    assert!(progress["params"]["message"].as_str().expect("a text").starts_with("step "), "{progress}");
+    let reason = json!({ "requestId": id, "reason": "test" });
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": reason }));
+    // The only place for calls is free again, long before the program would have ended.
+    assert_eq!(client.structured("run", json!({ "code": "1" }))["value"], "1");
+    // A session whose cell is cancelled says so in its next cell.
+    let created = client.structured("session_new", json!({}));
+    let cell = json!({ "session": created["sessions"][0], "code": "print('started', flush=True)\nwhile True: pass" });
+    let params = json!({ "name": "session_exec", "arguments": cell, "_meta": { "progressToken": 7 } });
+    let id = client.begin("tools/call", params);
+    while client.receive().expect("a message")["params"]["progressToken"] != 7 {}
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+    let cell = json!({ "session": created["sessions"][0], "code": "1 + 1" });
+    assert_eq!(client.structured("session_exec", cell)["value"], "2");
+}
+
+#[test]
+fn clients_without_a_handshake_are_served() {
+    let mut client = Client::start_without_handshake(&[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": "run", "arguments": { "code": "6 * 7" }, "_meta": meta });
+    let answer = client.request("tools/call", params);
+    assert_eq!(answer["result"]["structuredContent"]["value"], "42", "{answer}");
+}
+
+#[test]
+fn messages_that_break_the_protocol_end_no_program_of_others() {
+    for line in ["{", "null", "[]", "\u{0}", "{\"jsonrpc\":\"2.0\"}", "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":1}"] {
+        let mut client = Client::start(&[]);
+        client.send_line(line);
+        let id = client.begin("tools/call", json!({ "name": "run", "arguments": { "code": "1" } }));
+        // The message is ignored or answered, or the server ends; it does not hang.
+        while let Some(message) = client.receive() {
+            if message["id"] == id {
+                assert_eq!(message["result"]["structuredContent"]["value"], "1", "{line:?}: {message}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn server_ends_with_its_input() {
+    let mut client = Client::start(&[]);
+    client.begin("tools/call", json!({ "name": "run", "arguments": { "code": "while True: pass" } }));
+    client.close();
+    while client.receive().is_some() {}
+    assert_eq!(client.child.wait().expect("it ends").code(), Some(0));
+}
