@@ -86,6 +86,7 @@ pub use codebox_service::{
     ImageChoice, LayerTarget, LinkPolicy, PackageLayers, PackageNeeds, PackageProvider, Policy, Preference, Program,
     Record, Rejected, Request, State, StoredPackage, catalog,
 };
+pub use codebox_tools as tools;
 #[cfg(feature = "cli")]
 pub use command_line::{cli_main, cli_reference};
 #[cfg(all(feature = "cli", target_os = "linux"))]

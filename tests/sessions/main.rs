@@ -9,3 +9,4 @@ mod files;
 mod javascript;
 mod python;
 mod support;
+mod tools;

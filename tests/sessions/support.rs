@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use codebox::{AppDirs, Cell, Request, RunReport, Runner, Session};
+use codebox::{AppDirs, Builder, Cell, Request, RunReport, Runner, Session};
 use codebox_testkit::{HostProcess, Kit};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -41,7 +41,11 @@ impl Home {
     }
 
     pub fn runner(&self, place: Place) -> Arc<Runner> {
-        let builder = codebox::builder(AppDirs::below(&self.folder.path().join("home")));
+        self.runner_with(place, |builder| builder)
+    }
+
+    pub fn runner_with(&self, place: Place, adjust: impl FnOnce(Builder) -> Builder) -> Arc<Runner> {
+        let builder = adjust(codebox::builder(AppDirs::below(&self.folder.path().join("home"))));
         Arc::new(match place {
             Place::ThisProcess => builder.build(),
             Place::Workers => builder.workers(env!("CARGO_BIN_EXE_codebox")).build(),

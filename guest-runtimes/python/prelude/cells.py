@@ -7,7 +7,7 @@ import linecache
 import random
 import sys
 
-from _codebox import errors, results, start
+from _codebox import errors, results, start, tools
 
 # A cell may replace them.
 _isinstance, _iter, _len, _next, _sum = isinstance, iter, len, next, sum
@@ -33,6 +33,7 @@ def run(job, source):
     if job["kind"] == "close_caches":
         return close_caches()
     results.renew(job)
+    tools.renew()
     if job.get("restored"):
         start.renew(job)
         if _count:

@@ -11,7 +11,7 @@ import time
 import types
 
 import _reactor
-from _codebox import draws, errors, host, missing, network, results
+from _codebox import draws, errors, host, missing, network, results, tools
 
 # Environment of every program, which the grants of a job extend and override.
 ENVIRONMENT = {
@@ -71,6 +71,7 @@ def renew(job):
         modules["uuid"]._last_timestamp = None
     draws.renew()
     results.renew(job)
+    tools.renew()
     # The image has ENVIRONMENT and no other variables.
     for name, value in job["env"].items():
         os.environ[name] = value
@@ -263,6 +264,7 @@ def install():
 
     run_cell = cells.run
     results.install()
+    tools.install()
 
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")

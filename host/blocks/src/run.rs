@@ -87,7 +87,7 @@ struct BlockSession {
 impl Sessions<'_> {
     async fn run(&mut self, block: Block, io: &mut ExecIo) -> BlockReport {
         match block.language.of_session() {
-            Some(language) if !self.options.isolated => self.run_cell(block, language, io).await,
+            Some(language) if !self.options.isolated => Box::pin(self.run_cell(block, language, io)).await,
             language => {
                 let request = self.program(&block, language);
                 let ran = self.runner.run_async_with(request, io).await;

@@ -33,6 +33,7 @@ mod runner_error;
 mod session;
 mod shortening;
 mod text_form;
+mod tools;
 pub mod wire;
 
 pub use automatic_image::{AutomaticImage, ImageUse};
@@ -73,3 +74,4 @@ pub use report::{
 pub use runner_error::RunnerError;
 pub use session::{InterpreterState, SessionInfo, is_checkpoint_name};
 pub use shortening::Shortening;
+pub use tools::{RunTools, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult};

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::guest_error::GuestError;
 use crate::limits::{Enforcement, Limits};
 use crate::outcome::{Outcome, ResultKind, exit_status};
+use crate::tools::ToolCall;
 
 mod captured;
 mod files;
@@ -35,6 +36,10 @@ pub struct RunReport {
     pub results: Vec<MimeBundle>,
     /// Number of rich results that were dropped because they exceed the maximum number or size.
     pub results_dropped: u64,
+    /// Calls of host tools, in the order in which they ended.
+    pub tool_calls: Vec<ToolCall>,
+    /// Number of calls that are not listed because there were too many.
+    pub tool_calls_dropped: u64,
     /// Exception or error that ended the guest, if the language has exceptions.
     pub error: Option<GuestError>,
     /// Changes to files.
@@ -72,6 +77,8 @@ impl RunReport {
             stderr: CapturedOutput::default(),
             results: Vec::new(),
             results_dropped: 0,
+            tool_calls: Vec::new(),
+            tool_calls_dropped: 0,
             error: None,
             files: FileChanges::default(),
             usage: Usage::default(),

@@ -9,6 +9,7 @@ use codebox_core::{
 use codebox_files::Scratch;
 use codebox_service::catalog::Catalog;
 use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
+use codebox_tools::Toolbox;
 use tokio::sync::OnceCell;
 
 use crate::lazy::Lazy;
@@ -60,6 +61,7 @@ pub struct Builder {
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
     pub(crate) automatic_images: Option<Arc<dyn AutomaticImages>>,
     use_workers: Option<UseWorkers>,
+    pub(crate) tools: Option<Arc<Toolbox>>,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) checks: Checks,
     pub(crate) threads: Threads,
@@ -83,10 +85,17 @@ impl Builder {
             confinement: None,
             automatic_images: None,
             use_workers: None,
+            tools: None,
             progress: Arc::new(Silent),
             checks: Box::new(Vec::new),
             threads: Threads::Executor,
         }
+    }
+
+    /// Sets the host tools that requests can grant to their programs by name.
+    #[must_use]
+    pub fn tools(self, tools: Toolbox) -> Self {
+        Self { tools: Some(Arc::new(tools)), ..self }
     }
 
     /// Sets the policy: ceilings, defaults, and what may be granted. Without one, the default policy applies.

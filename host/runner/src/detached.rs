@@ -309,6 +309,7 @@ impl Instance for DetachedInstance {
                 stdout: io.stdout.take(),
                 stderr: io.stderr.take(),
                 cancel: io.cancel.clone(),
+                tools: io.tools.clone(),
                 has_own_thread: false,
             };
             let work = async move {

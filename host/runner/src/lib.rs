@@ -31,6 +31,7 @@ mod session;
 mod spans;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 pub use builder::{AutomaticImages, Builder, Confinement};
 pub use codebox_core::RunnerError;

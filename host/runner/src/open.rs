@@ -56,6 +56,10 @@ impl OpenGuest {
         Ok(Self { admitted, plan, spec, instance })
     }
 
+    pub(crate) fn job(&self) -> &Job {
+        self.admitted.job()
+    }
+
     pub(crate) fn spec(&self) -> &InstanceSpec {
         &self.spec
     }

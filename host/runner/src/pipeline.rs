@@ -21,6 +21,7 @@ use crate::open::OpenGuest;
 use crate::rerun::{RUN_TWICE, Rerun, RerunStreams};
 use crate::runner::Runner;
 use crate::spans;
+use crate::tools::report_tools;
 
 /// Backend in the report of a job for which none was chosen.
 const NO_BACKEND: BackendId = BackendId::new("none");
@@ -392,7 +393,9 @@ impl Runner {
             outcome = Empty,
         );
         let executed = async {
-            let report = guest.exec(io).await?;
+            let tools = self.start_tools(guest.job(), io);
+            let mut report = guest.exec(io).await?;
+            report_tools(tools.as_deref(), &mut report);
             spans::record_result(&report);
             Ok(report)
         };

@@ -19,6 +19,7 @@ use crate::open::OpenGuest;
 use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
 use crate::runner::Runner;
 use crate::spans;
+use crate::tools::report_tools;
 
 mod checkpoint;
 mod export;
@@ -291,7 +292,9 @@ impl Session {
             },
         };
         (state.is_lost, state.current, state.has_run) = (true, None, true);
+        let tools = self.runner.start_tools(job.job(), io);
         let mut report = open.guest.run(job.job(), io).await?;
+        report_tools(tools.as_deref(), &mut report);
         match report.is_kept() {
             true => (state.live, state.is_lost) = (Some(open), false),
             false => open.close().await,

@@ -233,6 +233,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         files,
         engine,
         results,
+        tools,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         return Err(Denied::new(
@@ -270,7 +271,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         env: environment.values,
         files: file.into_iter().chain(files).collect(),
         out: out.clone(),
-        grants: Grants { dirs, net, env: environment.from_host, tools: Vec::new() },
+        grants: Grants { dirs, net, env: environment.from_host, tools },
         limits: limits_in_force,
         isolations,
         packages,

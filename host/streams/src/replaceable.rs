@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_core::{CancelToken, ExecIo, OutputSink};
+use codebox_core::{CancelToken, ExecIo, OutputSink, RunTools};
 
 use crate::delayed_sink::DelayedSink;
 use crate::recording::InputRecording;
@@ -15,6 +15,7 @@ pub struct ReplaceableRun {
     stdout: Option<SharedSink>,
     stderr: Option<DelayedSink>,
     cancel: CancelToken,
+    tools: Option<RunTools>,
     has_own_thread: bool,
 }
 
@@ -29,7 +30,7 @@ impl ReplaceableRun {
     /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.
     #[must_use]
     pub fn of(io: &mut ExecIo) -> Self {
-        let ExecIo { stdin, stdout, stderr, cancel, has_own_thread } = io;
+        let ExecIo { stdin, stdout, stderr, cancel, tools, has_own_thread } = io;
         let read = stdin.take().map(|inner| {
             let (reader, recording) = InputRecording::new(inner);
             *stdin = Some(reader);
@@ -45,7 +46,14 @@ impl ReplaceableRun {
             *stderr = Some(Box::new(delayed_sink.clone()));
             delayed_sink
         });
-        Self { stdin: read, stdout: shared_sink, stderr: held, cancel: cancel.clone(), has_own_thread: *has_own_thread }
+        Self {
+            stdin: read,
+            stdout: shared_sink,
+            stderr: held,
+            cancel: cancel.clone(),
+            tools: tools.clone(),
+            has_own_thread: *has_own_thread,
+        }
     }
 
     /// Returns the standard input that was read so far; `None` if it was too much to remember.
@@ -78,8 +86,9 @@ impl ReplaceableRun {
             Some(held) => Some(held.discard().ok_or(OUTPUT_STALLED)?),
             None => None,
         };
-        let Self { cancel, has_own_thread, .. } = self;
-        let mut io = ExecIo { stdin, stdout: None, stderr, cancel: cancel.clone(), has_own_thread: *has_own_thread };
+        let Self { cancel, tools, has_own_thread, .. } = self;
+        let (cancel, tools) = (cancel.clone(), tools.clone());
+        let mut io = ExecIo { stdin, stdout: None, stderr, cancel, tools, has_own_thread: *has_own_thread };
         let mut divergence = DivergenceFlag::default();
         if let Some(shared_sink) = self.stdout.clone() {
             let filter = ReplayFilter::new(Box::new(shared_sink), printed);

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
 ///
 /// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
-const EDGES: [(&str, &[&str]); 24] = [
+const EDGES: [(&str, &[&str]); 25] = [
     ("agent", &[]),
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
@@ -30,6 +30,7 @@ const EDGES: [(&str, &[&str]); 24] = [
             "runtimes",
             "service",
             "sessions",
+            "tools",
             "wasm",
             "worker",
             "zygote",
@@ -42,12 +43,13 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("files", &["core"]),
     ("mcp", &["blocks", "core", "files", "runner", "service"]),
     ("packages", &["core", "files", "service"]),
-    ("runner", &["analysis", "core", "files", "service", "streams"]),
+    ("runner", &["analysis", "core", "files", "service", "streams", "tools"]),
     ("runtimes", &["core", "files", "packages", "service", "wasm"]),
     ("service", &["analysis", "core", "files"]),
     ("sessions", &["core", "files", "runner", "service", "worker"]),
     ("streams", &["core"]),
     ("testkit", &["core"]),
+    ("tools", &["core"]),
     ("typescript", &[]),
     ("wasm", &["analysis", "core", "egress", "files", "streams"]),
     ("worker", &["core", "files", "streams"]),

@@ -81,6 +81,7 @@ pub(crate) struct Connection {
     unwritten: watch::Sender<usize>,
     events: mpsc::Receiver<io::Result<Event>>,
     max_last: Arc<AtomicU32>,
+    max_ordinary: Arc<AtomicU32>,
     tasks: [JoinHandle<()>; 2],
     process: Option<Box<dyn WorkerProcess>>,
 }
@@ -106,9 +107,11 @@ impl Connection {
         let (sender, events) = mpsc::channel(QUEUED_EVENTS);
         let max_last = Arc::new(AtomicU32::new(MAX_ORDINARY));
         let max = Arc::clone(&max_last);
+        let max_ordinary = Arc::new(AtomicU32::new(MAX_ORDINARY));
+        let ordinary = Arc::clone(&max_ordinary);
         let read = async move {
             loop {
-                let sizes = MaxSizes { ordinary: MAX_ORDINARY, last: max.load(Ordering::Relaxed) };
+                let sizes = MaxSizes { ordinary: ordinary.load(Ordering::Relaxed), last: max.load(Ordering::Relaxed) };
                 let (event, is_over) = match frame::read_async(&mut reader, sizes).await {
                     Ok(None) => break,
                     Ok(Some((kind, event))) => {
@@ -126,7 +129,7 @@ impl Connection {
             }
         };
         let tasks = [tokio::spawn(write), tokio::spawn(read)];
-        Ok(Self { requests, unwritten, events, max_last, tasks, process: Some(process) })
+        Ok(Self { requests, unwritten, events, max_last, max_ordinary, tasks, process: Some(process) })
     }
 
     /// Sends the first messages.
@@ -164,6 +167,11 @@ impl Connection {
     /// Sets the maximum size of the last message about the next job.
     pub(crate) fn accept_last_event_up_to(&self, max: u32) {
         self.max_last.store(max, Ordering::Relaxed);
+    }
+
+    /// Sets the maximum size of the other messages about the next job, if it is larger than that of a piece of output.
+    pub(crate) fn accept_ordinary_events_up_to(&self, max: u32) {
+        self.max_ordinary.store(max.max(MAX_ORDINARY), Ordering::Relaxed);
     }
 
     /// Waits for a message; `None` if the channel has ended.

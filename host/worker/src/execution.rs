@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebox_core::{
     BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, Outcome,
-    PartialOutput, Provenance, RunReport, SandboxLayer,
+    PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, ToolResult,
 };
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
 use serde_bytes::ByteBuf;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backend::{START_TIMEOUT, WORKER, lost, stalled};
 use crate::check::checked;
 use crate::connection::Connection;
-use crate::message::{Event, Request};
+use crate::message::{Event, Exec, Request};
 
 /// Time after its wall limit at which a worker that has not ended its job is killed.
 const WALL_LIMIT_GRACE: Duration = Duration::from_secs(5);
@@ -24,6 +24,9 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The same, after a forced cancellation.
 const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum size in bytes of a message with the call of a tool, whose input has at most 2 MiB.
+const MAX_TOOL_CALL: u32 = 3 << 20;
 
 /// Maximum size of one piece of input.
 const CHUNK_SIZE: usize = 64 << 10;
@@ -43,7 +46,10 @@ pub(crate) async fn run(
 ) -> Result<RunReport, BackendError> {
     let limits = &job.limits;
     connection.accept_last_event_up_to(max_last_event(limits));
-    let sent = connection.send(&Request::Exec(Box::new(job.clone())));
+    let tools = io.tools.clone();
+    connection.accept_ordinary_events_up_to(if tools.is_some() { MAX_TOOL_CALL } else { 0 });
+    let list = tools.as_ref().map(|tools| tools.list());
+    let sent = connection.send(&Request::Exec(Box::new(Exec { job: job.clone(), tools: list })));
     sent.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
     let started = tokio::select! {
         event = connection.event() => event,
@@ -69,7 +75,7 @@ pub(crate) async fn run(
         cancel: io.cancel.clone(),
         deadline: limits.wall.at().map(|wall| now + wall),
     };
-    let ended = running.drive(connection, Stdin::of(&job.stdin, io)).await;
+    let ended = running.drive(connection, Stdin::of(&job.stdin, io), tools).await;
     let has_ended = matches!(&ended, Ok(End::Report(report)) if matches!(report.outcome, Outcome::Exited(_)));
     if running.stalled.is_none() && has_ended {
         running.finish_delivery().await;
@@ -134,13 +140,20 @@ struct Running {
 }
 
 impl Running {
-    async fn drive(&mut self, connection: &mut Connection, stdin: Stdin) -> Result<End, BackendError> {
+    async fn drive(
+        &mut self,
+        connection: &mut Connection,
+        stdin: Stdin,
+        tools: Option<RunTools>,
+    ) -> Result<End, BackendError> {
         let mut kill_at =
             self.deadline.map(|deadline| (deadline + WALL_LIMIT_GRACE, Outcome::LimitHit(LimitKind::Wall)));
         let (mut is_cancelled, mut is_forced) = (false, false);
         // One read for each request of the worker, which other events do not repeat.
         let mut reading: Option<BoxFuture<'_, (Stdin, io::Result<Vec<u8>>)>> = None;
         let mut stdin = Some(stdin);
+        // The guest waits for the result of a call.
+        let mut calling: Option<BoxFuture<'_, ToolResult>> = None;
         loop {
             let event = tokio::select! {
                 event = connection.event() => event,
@@ -148,6 +161,11 @@ impl Running {
                     reading = None;
                     stdin = Some(source);
                     send(connection, &Request::Input(read.ok().map(ByteBuf::from)))?;
+                    continue;
+                }
+                result = pending(&mut calling) => {
+                    calling = None;
+                    send(connection, &Request::ToolResult(result.map(ByteBuf::from)))?;
                     continue;
                 }
                 () = self.cancel.cancelled(), if !is_cancelled => {
@@ -172,6 +190,9 @@ impl Running {
                 Some(Ok(Event::InputRequest)) => {
                     let written = connection.written();
                     reading = stdin.take().map_or(reading, |stdin| Some(Box::pin(read(written, stdin))));
+                }
+                Some(Ok(Event::ToolCall(name, input))) if tools.is_some() && calling.is_none() => {
+                    calling = tools.as_ref().map(|tools| tools.call(&name, input.into_vec()));
                 }
                 Some(Ok(Event::Ended(report))) => return Ok(End::Report(report)),
                 Some(Ok(Event::Failed(failure))) => return Err(failure.after_start()),

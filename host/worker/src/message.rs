@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use codebox_core::{BackendError, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer};
+use codebox_core::{
+    BackendError, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, ToolDescription, ToolFailure,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages, which is that of codebox.
@@ -20,13 +22,22 @@ pub(crate) enum Request {
     /// Opens a guest.
     Open(Box<InstanceSpec>),
     /// Runs a job in the guest. A guest of a session runs several, one after the other.
-    Exec(Box<Job>),
+    Exec(Box<Exec>),
+    /// Result of the tool that the guest has called.
+    ToolResult(Result<serde_bytes::ByteBuf, ToolFailure>),
     /// Saves the state of a session between two jobs in a new directory.
     Checkpoint(PathBuf),
     /// Input that the worker has requested; no bytes at its end, `None` if it cannot be read.
     Input(Option<serde_bytes::ByteBuf>),
     /// Cancels the job.
     Cancel,
+}
+
+/// Job with the tools that its guest may call.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Exec {
+    pub job: Job,
+    pub tools: Option<Vec<ToolDescription>>,
 }
 
 /// Message of a worker.
@@ -40,6 +51,8 @@ pub(crate) enum Event {
     Output(u8, serde_bytes::ByteBuf),
     /// The guest reads its input.
     InputRequest,
+    /// The guest calls a tool with an input as JSON text, and waits for the result.
+    ToolCall(String, serde_bytes::ByteBuf),
     /// The job has ended.
     Ended(Box<RunReport>),
     /// The state of the session is saved, or cannot be saved for this reason.

@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use codebox_core::{
-    Backend, BackendError, CancelToken, ExecIo, Instance, InstanceSpec, Job, OutputSink, ResultKind, RunnerError,
-    SandboxLayer, Stdin,
+    Backend, BackendError, BoxFuture, CancelToken, ExecIo, Instance, InstanceSpec, Job, OutputSink, ResultKind,
+    RunTools, RunnerError, SandboxLayer, Stdin, ToolCalls, ToolDescription, ToolFailure, ToolResult,
 };
 use serde_bytes::ByteBuf;
+use tokio::sync::oneshot;
 
 use crate::frame::{self, Kind};
-use crate::message::{Event, Failure, Hello, Request, VERSION};
+use crate::message::{Event, Exec, Failure, Hello, Request, VERSION};
 
 /// The parts of a worker that the caller supplies.
 pub trait Work {
@@ -61,9 +62,12 @@ impl Channel {
     fn send(&self, event: &Event) -> io::Result<()> {
         let kind = match event {
             Event::Ended(_) | Event::Failed(_) => Kind::Last,
-            Event::Opened | Event::Started(_) | Event::Output(..) | Event::InputRequest | Event::Saved(_) => {
-                Kind::Ordinary
-            }
+            Event::Opened
+            | Event::Started(_)
+            | Event::Output(..)
+            | Event::InputRequest
+            | Event::ToolCall(..)
+            | Event::Saved(_) => Kind::Ordinary,
         };
         frame::write(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), kind, event)
     }
@@ -91,7 +95,7 @@ impl Worker<'_> {
         };
         self.channel.send(&Event::Opened)?;
         let event = match frame::read(&mut self.requests)? {
-            Some(Request::Exec(job)) => self.exec_all(&mut *instance, &spec, *job).await?,
+            Some(Request::Exec(first)) => self.exec_all(&mut *instance, &spec, *first).await?,
             _ => None,
         };
         // The outcome of the job is known; a failure to close the guest does not change the report.
@@ -104,18 +108,19 @@ impl Worker<'_> {
         &mut self,
         instance: &mut dyn Instance,
         spec: &InstanceSpec,
-        first: Job,
+        first: Exec,
     ) -> io::Result<Option<Event>> {
-        let layers = match self.work.confine(spec, &first) {
+        let layers = match self.work.confine(spec, &first.job) {
             Ok(layers) => layers,
             Err(error) => return Ok(Some(Event::Failed(error.into()))),
         };
         let requests = Requests::receive(self.requests.try_clone()?)?;
         let mut next = Some(first);
-        while let Some(job) = next {
+        while let Some(Exec { job, tools }) = next {
             let (input, cancel) = requests.start_job();
+            let tools = tools.map(|list| RequestedTools::shared(list, self.channel.clone(), &requests));
             self.channel.send(&Event::Started(layers.clone()))?;
-            let ended = self.exec(instance, job, input, cancel).await;
+            let ended = self.exec(instance, job, input, tools, cancel).await;
             requests.end_job();
             match ended {
                 // The guest runs the next job.
@@ -128,7 +133,7 @@ impl Worker<'_> {
     }
 
     /// Waits for the next job, and saves the state of the session meanwhile; `None` if the other process is gone.
-    async fn next_job(&self, instance: &mut dyn Instance, requests: &Requests) -> io::Result<Option<Job>> {
+    async fn next_job(&self, instance: &mut dyn Instance, requests: &Requests) -> io::Result<Option<Exec>> {
         loop {
             match requests.next() {
                 Some(Next::Job(job)) => return Ok(Some(*job)),
@@ -147,7 +152,14 @@ impl Worker<'_> {
     }
 
     /// Runs a job. Returns its last event.
-    async fn exec(&self, instance: &mut dyn Instance, job: Job, input: Input, cancel: CancelToken) -> Event {
+    async fn exec(
+        &self,
+        instance: &mut dyn Instance,
+        job: Job,
+        input: Input,
+        tools: Option<RunTools>,
+        cancel: CancelToken,
+    ) -> Event {
         let input = RequestedInput { channel: self.channel.clone(), chunks: input, chunk: Vec::new(), at: 0 };
         let sink = |stream| {
             let sink = Box::new(EventSink { stream, channel: self.channel.clone() });
@@ -158,6 +170,7 @@ impl Worker<'_> {
             stdout: sink(0),
             stderr: sink(1),
             cancel,
+            tools,
             has_own_thread: true,
         };
         match instance.exec(&job, &mut io).await {
@@ -178,7 +191,7 @@ type Input = Receiver<Option<Vec<u8>>>;
 
 /// Request that is served after the current job.
 enum Next {
-    Job(Box<Job>),
+    Job(Box<Exec>),
     Checkpoint(PathBuf),
 }
 
@@ -195,6 +208,8 @@ struct Current {
     cancel: CancelToken,
     /// `None` if no job runs.
     input: Option<Sender<Option<Vec<u8>>>>,
+    /// Receiver of the result of the tool that the guest has called.
+    tool: Option<oneshot::Sender<ToolResult>>,
     /// True when the other process is gone.
     is_closed: bool,
 }
@@ -207,12 +222,18 @@ impl Requests {
         let shared = Arc::clone(&current);
         let receive = move || {
             while let Ok(Some(request)) = frame::read(&mut requests) {
-                let current = lock(&shared);
+                let mut current = lock(&shared);
                 match request {
                     Request::Input(chunk) => {
                         if let Some(input) = &current.input {
                             // Input that the guest no longer reads is discarded.
                             let _ = input.send(chunk.map(ByteBuf::into_vec));
+                        }
+                    }
+                    Request::ToolResult(result) => {
+                        if let Some(tool) = current.tool.take() {
+                            // A guest that was stopped does not wait for the result.
+                            let _ = tool.send(result.map(ByteBuf::into_vec));
                         }
                     }
                     // A job that has ended meanwhile is not cancelled, and neither is the next one.
@@ -226,6 +247,7 @@ impl Requests {
             }
             let mut current = lock(&shared);
             current.is_closed = true;
+            current.tool = None;
             current.cancel.cancel();
         };
         thread::Builder::new().name("codebox-requests".into()).stack_size(256 << 10).spawn(receive)?;
@@ -245,7 +267,8 @@ impl Requests {
     }
 
     fn end_job(&self) {
-        lock(&self.current).input = None;
+        let mut current = lock(&self.current);
+        (current.input, current.tool) = (None, None);
     }
 
     /// Waits for the next request; `None` if the other process is gone.
@@ -277,6 +300,41 @@ impl Read for RequestedInput {
         let count = (&self.chunk[self.at..]).read(into)?;
         self.at += count;
         Ok(count)
+    }
+}
+
+/// Tools that the other process has, and calls for the guest.
+struct RequestedTools {
+    list: Vec<ToolDescription>,
+    channel: Channel,
+    current: Arc<Mutex<Current>>,
+}
+
+impl RequestedTools {
+    fn shared(list: Vec<ToolDescription>, channel: Channel, requests: &Requests) -> RunTools {
+        Arc::new(Self { list, channel, current: Arc::clone(&requests.current) })
+    }
+}
+
+impl ToolCalls for RequestedTools {
+    fn list(&self) -> Vec<ToolDescription> {
+        self.list.clone()
+    }
+
+    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult> {
+        let lost = || ToolFailure::new(ToolFailure::FAILED, "the process that has the tools is gone");
+        let (sender, result) = oneshot::channel();
+        {
+            let mut current = lock(&self.current);
+            if !current.is_closed {
+                current.tool = Some(sender);
+            }
+        }
+        let sent = self.channel.send(&Event::ToolCall(name.to_owned(), ByteBuf::from(input)));
+        Box::pin(async move {
+            sent.map_err(|_| lost())?;
+            result.await.unwrap_or_else(|_| Err(lost()))
+        })
     }
 }
 

@@ -1,5 +1,5 @@
 // Node's modules by name. A module that is required inside a function is created when a program first uses it.
-import { define, builtin, isBuiltin, nameOf, namespaceOf } from './loader/builtins.js';
+import { CODEBOX, define, builtin, isBuiltin, nameOf, namespaceOf } from './loader/builtins.js';
 import { process, lazily } from './process.js';
 import { globalConsole } from './console.js';
 import fs, { promises as fsPromises, useStreams } from './node/fs.js';
@@ -17,6 +17,7 @@ import { web } from './web/all-streams.js';
 import * as messages from './web/messages.js';
 import { useHashes } from './web/crypto.js';
 import asyncHooks from './node/async_hooks.js';
+import { ToolError, tools } from './tools.js';
 
 const smallModules = () => require('./node/small-modules.js');
 const unsupported = () => require('./node/unsupported.js');
@@ -97,6 +98,7 @@ const MODULES = {
   zlib: () => require('./node/zlib.js').default,
 };
 for (const [name, make] of Object.entries(MODULES)) define(name, make);
+define(CODEBOX, () => ({ tools, ToolError }));
 
 // Created with the image, since nearly every program uses these.
 for (const name of ['fs', 'path', 'events', 'util', 'buffer', 'url', 'os', 'stream', 'readline', 'assert', 'fs/promises', 'process', 'timers', 'timers/promises', 'querystring', 'util/types', 'module', 'async_hooks']) namespaceOf(name);

@@ -14,6 +14,7 @@ import * as performance from './web/performance.js';
 import * as uncaught from './uncaught.js';
 import * as cells from './cells.js';
 import * as results from './display.js';
+import * as tools from './tools.js';
 import { useCwd } from './node/path-posix.js';
 import * as globals from './globals.js';
 import { installNames } from './modules.js';
@@ -118,6 +119,7 @@ function runCell(job, source) {
     if (job.restored === true) grantNet(job.net === true);
     uncaught.begin();
     results.begin(job);
+    tools.begin();
   }
   process.exitCode = undefined;
   evaluation = undefined;
@@ -140,6 +142,7 @@ function beginProgram(job) {
   performance.begin();
   uncaught.begin();
   results.begin(job);
+  tools.begin();
   const { env } = process;
   useColours(env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false');
 }

@@ -2,6 +2,7 @@ use std::fmt;
 use std::io::{Read, Result};
 
 use super::CancelToken;
+use crate::tools::RunTools;
 
 /// Standard streams of a running guest, and the token that stops it.
 ///
@@ -18,6 +19,8 @@ pub struct ExecIo {
     pub stderr: Option<Box<dyn OutputSink>>,
     /// Token that stops the run.
     pub cancel: CancelToken,
+    /// Tools that the guest may call; `None` if it has none.
+    pub tools: Option<RunTools>,
     /// True if the thread that polls the run has nothing else to do until the run ends. Otherwise, a backend whose guests
     /// compute on the polling thread uses another thread.
     pub has_own_thread: bool,
@@ -33,12 +36,13 @@ impl ExecIo {
 
 impl fmt::Debug for ExecIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stdin, stdout, stderr, cancel, has_own_thread } = self;
+        let Self { stdin, stdout, stderr, cancel, tools, has_own_thread } = self;
         f.debug_struct("ExecIo")
             .field("stdin", &stdin.is_some())
             .field("stdout", &stdout.is_some())
             .field("stderr", &stderr.is_some())
             .field("cancel", cancel)
+            .field("tools", &tools.is_some())
             .field("has_own_thread", has_own_thread)
             .finish()
     }

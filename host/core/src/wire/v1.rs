@@ -19,7 +19,9 @@ pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use outcome::{LimitName, Outcome, ResultName, TrapName};
 pub use output::{Partial, Truncation};
 pub use provenance::{EscalatedFrom, IsolationName, Provenance, Usage};
-pub use run::{Denial, DenialWord, ErrorFrame, GuestError, MimeBundle, Missing, RoleWord, RunReport, SessionState};
+pub use run::{
+    Denial, DenialWord, ErrorFrame, GuestError, MimeBundle, Missing, RoleWord, RunReport, SessionState, ToolCall,
+};
 
 /// Version number in every report of this module.
 pub const VERSION: u32 = 1;

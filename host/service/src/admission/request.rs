@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use codebox_core::{
     DirGrant, DirGrantSpec, EnvName, Grants, InputFile, Isolation, IsolationSet, Job, Language, LimitOverrides, Limits,
-    NameError, NetGrant, ResultKind, Source, Stdin,
+    NameError, NetGrant, ResultKind, Source, Stdin, ToolName,
 };
 use thiserror::Error;
 
@@ -52,6 +52,8 @@ pub struct Request {
     /// True to collect rich results: the objects that the program displays, and in Python the value of its last expression. In
     /// WebAssembly only.
     pub results: bool,
+    /// Host tools of the runner that the program may call. In WebAssembly only.
+    pub tools: Vec<ToolName>,
 }
 
 impl Request {
@@ -77,6 +79,7 @@ impl Request {
             files: Vec::new(),
             engine: None,
             results: false,
+            tools: Vec::new(),
         }
     }
 
@@ -111,13 +114,13 @@ impl TryFrom<Job> for Request {
 
     /// Creates the request of a job, whose limits count as set where they differ from the built-in defaults.
     ///
-    /// The values of the job's environment are passed on. The request grants no tools.
+    /// The values of the job's environment are passed on.
     ///
     /// # Errors
     /// Returns an error if the name of an environment variable is invalid.
     fn try_from(job: Job) -> Result<Self, Denied> {
         let Job { source, language, args, stdin, env, packages, files, out, grants, limits, results, isolations } = job;
-        let Grants { dirs, net, env: _, tools: _ } = grants;
+        let Grants { dirs, net, env: _, tools } = grants;
         let variable = |(name, value): (String, String)| match EnvName::new(&name) {
             Ok(name) => Ok(EnvRequest::Set(name, value)),
             Err(error) => {
@@ -143,6 +146,7 @@ impl TryFrom<Job> for Request {
             packages,
             files,
             results,
+            tools,
             ..Self::new(Program::Source(source))
         })
     }

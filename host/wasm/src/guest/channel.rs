@@ -5,7 +5,7 @@
 //! Requests are as untrusted as the guest's output: a forged message can only misreport the guest's own job.
 
 use codebox_analysis::StripRequest;
-use codebox_core::MAX_FRAMES;
+use codebox_core::{BoxFuture, MAX_FRAMES, RunTools, ToolResult};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
@@ -28,13 +28,16 @@ const MAX_TEXT_LEN: usize = 256 << 10;
 /// Maximum number of random number generators in an image.
 pub(crate) const MAX_SEEDS: usize = 8;
 
+/// First byte of a request that calls a tool.
+const TOOL_TAG: u8 = 4;
+
 /// Status: the host has no answer.
 const NO_HOST: i32 = -1;
 /// Status: the request could not be read or answered.
 const FAULT: i32 = -2;
 
 /// The messages of one job.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Channel {
     job: Option<Vec<u8>>,
     pub error: Option<UncaughtException>,
@@ -47,6 +50,8 @@ pub(crate) struct Channel {
     pub modules: Vec<String>,
     /// Paths that these imports looked up, and that may exist in some jobs.
     pub lookups: Vec<String>,
+    /// The tools that the guest may call.
+    tools: Option<RunTools>,
     /// The TypeScript stripper, for guests of a language that loads TypeScript.
     stripper: Option<Stripper>,
     /// True while an image is made. Its modules may be packages, which are untrusted.
@@ -93,6 +98,7 @@ pub(crate) struct Missing {
 enum Answer {
     Ready(Vec<u8>),
     Pending(oneshot::Receiver<Vec<u8>>),
+    Tool(BoxFuture<'static, ToolResult>),
 }
 
 #[derive(Deserialize)]
@@ -100,6 +106,8 @@ enum Answer {
 enum Request {
     /// Request for the job's description.
     Job,
+    /// Request for the descriptions of the tools.
+    Tools,
     /// Report of the exception that ended the program.
     Error(UncaughtException),
     /// Report of a feature that the program lacked.
@@ -123,6 +131,11 @@ impl Channel {
     /// Adds the stripper for a guest that may have types stripped.
     pub(crate) fn with_stripper(self, stripper: Option<Stripper>) -> Self {
         Self { stripper, ..self }
+    }
+
+    /// Adds the tools that the guest may call.
+    pub(crate) fn with_tools(self, tools: Option<RunTools>) -> Self {
+        Self { tools, ..self }
     }
 
     /// Collects rich results.
@@ -168,10 +181,22 @@ impl Channel {
         self.results.as_mut()?.record(request)
     }
 
+    /// Starts the call of a tool: a mark, the name of the tool, a zero byte, and the input as JSON text.
+    fn call_tool(&self, request: &[u8]) -> Result<Answer, i32> {
+        let tools = self.tools.as_ref().ok_or(NO_HOST)?;
+        let end = request.iter().position(|byte| *byte == 0).ok_or(FAULT)?;
+        let name = std::str::from_utf8(&request[1..end]).map_err(|_| FAULT)?;
+        Ok(Answer::Tool(tools.call(name, request[end + 1..].to_vec())))
+    }
+
     /// Returns the answer to a request. It is [`Answer::Pending`] if another thread computes it.
     fn answer(&mut self, request: &[u8]) -> Result<Answer, i32> {
         match serde_json::from_slice(request).map_err(|_| FAULT)? {
             Request::Job => return self.job.take().map(Answer::Ready).ok_or(NO_HOST),
+            Request::Tools => {
+                let tools = self.tools.as_ref().ok_or(NO_HOST)?;
+                return serde_json::to_vec(&tools.list()).map(Answer::Ready).map_err(|_| FAULT);
+            }
             Request::Strip(request) => {
                 let stripper = self.stripper.as_ref().ok_or(FAULT)?;
                 return stripper.start(request).map(Answer::Pending).map_err(|_| FAULT);
@@ -216,7 +241,9 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
             }
             Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {
                 let request = &bytes[request];
-                if let Some(request) = descriptors::parse(request) {
+                if request.first() == Some(&TOOL_TAG) {
+                    guest.channel.call_tool(request)
+                } else if let Some(request) = descriptors::parse(request) {
                     match descriptors::answer(guest, request).await? {
                         Some(answer) => Ok(Answer::Ready(answer)),
                         None => Err(FAULT),
@@ -250,6 +277,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
             Ok(answer) => answer,
             Err(_) => return Ok(FAULT),
         },
+        Ok(Answer::Tool(call)) => tool_answer(call.await),
         Err(status) => return Ok(status),
     };
     let address = if answer.is_empty() { 0 } else { allocate(caller, answer.len()).await? };
@@ -266,6 +294,22 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
     bytes[ptr_out].copy_from_slice(&address.to_le_bytes());
     bytes[len_out].copy_from_slice(&(answer.len() as u32).to_le_bytes());
     Ok(0)
+}
+
+/// Returns the answer to the call of a tool: one byte that is 1 for a success, and then the output or the failure as JSON.
+fn tool_answer(result: ToolResult) -> Vec<u8> {
+    match result {
+        Ok(mut output) => {
+            output.insert(0, 1);
+            output
+        }
+        Err(failure) => {
+            let mut answer = vec![0];
+            // A vector accepts all output, and a failure has texts alone.
+            let _ = serde_json::to_writer(&mut answer, &failure);
+            answer
+        }
+    }
 }
 
 async fn allocate(caller: &mut Caller<'_, Guest>, len: usize) -> wasmtime::Result<i32> {

@@ -148,7 +148,10 @@ impl WasmInstance {
                 stdout: Output::new(output),
                 stderr: Output::new(output),
                 sinks: [io.stdout.take(), io.stderr.take()],
-                channel: Channel::new(text).with_stripper(stripper).with_results(job.results),
+                channel: Channel::new(text)
+                    .with_stripper(stripper)
+                    .with_results(job.results)
+                    .with_tools(io.tools.clone()),
             },
             net: egress
                 .as_ref()

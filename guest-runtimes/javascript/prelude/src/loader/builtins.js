@@ -37,7 +37,10 @@ export function builtin(name) {
   return exports;
 }
 
-export const builtinNames = () => [...makers.keys()].sort();
+// Name of the module `codebox`, which a program finds if it has no package of this name.
+export const CODEBOX = 'codebox:host';
+
+export const builtinNames = () => [...makers.keys()].filter((name) => name !== CODEBOX).sort();
 
 const namespaces = new SafeMap();
 // Returns the namespace that an import of a built-in module gives. A module that is created with the image has its

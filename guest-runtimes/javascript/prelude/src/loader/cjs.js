@@ -5,7 +5,7 @@ import { dirname, resolve as resolvePath } from '../node/path-posix.js';
 import { isModuleWrapper, showAsUrl } from '../engine/frames.js';
 import { remember } from '../engine/sources.js';
 import { lacking } from '../missing.js';
-import { builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
+import { CODEBOX, builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
 import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin, untypedFile, untypedIndex } from './files.js';
 import { PARAMETERS, formatOfPath, formatOfText, endingOf } from './detect.js';
 import { REQUIRE, findPackage, mainOf, nodeModulesOf, resolveExports, resolveImports, splitName } from './packages.js';
@@ -129,6 +129,7 @@ Module._resolveFilename = function (request, parent, isMain, options) {
     } else if (request !== '') found = fromPackages(request, directory);
     if (found !== undefined) return realPath(found);
   }
+  if (request === 'codebox') return CODEBOX;
   const error = missing(request, parent);
   throw relative || request[0] === '/' || request === '' ? error : lacking(`module:${splitName(request).name}`, error);
 };

@@ -2,7 +2,7 @@
 import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
 import { lacking, reportMissing } from '../missing.js';
-import { isBuiltin, nameOf } from './builtins.js';
+import { CODEBOX, isBuiltin, nameOf } from './builtins.js';
 import { isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
 import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitName } from './packages.js';
 import { fileURLToPath } from './urls.js';
@@ -66,6 +66,7 @@ function resolveBare(specifier, importer) {
   if (!valid) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${specifier}" is not a valid package name imported from ${shown(importer)}`);
   const pack = findPackage(name, directoryOf(importer));
   if (pack === undefined) {
+    if (specifier === 'codebox') return `node:${CODEBOX}`;
     throw lacking(`module:${name}`, notFound(name, importer, true));
   }
   if (pack.data.exports !== undefined && pack.data.exports !== null) return finish(resolveExports(pack, subpath, IMPORT, shown(importer)), '', importer);

@@ -55,6 +55,12 @@ pub struct RunReport {
     /// Number of rich results that were dropped because they exceed the maximum number or size.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub results_dropped: u64,
+    /// Calls of host tools, in the order in which they ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// Number of calls that are not listed because there were too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tool_calls_dropped: u64,
     /// Exception or error that ended the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<GuestError>,
@@ -196,6 +202,36 @@ pub struct SessionState {
     pub restored_from: Option<String>,
 }
 
+/// Call of a host tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ToolCall {
+    /// Name of the tool, as the guest called it.
+    pub name: String,
+    /// Bytes of the input.
+    pub input_bytes: u64,
+    /// Bytes of the output.
+    pub output_bytes: u64,
+    /// Wall time of the call in milliseconds.
+    pub duration_ms: f64,
+    /// Kind of the failure; absent if the call succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+impl From<&crate::tools::ToolCall> for ToolCall {
+    fn from(call: &crate::tools::ToolCall) -> Self {
+        let crate::tools::ToolCall { name, input_bytes, output_bytes, wall, failure } = call;
+        Self {
+            name: name.clone(),
+            input_bytes: *input_bytes,
+            output_bytes: *output_bytes,
+            duration_ms: millis(*wall),
+            failure: failure.clone(),
+        }
+    }
+}
+
 const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -209,6 +245,8 @@ impl From<&report::RunReport> for RunReport {
             stderr,
             results,
             results_dropped,
+            tool_calls,
+            tool_calls_dropped,
             error,
             files,
             usage,
@@ -241,6 +279,8 @@ impl From<&report::RunReport> for RunReport {
             stderr_truncated: stderr.truncated,
             results: results.iter().map(MimeBundle::from).collect(),
             results_dropped: *results_dropped,
+            tool_calls: tool_calls.iter().map(ToolCall::from).collect(),
+            tool_calls_dropped: *tool_calls_dropped,
             error: error.as_ref().map(GuestError::from),
             files: files.into(),
             usage: usage.into(),

@@ -1,0 +1,82 @@
+//! Host tools: functions of the host that a guest calls by name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::backend::BoxFuture;
+use crate::grants::ToolName;
+
+/// Tool as a guest sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDescription {
+    /// Name.
+    pub name: ToolName,
+    /// Purpose, for people and models.
+    pub description: String,
+    /// JSON Schema of the input, which is an object.
+    pub input: Value,
+    /// JSON Schema of the output, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+}
+
+/// Failure of a call, which the guest receives as an exception.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFailure {
+    /// Kind: one of the constants of this type, or a kind of the tool itself.
+    pub kind: String,
+    /// Message.
+    pub message: String,
+}
+
+impl ToolFailure {
+    /// [Kind](Self::kind) of a call of a tool that does not exist or is not granted, or that was not approved.
+    pub const DENIED: &str = "denied";
+    /// [Kind](Self::kind) of a call whose input does not match the schema.
+    pub const INVALID_INPUT: &str = "invalid_input";
+    /// [Kind](Self::kind) of a call whose output does not match the schema.
+    pub const INVALID_OUTPUT: &str = "invalid_output";
+    /// [Kind](Self::kind) of a call that exceeds a budget.
+    pub const BUDGET: &str = "budget";
+    /// [Kind](Self::kind) of a tool that failed without a kind of its own.
+    pub const FAILED: &str = "failed";
+
+    /// Creates a failure.
+    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind: kind.into(), message: message.into() }
+    }
+}
+
+/// Output of a call as JSON text, or its failure.
+pub type ToolResult = Result<Vec<u8>, ToolFailure>;
+
+/// The tools of one run.
+pub trait ToolCalls: Send + Sync {
+    /// Returns the tools that the guest may call.
+    fn list(&self) -> Vec<ToolDescription>;
+
+    /// Starts a call with an input as JSON text, which is not trusted. The future may be polled in any executor, and the call
+    /// ends when it is dropped.
+    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult>;
+}
+
+/// Access of a run to its tools.
+pub type RunTools = Arc<dyn ToolCalls>;
+
+/// Call of a tool in a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Name of the tool as the guest called it, shortened.
+    pub name: String,
+    /// Bytes of the input.
+    pub input_bytes: u64,
+    /// Bytes of the output.
+    pub output_bytes: u64,
+    /// Wall time of the call.
+    pub wall: Duration,
+    /// Kind of the failure; `None` if the call succeeded.
+    pub failure: Option<String>,
+}

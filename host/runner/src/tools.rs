@@ -1,0 +1,54 @@
+//! Host tools of a run.
+
+use std::sync::Arc;
+
+use codebox_core::{Effects, ExecIo, Isolation, Job, ResultKind, RunReport, RunnerError};
+use codebox_service::{Preference, Request};
+use codebox_tools::ToolRun;
+use tokio::runtime::Handle;
+
+use crate::runner::Runner;
+
+impl Runner {
+    /// Checks the tools of a request, and restricts it to the isolation that has tools.
+    pub(crate) fn check_tools(&self, mut request: Request) -> Result<Request, RunnerError> {
+        if request.tools.is_empty() {
+            return Ok(request);
+        }
+        let refused = |line: String, fix: String| Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        let toolbox = self.parts.tools.as_ref();
+        let unknown = request.tools.iter().find(|name| !toolbox.is_some_and(|toolbox| toolbox.contains(name)));
+        if let Some(name) = unknown {
+            let known: Vec<&str> =
+                toolbox.iter().flat_map(|toolbox| toolbox.names()).map(|name| name.as_str()).collect();
+            let fix = match known.is_empty() {
+                true => "give the runner a toolbox".to_owned(),
+                false => format!("use one of {}", known.join(", ")),
+            };
+            return refused(format!("there is no host tool {name}"), fix);
+        }
+        if !request.isolation.acceptable().contains(Isolation::Wasm) {
+            let line = "host tools exist in WebAssembly only, and the request accepts only other isolations";
+            return refused(line.to_owned(), "allow wasm".to_owned());
+        }
+        request.isolation = Preference::Only(Isolation::Wasm);
+        Ok(request)
+    }
+
+    /// Gives a run its tools, and returns the record of their calls. Must be called in a tokio runtime.
+    pub(crate) fn start_tools(&self, job: &Job, io: &mut ExecIo) -> Option<Arc<ToolRun>> {
+        let toolbox = self.parts.tools.as_ref().filter(|_| !job.grants.tools.is_empty());
+        let run = toolbox.map(|toolbox| toolbox.start_run(&job.grants.tools, Handle::current()));
+        io.tools = run.clone().map(|run| run as _);
+        run
+    }
+}
+
+/// Adds the calls of a run to its report. A program that has called a tool is not run again.
+pub(crate) fn report_tools(run: Option<&ToolRun>, report: &mut RunReport) {
+    let Some(run) = run else { return };
+    (report.tool_calls, report.tool_calls_dropped) = run.calls();
+    if !report.tool_calls.is_empty() {
+        report.effects = Effects::Possible;
+    }
+}

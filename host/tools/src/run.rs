@@ -1,0 +1,190 @@
+//! The calls of a run.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use codebox_core::{BoxFuture, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName, ToolResult};
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
+
+use crate::tool::{Approval, Tool};
+use crate::toolbox::{ToolBudgets, ToolRequest, Toolbox};
+
+/// Maximum number of calls that a report lists.
+const MAX_LISTED: usize = 1000;
+
+/// Maximum length of the name of a call in a report.
+const MAX_NAME: usize = 128;
+
+/// The tools that a run is granted, and the record of its calls.
+pub struct ToolRun {
+    toolbox: Arc<Toolbox>,
+    granted: BTreeSet<ToolName>,
+    executor: Handle,
+    used: Arc<Mutex<Used>>,
+}
+
+/// What a run has used.
+#[derive(Default)]
+struct Used {
+    calls: u64,
+    bytes: u64,
+    listed: Vec<ToolCall>,
+    dropped: u64,
+}
+
+impl ToolRun {
+    pub(crate) fn new(toolbox: Arc<Toolbox>, granted: BTreeSet<ToolName>, executor: Handle) -> Self {
+        Self { toolbox, granted, executor, used: Arc::default() }
+    }
+
+    /// Returns the calls so far, and the number of those that are not listed because there were too many.
+    #[must_use]
+    pub fn calls(&self) -> (Vec<ToolCall>, u64) {
+        let used = lock(&self.used);
+        (used.listed.clone(), used.dropped)
+    }
+
+    /// Returns the tool of a call, if the run may call it.
+    fn tool(&self, name: &str) -> Result<Tool, ToolFailure> {
+        let denied = |why: &str| ToolFailure::new(ToolFailure::DENIED, format!("the tool {} {why}", shown(name)));
+        let granted = ToolName::new(name).ok().filter(|name| self.granted.contains(name));
+        let tool = granted.and_then(|name| self.toolbox.tools.get(&name));
+        // A program does not learn which tools exist that it may not call.
+        let tool = tool.ok_or_else(|| denied("is not granted to this program"))?;
+        match tool.approval {
+            Approval::Deny => Err(denied("is denied")),
+            Approval::Allow | Approval::Ask => Ok(tool.clone()),
+        }
+    }
+}
+
+impl ToolCalls for ToolRun {
+    fn list(&self) -> Vec<ToolDescription> {
+        let granted = self.granted.iter().filter_map(|name| self.toolbox.tools.get(name));
+        granted.filter(|tool| tool.approval != Approval::Deny).map(|tool| tool.description.clone()).collect()
+    }
+
+    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult> {
+        let (tool, toolbox, used) = (self.tool(name), Arc::clone(&self.toolbox), Arc::clone(&self.used));
+        let (name, began) = (shown(name), Instant::now());
+        let input_bytes = input.len() as u64;
+        // The caller may poll in another executor, or in none that has time and I/O.
+        let call = self.executor.spawn(async move {
+            let result = match tool {
+                Ok(tool) => checked(&tool, &toolbox, &used, &input).await,
+                Err(failure) => Err(failure),
+            };
+            let call = ToolCall {
+                name,
+                input_bytes,
+                output_bytes: result.as_ref().map_or(0, |output| output.len() as u64),
+                wall: began.elapsed(),
+                failure: result.as_ref().err().map(|failure| failure.kind.clone()),
+            };
+            record(&used, call);
+            result
+        });
+        let call = AbortOnDrop(call);
+        Box::pin(call.finish())
+    }
+}
+
+/// Makes a call within the budgets of the run.
+async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8]) -> ToolResult {
+    let ToolBudgets { calls, time, .. } = toolbox.budgets;
+    let count = {
+        let mut used = lock(used);
+        used.calls += 1;
+        used.calls
+    };
+    if count > calls {
+        return Err(budget(format!("the program has made all of its {calls} calls")));
+    }
+    use_bytes(used, input.len(), &toolbox.budgets)?;
+    let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_INPUT, message);
+    let input: Value = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
+    tool.input.check(&input).map_err(invalid)?;
+    let output = match timeout(time, approved(tool, toolbox, input)).await {
+        Ok(output) => output?,
+        Err(_) => return Err(budget(format!("the call took longer than {} s", time.as_secs_f64()))),
+    };
+    let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_OUTPUT, message);
+    if let Some(schema) = &tool.output {
+        schema.check(&output).map_err(invalid)?;
+    }
+    let output = serde_json::to_vec(&output).map_err(|error| invalid(error.to_string()))?;
+    use_bytes(used, output.len(), &toolbox.budgets)?;
+    Ok(output)
+}
+
+/// Calls the function of a tool, after its approval.
+async fn approved(tool: &Tool, toolbox: &Toolbox, input: Value) -> Result<Value, ToolFailure> {
+    if tool.approval == Approval::Ask {
+        let request = ToolRequest { tool: tool.name().clone(), input: input.clone() };
+        let is_approved = match &toolbox.approver {
+            Some(approver) => approver(request).await,
+            None => false,
+        };
+        if !is_approved {
+            let line = format!("the call of the tool {} was not approved", tool.name());
+            return Err(ToolFailure::new(ToolFailure::DENIED, line));
+        }
+    }
+    (tool.handler)(input).await
+}
+
+fn use_bytes(used: &Mutex<Used>, count: usize, budgets: &ToolBudgets) -> Result<(), ToolFailure> {
+    let mut used = lock(used);
+    let total = used.bytes.saturating_add(count as u64);
+    if total > budgets.bytes {
+        return Err(budget(format!("the inputs and outputs have more than {} bytes", budgets.bytes)));
+    }
+    used.bytes = total;
+    Ok(())
+}
+
+fn budget(message: String) -> ToolFailure {
+    ToolFailure::new(ToolFailure::BUDGET, message)
+}
+
+fn record(used: &Mutex<Used>, call: ToolCall) {
+    let mut used = lock(used);
+    if used.listed.len() < MAX_LISTED {
+        used.listed.push(call);
+    } else {
+        used.dropped += 1;
+    }
+}
+
+/// Returns the name of a call for a report or a message.
+fn shown(name: &str) -> String {
+    name.chars().take(MAX_NAME).map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
+}
+
+fn lock(used: &Mutex<Used>) -> std::sync::MutexGuard<'_, Used> {
+    used.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that ends when it is no longer waited for.
+struct AbortOnDrop(JoinHandle<ToolResult>);
+
+impl AbortOnDrop {
+    async fn finish(mut self) -> ToolResult {
+        let ended = (&mut self.0).await;
+        ended.unwrap_or_else(|_| Err(ToolFailure::new(ToolFailure::FAILED, "the tool ended with a panic")))
+    }
+
+    fn handle(&self) -> AbortHandle {
+        self.0.abort_handle()
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.handle().abort();
+    }
+}

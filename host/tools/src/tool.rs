@@ -1,0 +1,119 @@
+//! Tools.
+
+use std::sync::Arc;
+
+use codebox_core::{BoxFuture, ToolDescription, ToolFailure, ToolName};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::schema::{Schema, SchemaError};
+
+/// Function of a tool.
+pub(crate) type Handler = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolFailure>> + Send + Sync;
+
+/// Permission to call a tool, for runs to which it is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Approval {
+    /// Every call is permitted.
+    #[default]
+    Allow,
+    /// The [approver](crate::Toolbox::with_approver) decides each call. Without one, calls are refused.
+    Ask,
+    /// Every call is refused.
+    Deny,
+}
+
+/// Definition of a tool that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ToolError {
+    /// The name is invalid.
+    #[error("the tool name {0:?} is invalid: use up to 128 letters, digits, '_', '-' and '.'")]
+    Name(String),
+    /// A schema of the tool is invalid.
+    #[error("tool {tool}: {source}")]
+    Schema {
+        /// Name of the tool.
+        tool: ToolName,
+        /// Reason.
+        source: SchemaError,
+    },
+    /// Two tools have the same name.
+    #[error("there are two tools {0}")]
+    Duplicate(ToolName),
+}
+
+/// Function of the host that programs can call.
+#[derive(Clone)]
+pub struct Tool {
+    pub(crate) description: ToolDescription,
+    pub(crate) input: Schema,
+    pub(crate) output: Option<Schema>,
+    pub(crate) approval: Approval,
+    pub(crate) handler: Arc<Handler>,
+}
+
+impl Tool {
+    /// Creates a tool from an asynchronous function. `input` is the JSON Schema of its argument, an object.
+    ///
+    /// The future runs in the executor of the run, and is dropped if the run ends before it.
+    ///
+    /// # Errors
+    /// Returns an error if the name or the schema is invalid.
+    pub fn new<F, R>(name: &str, description: impl Into<String>, input: Value, function: F) -> Result<Self, ToolError>
+    where
+        F: Fn(Value) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, ToolFailure>> + Send + 'static,
+    {
+        let handler = Arc::new(move |input| Box::pin(function(input)) as BoxFuture<'static, _>);
+        Self::of(name, description.into(), input, handler)
+    }
+
+    /// Creates a tool from a function that may block. It runs on a thread for blocking work, and goes on if the run ends before it.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn blocking<F>(name: &str, description: impl Into<String>, input: Value, function: F) -> Result<Self, ToolError>
+    where
+        F: Fn(Value) -> Result<Value, ToolFailure> + Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        let handler = Arc::new(move |input| {
+            let function = Arc::clone(&function);
+            Box::pin(async move {
+                let done = tokio::task::spawn_blocking(move || function(input)).await;
+                done.unwrap_or_else(|_| Err(ToolFailure::new(ToolFailure::FAILED, "the tool ended with a panic")))
+            }) as BoxFuture<'static, _>
+        });
+        Self::of(name, description.into(), input, handler)
+    }
+
+    fn of(name: &str, description: String, input: Value, handler: Arc<Handler>) -> Result<Self, ToolError> {
+        let name = ToolName::new(name).map_err(|_| ToolError::Name(name.to_owned()))?;
+        let schema = Schema::new(&input).map_err(|source| ToolError::Schema { tool: name.clone(), source })?;
+        let description = ToolDescription { name, description, input, output: None };
+        Ok(Self { description, input: schema, output: None, approval: Approval::Allow, handler })
+    }
+
+    /// Sets the JSON Schema of the output, which is checked.
+    ///
+    /// # Errors
+    /// Returns an error if the schema is invalid.
+    pub fn with_output(mut self, output: Value) -> Result<Self, ToolError> {
+        let failed = |source| ToolError::Schema { tool: self.description.name.clone(), source };
+        self.output = Some(Schema::new(&output).map_err(failed)?);
+        self.description.output = Some(output);
+        Ok(self)
+    }
+
+    /// Sets the permission to call the tool.
+    #[must_use]
+    pub fn with_approval(self, approval: Approval) -> Self {
+        Self { approval, ..self }
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &ToolName {
+        &self.description.name
+    }
+}

@@ -1,0 +1,101 @@
+//! The tools of a runner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebox_core::{BoxFuture, ToolName};
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use crate::run::ToolRun;
+use crate::tool::{Tool, ToolError};
+
+/// Budgets of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolBudgets {
+    /// Maximum number of calls.
+    pub calls: u64,
+    /// Maximum number of bytes of all inputs and outputs together, as JSON text.
+    pub bytes: u64,
+    /// Maximum wall time of one call, including its approval.
+    pub time: Duration,
+}
+
+impl Default for ToolBudgets {
+    /// Returns budgets of 1,000 calls, 64 MiB, and a minute for each call.
+    fn default() -> Self {
+        Self { calls: 1_000, bytes: 64 << 20, time: Duration::from_secs(60) }
+    }
+}
+
+/// Call that needs approval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRequest {
+    /// Tool.
+    pub tool: ToolName,
+    /// Input, which matches the schema of the tool. It comes from the program.
+    pub input: Value,
+}
+
+/// Function that decides if a call is made.
+pub type Approver = dyn Fn(ToolRequest) -> BoxFuture<'static, bool> + Send + Sync;
+
+/// Tools that runs can be granted by name.
+#[derive(Clone, Default)]
+pub struct Toolbox {
+    pub(crate) tools: BTreeMap<ToolName, Tool>,
+    pub(crate) budgets: ToolBudgets,
+    pub(crate) approver: Option<Arc<Approver>>,
+}
+
+impl Toolbox {
+    /// Creates a toolbox.
+    ///
+    /// # Errors
+    /// Returns an error if two tools have the same name.
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, ToolError> {
+        let mut toolbox = Self::default();
+        for tool in tools {
+            let name = tool.name().clone();
+            if toolbox.tools.insert(name.clone(), tool).is_some() {
+                return Err(ToolError::Duplicate(name));
+            }
+        }
+        Ok(toolbox)
+    }
+
+    /// Sets the budgets of each run. In a session they are those of each cell.
+    #[must_use]
+    pub fn with_budgets(self, budgets: ToolBudgets) -> Self {
+        Self { budgets, ..self }
+    }
+
+    /// Sets the function that decides calls of tools with [`Approval::Ask`](crate::Approval::Ask).
+    #[must_use]
+    pub fn with_approver<F, R>(self, approver: F) -> Self
+    where
+        F: Fn(ToolRequest) -> R + Send + Sync + 'static,
+        R: Future<Output = bool> + Send + 'static,
+    {
+        let approver = move |request| Box::pin(approver(request)) as BoxFuture<'static, bool>;
+        Self { approver: Some(Arc::new(approver)), ..self }
+    }
+
+    /// Returns true if there is a tool of this name.
+    #[must_use]
+    pub fn contains(&self, name: &ToolName) -> bool {
+        self.tools.contains_key(name)
+    }
+
+    /// Returns the names of all tools.
+    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+        self.tools.keys()
+    }
+
+    /// Starts the record of a run with these tools. Calls run in `executor`.
+    #[must_use]
+    pub fn start_run(self: &Arc<Self>, granted: &[ToolName], executor: Handle) -> Arc<ToolRun> {
+        Arc::new(ToolRun::new(Arc::clone(self), granted.iter().cloned().collect(), executor))
+    }
+}
