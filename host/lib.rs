@@ -33,6 +33,7 @@
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/blocks.md")]
 #[doc = include_str!("../docs/sessions.md")]
+#[doc = include_str!("../docs/tools.md")]
 struct Documentation;
 
 mod app_dirs;

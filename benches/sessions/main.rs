@@ -1,8 +1,10 @@
-//! Benchmark of sessions against their bars, over the socket of the process that keeps them.
+//! Benchmark of sessions, over the socket of the process that keeps them, of host tools and of the MCP server, against their bars.
 //!
 //! `cargo bench --bench sessions` measures. `-- --quick` shows that everything works. `-- --enforce` makes a missed bar a
 //! failure. A wrong answer is always a failure.
 
+#[cfg(target_os = "linux")]
+mod agents;
 #[cfg(target_os = "linux")]
 mod measured;
 #[cfg(target_os = "linux")]

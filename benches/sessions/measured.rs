@@ -41,10 +41,15 @@ struct Keeper {
     client: Client,
 }
 
+/// Returns the home with prepared runtimes.
+pub fn home() -> PathBuf {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/codebox-home");
+    std::env::var_os("CODEBOX_HOME").map_or(home, PathBuf::from)
+}
+
 impl Keeper {
     fn start() -> Self {
-        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/codebox-home");
-        let home = std::env::var_os("CODEBOX_HOME").map_or(home, PathBuf::from);
+        let home = home();
         let list = || {
             Command::new(env!("CARGO_BIN_EXE_codebox")).args(["session", "list"]).env("CODEBOX_HOME", &home).output()
         };
@@ -134,7 +139,7 @@ fn proportional_size(pid: u32) -> u64 {
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+pub fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }
@@ -145,13 +150,14 @@ fn timed(count: usize, mut operation: impl FnMut() -> Duration) -> Duration {
     median((0..count).map(|_| operation()).collect())
 }
 
-fn row(label: &'static str, bar: Option<f64>, time: Duration, detail: String) -> Row {
+pub fn row(label: &'static str, bar: Option<f64>, time: Duration, detail: String) -> Row {
     let threshold = bar.map_or(Threshold::None, Threshold::AtMost);
     Row { label, threshold, measured: Some(time.as_secs_f64() * 1e3), unit: " ms", detail }
 }
 
 pub fn rows(samples: SampleCounts) -> Vec<Row> {
     let SampleCounts { cells, states, forks, parked } = samples;
+    let agents = super::agents::rows(cells);
     let mut keeper = Keeper::start();
     let id = keeper.create();
     let cell = timed(cells, || {
@@ -212,7 +218,7 @@ pub fn rows(samples: SampleCounts) -> Vec<Row> {
         unit: " MiB",
         detail,
     };
-    vec![
+    let mut rows = vec![
         row("cell `1+1` in a live session, over the socket", Some(0.5), cell, count(cells)),
         row("spawning and reaping a process, for comparison", None, process, count(cells.min(200))),
         row(
@@ -235,7 +241,9 @@ pub fn rows(samples: SampleCounts) -> Vec<Row> {
             format!("{forks} forks, shared pages in proportion"),
         ),
         memory("memory of the process with parked sessions", 20.0, own as f64, format!("{parked} parked sessions")),
-    ]
+    ];
+    rows.extend(agents);
+    rows
 }
 
 /// Returns the bytes of the pages of a session's checkpoints.

@@ -23,7 +23,7 @@ _TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "arra
 
 _Parameter = inspect.Parameter
 
-# The functions of the job, by the names of their tools; `None` until the host was asked for them.
+# The functions of the job, by the names of their tools; `None` until the host has named them.
 _functions = None
 
 

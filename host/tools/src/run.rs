@@ -27,7 +27,7 @@ pub struct ToolRun {
     used: Arc<Mutex<Used>>,
 }
 
-/// What a run has used.
+/// Calls and bytes that a run has used.
 #[derive(Default)]
 struct Used {
     calls: u64,
