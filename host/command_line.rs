@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use codebox_cli::{Host, RunnerOptions};
-use codebox_core::Progress;
+use codebox_cli::{Host, RunnerOptions, ServerOptions};
 use codebox_runner::{Runner, SessionControl};
 use codebox_service::Check;
 
@@ -45,7 +44,7 @@ pub(crate) enum Origin {
 /// Runs a command line, and returns the exit status.
 pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> u8 {
     let compose = |options: RunnerOptions| command_line_runner(machine, options, origin);
-    let server_runner = |progress: Arc<dyn Progress>| server_runner(machine, progress);
+    let server_runner = |options: ServerOptions| server_runner(machine, options);
     #[cfg(target_os = "linux")]
     let sessions: Arc<dyn SessionControl + Send + Sync> =
         Arc::new(crate::session_process::Control(Arc::clone(machine)));
@@ -80,13 +79,18 @@ fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions, origin: O
 }
 
 /// Puts together a runner for several programs, whose guests run in workers.
-fn server_runner(machine: &Arc<Machine>, progress: Arc<dyn Progress>) -> Runner {
+fn server_runner(machine: &Arc<Machine>, options: ServerOptions) -> Runner {
+    let ServerOptions { progress, tools } = options;
     let dirs = machine.places().ok().cloned();
     let builder = Machine::of_server(move || dirs.clone().ok_or(AppDirsError)).builder().progress(progress);
     #[cfg(target_os = "linux")]
     let builder = match std::env::current_exe() {
         Ok(program) => builder.workers(program.with_file_name(crate::start_host::SMALL_PROGRAM)),
         Err(_) => builder,
+    };
+    let builder = match tools {
+        Some(tools) => builder.tools(tools),
+        None => builder,
     };
     builder.build()
 }

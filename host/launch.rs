@@ -22,7 +22,7 @@ pub fn launch() -> ExitCode {
     };
     if args.get(1).is_some_and(|command| command == "run")
         && is_enabled()
-        && !args.iter().any(|arg| may_name_descriptor(arg))
+        && !args.iter().any(|arg| may_name_descriptor(arg) || may_name_server(arg))
         && let Ok(dirs) = AppDirs::from_env()
     {
         match codebox_zygote::run(&Place::below(&dirs.cache), &program, &args) {
@@ -40,6 +40,11 @@ pub fn launch() -> ExitCode {
 /// this process.
 fn may_name_descriptor(arg: &OsStr) -> bool {
     arg.as_encoded_bytes().windows(3).any(|part| part == b"fd/")
+}
+
+/// Returns true for an option like `--mcp`. A worker is confined and cannot start the server.
+fn may_name_server(arg: &OsStr) -> bool {
+    arg.as_encoded_bytes().starts_with(b"--mcp")
 }
 
 fn complete_program() -> io::Result<PathBuf> {

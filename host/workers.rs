@@ -88,6 +88,8 @@ impl Launch for Launcher {
         let mut command = Command::new(&program);
         command.args(args).env_clear().envs(env).current_dir("/");
         let streams = (null.try_clone()?, null);
+        // A signal of the terminal is for this process, which ends the job.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.stdin(Stdio::from(std::os::fd::OwnedFd::from(other))).stdout(streams.0).stderr(streams.1);
         Ok(Launched { channel, process: Box::new(Started(child.spawn()?)) })
     }

@@ -1,6 +1,7 @@
 //! A client that sends and receives single messages.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::OnceLock;
 
@@ -33,7 +34,11 @@ pub struct Client {
 impl Client {
     /// Starts a server, and initializes the connection.
     pub fn start(args: &[&str]) -> Self {
-        let mut client = Self::start_without_handshake(args);
+        Self::start_without_handshake(args).initialized()
+    }
+
+    fn initialized(mut self) -> Self {
+        let client = &mut self;
         let params = json!({
             "protocolVersion": "2025-06-18",
             "capabilities": { "roots": {} },
@@ -42,14 +47,25 @@ impl Client {
         let initialized = client.request("initialize", params);
         assert_eq!(initialized["result"]["serverInfo"]["name"], "codebox", "{initialized}");
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
+        self
+    }
+
+    /// Starts a server in the home of another one.
+    pub fn start_in(home: &Path, args: &[&str]) -> Self {
+        Self::spawn(kit().folder().expect("a directory"), home, args).initialized()
     }
 
     pub fn start_without_handshake(args: &[&str]) -> Self {
         let folder = kit().folder().expect("a directory");
-        kit().share_runtimes(&folder.path().join("home")).expect("shared runtimes");
+        let home = folder.path().join("home");
+        std::fs::create_dir(folder.path().join("data")).expect("a directory");
+        kit().share_runtimes(&home).expect("shared runtimes");
+        Self::spawn(folder, &home, args)
+    }
+
+    fn spawn(folder: TempDir, home: &Path, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| arg.replace("FOLDER", folder.path().to_str().expect("it is UTF-8")));
-        let command = kit().codebox().home(&folder.path().join("home")).arg("mcp").args(args);
+        let command = kit().codebox().home(home).arg("mcp").args(args);
         let mut child = command
             .command()
             .stdin(Stdio::piped())

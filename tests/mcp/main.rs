@@ -5,3 +5,4 @@
 mod client;
 mod clients;
 mod messages;
+mod servers;

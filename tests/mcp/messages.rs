@@ -23,11 +23,11 @@ fn programs_return_output_value_images_and_files() {
     // Images that the program shows, and files that it leaves.
     let code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nopen('a.csv', 'w').write('x,y')\nopen('b.bin', 'wb').write(b'\\xff\\0')\n\
         import os; os.symlink('/etc/passwd', 'link')";
-    let outputs = json!(["a.csv", "b.bin", "link", "../a", "missing"]);
+    let outputs = json!(["a.csv", "b.bin", "link", "../a", "missing", "/etc/passwd"]);
     let result = client.call("run", json!({ "code": code, "outputs": outputs }));
     let content = result["content"].as_array().expect("a list");
     let kinds: Vec<&str> = content.iter().map(|one| one["type"].as_str().expect("a type")).collect();
-    assert_eq!(kinds, ["text", "image", "resource", "resource", "text", "text", "text"], "{result}");
+    assert_eq!(kinds, ["text", "image", "resource", "resource", "text", "text", "text", "text"], "{result}");
     assert_eq!(content[1]["mimeType"], "image/png");
     assert_eq!(content[2]["resource"]["text"], "x,y");
     assert_eq!(content[3]["resource"]["blob"], "/wA=");
@@ -58,12 +58,13 @@ fn failures_are_errors_that_a_model_can_read() {
     assert!(stdout.ends_with("...[truncated]") && stdout.len() < 4100, "{} bytes", stdout.len());
     // Wrong arguments are named.
     let hostile = "\u{1b}[2J".repeat(10_000);
-    let wrong: [(&str, Value, &str); 9] = [
+    let wrong: [(&str, Value, &str); 10] = [
         ("run", json!({}), "missing field `code`"),
         ("run", json!({ "code": 1 }), "invalid type"),
         ("run", json!({ "code": "1", "dirs": ["/:/host"] }), "unknown field `dirs`"),
         ("run", json!({ "code": "1", "language": "cobol" }), "unknown variant"),
         ("run", json!({ "code": "1", "timeout_seconds": -1 }), "timeout_seconds"),
+        ("run", json!({ "code": "1", hostile.clone(): 1 }), "unknown field"),
         ("run", json!({ "code": "1", "files": [{ "path": "/etc/passwd", "text": "" }] }), "/etc"),
         ("run", json!({ "code": "1", "files": [{ "path": "a" }] }), "text or base64"),
         ("run", json!({ "code": "1", "packages": ["../../x"] }), "../../x"),
@@ -126,7 +127,6 @@ fn programs_have_the_grants_of_the_operator_alone() {
     let mut without = Client::start(&[]);
     assert_eq!(without.call("run", read.clone())["isError"], true);
     let mut granted = Client::start(&["--dir", "FOLDER/data:/data", "--timeout", "2s"]);
-    fs::create_dir(granted.folder.path().join("data")).expect("a directory");
     fs::write(granted.folder.path().join("data/a"), "text").expect("it is ours");
     assert_eq!(granted.structured("run", read.clone())["stdout"], "text\n");
     assert_eq!(granted.call("run", json!({ "code": "open('/data/b', 'w')" }))["isError"], true);
@@ -136,6 +136,8 @@ fn programs_have_the_grants_of_the_operator_alone() {
     assert_eq!(granted.structured("session_exec", cell)["stdout"], "text\n");
     let limit = granted.call("run", json!({ "code": "while True: pass" }));
     assert_eq!(limit["structuredContent"]["outcome"], "limit_hit");
+    let longer = granted.call("run", json!({ "code": "1", "timeout_seconds": 3 }));
+    assert!(text(&longer).contains("at most 2"), "{longer}");
 }
 
 #[test]
@@ -156,6 +158,13 @@ fn roots_are_granted_only_if_the_operator_allows_it() {
         if args.is_empty() {
             continue;
         }
+        // A root that is granted already is granted once, and a session needs none.
+        client.roots = vec![client.roots[0].clone(), client.roots[0].clone() + "/"];
+        assert_eq!(client.structured("run", json!({ "code": "6 * 7" }))["value"], "42");
+        let created = client.structured("session_new", json!({}));
+        client.roots = vec!["bad".to_owned()];
+        let cell = json!({ "session": created["sessions"][0], "code": "6 * 7" });
+        assert_eq!(client.structured("session_exec", cell)["value"], "42");
         // A root that cannot be granted is named.
         for uri in ["https://example.org/a", "file:///", "file://host/a", "file:///proc"] {
             client.roots = vec![uri.to_owned()];
@@ -170,8 +179,10 @@ fn roots_are_granted_only_if_the_operator_allows_it() {
 
 #[test]
 fn calls_can_be_cancelled_and_show_progress() {
-    let mut client = Client::start(&["--max-calls", "1"]);
-    let code = "import time\nfor i in range(1000):\n    print('step', i, flush=True)\n    time.sleep(0.01)";
+    // Without a cancellation, the programs would not end within the time of the tests.
+    let mut client = Client::start(&["--max-calls", "1", "--timeout", "1h"]);
+    let code =
+        "import time, itertools\nfor i in itertools.count():\n    print('step', i, flush=True)\n    time.sleep(0.01)";
     let params = json!({ "name": "run", "arguments": { "code": code }, "_meta": { "progressToken": "p" } });
     let id = client.begin("tools/call", params);
     let progress = loop {
@@ -184,7 +195,7 @@ fn calls_can_be_cancelled_and_show_progress() {
     assert!(progress["params"]["message"].as_str().expect("a text").starts_with("step "), "{progress}");
     let reason = json!({ "requestId": id, "reason": "test" });
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": reason }));
-    // The only place for calls is free again, long before the program would have ended.
+    // The only place for calls is free again.
     assert_eq!(client.structured("run", json!({ "code": "1" }))["value"], "1");
     // A session whose cell is cancelled says so in its next cell.
     let created = client.structured("session_new", json!({}));
@@ -195,6 +206,77 @@ fn calls_can_be_cancelled_and_show_progress() {
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
     let cell = json!({ "session": created["sessions"][0], "code": "1 + 1" });
     assert_eq!(client.structured("session_exec", cell)["value"], "2");
+}
+
+#[test]
+fn last_line_of_output_is_told_before_the_result() {
+    let mut client = Client::start(&[]);
+    let code = "for i in range(100):\n    print(i, flush=True)\nprint('last', flush=True)";
+    let text = format!("```py\n{code}\n```\n");
+    for (tool, arguments) in [("run", json!({ "code": code })), ("run_blocks", json!({ "text": text }))] {
+        client.notifications.clear();
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": { "progressToken": 1 } });
+        let id = client.begin("tools/call", params);
+        client.answer(id);
+        let last = client.notifications.last().expect("a notification");
+        assert_eq!(last["params"]["message"], "last", "{tool}: {:?}", client.notifications);
+    }
+}
+
+#[test]
+fn sessions_of_others_cannot_be_used() {
+    let mut owner = Client::start(&["--dir", "FOLDER/data:/data:rw"]);
+    let created = owner.structured("session_new", json!({}));
+    let id = created["sessions"][0].clone();
+    let home = owner.folder.path().join("home");
+    let cell = json!({ "session": id, "code": "open('/data/written', 'w').write('')" });
+    let mut other = Client::start_in(&home, &[]);
+    for (tool, arguments) in [
+        ("session_exec", cell.clone()),
+        ("session_fork", json!({ "session": id })),
+        ("session_checkpoint", json!({ "session": id, "name": "a" })),
+        ("session_restore", json!({ "session": id, "name": "a" })),
+        ("session_stop", json!({ "session": id })),
+    ] {
+        let refused = other.call(tool, arguments);
+        assert!(refused["isError"] == true && text(&refused).contains("no session"), "{tool}: {refused}");
+    }
+    assert_eq!(other.structured("session_list", json!({}))["sessions"], json!([]));
+    assert!(!owner.folder.path().join("data/written").exists());
+    let mut allowed = Client::start_in(&home, &["--all-sessions"]);
+    assert_eq!(allowed.structured("session_list", json!({}))["sessions"][0]["id"], id);
+    allowed.structured("session_exec", cell);
+    assert!(owner.folder.path().join("data/written").exists());
+}
+
+#[test]
+fn lost_states_are_reported() {
+    let mut client = Client::start(&[]);
+    let created = client.structured("session_new", json!({}));
+    let exec = |client: &mut Client, code: &str, timeout: f64| {
+        let cell = json!({ "session": created["sessions"][0], "code": code, "timeout_seconds": timeout });
+        client.call("session_exec", cell)
+    };
+    exec(&mut client, "x = 1", 10.0);
+    client.structured("session_checkpoint", json!({ "session": created["sessions"][0], "name": "before" }));
+    exec(&mut client, "x = 2", 10.0);
+    let ended = exec(&mut client, "while True: pass", 0.3);
+    assert_eq!(ended["structuredContent"]["state_kept"], false);
+    assert!(text(&ended).contains("the interpreter has ended"), "{ended}");
+    let next = exec(&mut client, "x", 10.0);
+    let content = &next["structuredContent"];
+    assert_eq!((&content["value"], &content["restored_from"]), (&json!("1"), &json!("before")), "{next}");
+    assert!(text(&next).contains("started from its checkpoint before"), "{next}");
+}
+
+#[test]
+fn mistakes_of_the_operator_are_reported_at_the_start() {
+    let mut client = Client::start_without_handshake(&["--dir", "/nonexistent:/data"]);
+    assert!(client.receive().is_none());
+    assert_eq!(client.child.wait().expect("it ends").code(), Some(126));
+    let mut client = Client::start_without_handshake(&[]);
+    client.close();
+    assert_eq!(client.child.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

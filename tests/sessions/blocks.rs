@@ -217,14 +217,39 @@ fn interrupted_blocks_end() {
     fs::write(&file, "```py\nprint('started', flush=True)\nwhile True: pass\n```\n\n```py\nprint('next')\n```\n")
         .expect("it is ours");
     let command = kit().codebox().home(&folder.path().join("home")).args(["blocks", "--keep-going"]).arg(&file);
-    let mut child = command.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut command = command.command();
+    // A terminal sends the signal to all processes of the group.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut started = [0; 8];
     std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut started).expect("output");
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a number");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    rustix::process::kill_process_group(pid, rustix::process::Signal::INT).expect("it is ours");
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(ended.stdout, b"");
+}
+
+#[test]
+fn values_that_cannot_be_written_are_reported() {
+    let folder = kit().folder().expect("a directory");
+    kit().share_runtimes(&folder.path().join("home")).expect("shared runtimes");
+    let file = folder.path().join("text.md");
+    fs::write(&file, "```py\n2\n```\n\n```py\n3\n```\n").expect("it is ours");
+    let full = fs::File::options().write(true).open("/dev/full").expect("a device");
+    let command = kit().codebox().home(&folder.path().join("home")).arg("blocks").arg(&file);
+    let ended = command.command().stdout(full).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    assert!(stderr.contains("cannot write to standard output: No space left"), "{stderr}");
+}
+
+#[test]
+fn lines_of_evaluated_texts_are_not_those_of_a_block() {
+    let text = "```py\nexec('\\n\\n\\n\\n1/0')\n```\n\n```py\n1\n```\n";
+    let ran = blocks(text, &["--feedback"]);
+    let feedback = ran.stdout_text();
+    assert!(feedback.contains("- line 2: `exec(") && feedback.contains("- <string>, line 5"), "{feedback}");
 }
 
 #[test]

@@ -129,13 +129,53 @@ fn sessions_are_written_to_files() {
         fs::write(&file, damaged).expect("it is ours");
         let refused = home.run(&["import", name]);
         assert_eq!((refused.code, refused.stdout_text().as_str()), (Some(125), ""));
-        assert!(refused.stderr_text().starts_with("codebox: cannot import the session: "), "{}", refused.stderr_text());
+        let expected = format!("codebox: {name}: cannot import the session: ");
+        assert!(refused.stderr_text().starts_with(&expected), "{}", refused.stderr_text());
     }
+    // A link stays one, a pipe is written to, and other places of the file are errors.
+    let (link, pipe) = (home.0.path().join("link"), home.0.path().join("pipe"));
+    let target = home.0.path().join("target");
+    fs::write(&target, "").expect("it is ours");
+    std::os::unix::fs::symlink(&target, &link).expect("it is ours");
+    home.ok(&["export", &id, "--checkpoint", "before", link.to_str().expect("it is UTF-8")]);
+    assert!(link.is_symlink() && fs::metadata(&target).expect("a file").len() > 100_000);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .expect("a pipe");
+    let reader = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).expect("it is read")
+    });
+    home.ok(&["export", &id, "--checkpoint", "before", pipe.to_str().expect("it is UTF-8")]);
+    assert!(reader.join().expect("it ends").starts_with(b"codebox session 1\n"));
+    assert!(!fs::metadata(&pipe).expect("a pipe").is_file());
     let missing = home.run(&["export", "0000000000", name]);
     assert_eq!(missing.code, Some(125));
     // The file of before is still there, because the new one was not complete.
     assert_eq!(fs::metadata(&file).expect("a file").len(), 1_000_000);
     assert_eq!(count(), sessions);
+    // A session whose id cannot be printed does not stay.
+    fs::write(&file, &before.stdout).expect("it is ours");
+    for args in [&["import", name][..], &["new"], &["fork", imported.trim()]] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("a device");
+        let status = home.command(args).command().stdout(full).status().expect("it runs");
+        assert_eq!((status.code(), count()), (Some(125), sessions), "{args:?}");
+    }
+}
+
+/// A client that does not read its file does not keep the session from others.
+#[test]
+fn a_slow_export_does_not_block_the_session() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "import random; data = random.randbytes(50_000_000)");
+    let mut export = home.command(&["export", &id, "-"]).command();
+    let mut export = export.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut start = [0; 18];
+    std::io::Read::read_exact(export.stdout.as_mut().expect("a pipe"), &mut start).expect("it is exported");
+    assert_eq!(home.exec(&id, "len(data)"), "50000000\n");
+    home.ok(&["stop", &id]);
+    export.kill().expect("it is ours");
+    export.wait().expect("it ends");
 }
 
 #[test]

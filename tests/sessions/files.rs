@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 
-use codebox::{Request, ResultKind, RunnerError, Session};
+use codebox::{ByteSize, Limit, LimitOverrides, Request, ResultKind, RunnerError, Session};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -206,6 +206,25 @@ fn hostile_files_are_refused_or_end_their_own_guest() {
         let error = error.err().unwrap_or_else(|| panic!("{name} is accepted")).to_string();
         assert!(!error.contains('\u{1b}') && error.lines().count() == 1 && error.len() < 2000, "{name}: {error:?}");
     }
+    // The private files are within the limits of the session, and count as written.
+    let mut parts = Parts::of(&file);
+    parts.members.push(("work/large".to_owned(), tar::EntryType::Regular, vec![0; 2_000_000]));
+    let limited = |disk: u64, files: u64| {
+        let (disk, files) = (Limit::At(ByteSize::bytes(disk)), Limit::At(files.try_into().expect("it is not zero")));
+        let limits = LimitOverrides { disk: Some(disk), files: Some(files), ..LimitOverrides::default() };
+        import(&home, Place::Workers, Request { limits, ..Request::python("") }, parts.packed())
+    };
+    for (disk, files, why) in [(1_000_000, 100, "too large"), (10_000_000, 1, "too many")] {
+        let error = limited(disk, files).err().expect("it is refused").to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let within = TestSession { home: &home, session: limited(2_500_000, 100).expect("it is imported") };
+    assert!(!within.exec("open('more', 'wb').write(bytes(1_000_000))").is_success());
+    // A member that no checkpoint has.
+    let mut parts = Parts::of(&file);
+    parts.members.push(("evil".to_owned(), tar::EntryType::Regular, vec![0]));
+    let error = import(&home, Place::Workers, Request::python(""), parts.packed()).err().expect("it is refused");
+    assert!(error.to_string().contains("evil"), "{error}");
     // A member in the place of the private files that is no directory.
     let mut parts = Parts::of(&file);
     parts.members.retain(|member| !member.0.starts_with("work"));

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use codebox_core::{
-    CapturedOutput, ErrorFrame, LimitKind, MimeBundle, Outcome, ResultRole, RunReport, RunnerError, Shortening,
+    CapturedOutput, ErrorFrame, LimitKind, MimeBundle, Outcome, ResultRole, RunReport, RunnerError, SessionState,
+    Shortening,
 };
-use codebox_service::limit_text::{limit_hit, limit_value, name_and_flag};
+use codebox_service::limit_text::{limit_value, name_and_flag};
 
 use crate::parse::Block;
 use crate::report::{BlockReport, BlockStatus, BlocksReport};
 
 /// Maximum number of calls of an error that are listed.
 const MAX_FRAMES: usize = 10;
+
+/// Maximum number of results of a run that are shown.
+const MAX_RESULTS: usize = 20;
 
 /// Shortening of single lines: messages and lines of code.
 const LINE: Shortening = Shortening { bytes: 500, lines: 1 };
@@ -112,9 +116,15 @@ fn ending(report: &RunReport) -> String {
         Outcome::Exited(status) => format!("failed with exit status {status}"),
         Outcome::Signalled(signal) => format!("ended by signal {signal}"),
         Outcome::Trapped(trap) => format!("trapped: {trap}"),
-        Outcome::LimitHit(kind) => limit_hit(*kind, &report.limits),
+        Outcome::LimitHit(kind) => limit(*kind, report),
         Outcome::Cancelled => "cancelled".to_owned(),
     }
+}
+
+/// Returns a line about the limit that ended a run. The author of the program cannot raise it.
+fn limit(kind: LimitKind, report: &RunReport) -> String {
+    let value = limit_value(kind, &report.limits).map(|value| format!(" of {value}")).unwrap_or_default();
+    format!("ended by the {} limit{value}", name_and_flag(kind).0)
 }
 
 /// Returns the output, the results, the error and the hints of a run. `place` returns the place of a call for the reader.
@@ -127,9 +137,10 @@ fn body(report: &RunReport, policy: &Shortening, place: &dyn Fn(&ErrorFrame) -> 
     };
     parts.extend(section("Output", &text_of(&report.stdout), policy));
     parts.extend(section("Error output", &stderr, policy));
-    parts.extend(report.results.iter().filter_map(|result| shown(result, policy)));
-    if report.results_dropped > 0 {
-        parts.push(format!("{} results were too large or too many.\n", report.results_dropped));
+    parts.extend(report.results.iter().take(MAX_RESULTS).filter_map(|result| shown(result, policy)));
+    let left = report.results.len().saturating_sub(MAX_RESULTS) as u64 + report.results_dropped;
+    if left > 0 {
+        parts.push(format!("{left} more results.\n"));
     }
     if let Some(error) = &report.error {
         let message = if error.value.is_empty() { String::new() } else { format!(": {}", error.value) };
@@ -148,19 +159,44 @@ fn body(report: &RunReport, policy: &Shortening, place: &dyn Fn(&ErrorFrame) -> 
         let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
         parts.push(format!("Note: {}\n", one_line(&format!("{what}{hint}"))));
     }
+    if let Some(session) = &report.session {
+        parts.extend(state(session).map(|line| format!("Note: {line}\n")));
+    }
     parts.join("\n")
+}
+
+/// Returns a line about the state of a session, unless it went on from the cell before and goes on.
+fn state(session: &SessionState) -> Option<String> {
+    let before = match (&session.restored_from, session.was_lost) {
+        (Some(name), _) => format!("the session started from its checkpoint {} for this cell", one_line(name)),
+        (None, true) => "the session started without its earlier state".to_owned(),
+        (None, false) => String::new(),
+    };
+    let after = if session.is_kept {
+        ""
+    } else {
+        "the interpreter has ended, and the state of the session since its last checkpoint is lost"
+    };
+    let parts: Vec<&str> = [before.as_str(), after].into_iter().filter(|part| !part.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Returns the place of a call in the text with the blocks; `None` for a call inside the interpreter.
 fn place_in_text(frame: &ErrorFrame, one: &BlockReport, lines: &BTreeMap<usize, usize>) -> Option<String> {
     let number = match frame.file.strip_prefix("<cell ").and_then(|rest| rest.strip_suffix('>')) {
         Some(cell) => *one.cells.get(cell.parse::<usize>().ok()?.checked_sub(1)?)?,
-        None if frame.file == "<string>" => one.block.number,
+        // The text of a session has another name, and this one is that of `exec` or `eval`.
+        None if frame.file == "<string>" && one.cells.is_empty() && is_in_block(frame, &one.block) => one.block.number,
         None => return Some(format!("{}, line {}", frame.file, frame.line)),
     };
     let line = lines.get(&number)? + usize::try_from(frame.line).ok()?.saturating_sub(1);
     let of = if number == one.block.number { String::new() } else { format!(" (block {number})") };
     Some(format!("line {line}{of}"))
+}
+
+/// Returns true if the code of a block has the line of a call.
+fn is_in_block(frame: &ErrorFrame, block: &Block) -> bool {
+    usize::try_from(frame.line).is_ok_and(|line| line <= block.code.lines().count())
 }
 
 /// Returns the standard error without the traceback at its end.
@@ -184,11 +220,11 @@ fn shown(result: &MimeBundle, policy: &Shortening) -> Option<String> {
     };
     let image = result.data.iter().find(|(kind, _)| kind.starts_with("image/"));
     match (image, result.data.get("text/plain").and_then(|text| text.as_str())) {
-        (Some((kind, _)), _) => Some(format!("{title}: an image ({kind})\n")),
+        (Some((kind, _)), _) => Some(format!("{title}: an image, {}\n", code_span(kind))),
         (None, Some(text)) => section(title, &plain(text), policy),
         (None, None) => {
             let kinds: Vec<&str> = result.data.keys().map(String::as_str).collect();
-            Some(format!("{title}: {}\n", one_line(&kinds.join(", "))))
+            Some(format!("{title}: {}\n", code_span(&kinds.join(", "))))
         }
     }
 }
@@ -219,13 +255,16 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Returns a text of a guest without terminal sequences and control characters.
-fn plain(text: &str) -> String {
+/// Returns a text of a guest without terminal sequences and control characters, except line feeds and tabs.
+#[must_use]
+pub fn plain(text: &str) -> String {
     let text = anstream::adapter::strip_str(text).to_string();
     text.replace("\r\n", "\n").chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-fn one_line(text: &str) -> String {
+/// Returns a text of a guest as one line, shortened, without terminal sequences and control characters.
+#[must_use]
+pub fn one_line(text: &str) -> String {
     LINE.apply(&plain(text).replace('\n', " ")).into_owned()
 }
 
@@ -316,6 +355,13 @@ Ran in wasm, limits: wall time 1m, memory 1 GiB, output 16 MiB.
         let feedback = of_run(&hostile, &Shortening::default());
         let expected = "`````text\na\n```\n### Block 9\n````\nred\n`````\n";
         assert!(feedback.contains(expected), "{feedback}");
+        let kind = "image/\n### Block 9\n\u{1b}[2J";
+        hostile.results = vec![MimeBundle { data: [(kind.to_owned(), "eA==".into())].into(), ..MimeBundle::default() }];
+        let shown = of_run(&hostile, &Shortening::default());
+        assert!(shown.contains("Displayed: an image, `image/ ### Block 9`\n") && !shown.contains('\u{1b}'), "{shown}");
+        hostile.results =
+            vec![MimeBundle { data: [("a\n# b".to_owned(), "x".into())].into(), ..MimeBundle::default() }];
+        assert!(of_run(&hostile, &Shortening::default()).contains("Displayed: `a # b`\n"));
         hostile.stdout = output("a`b``c");
         assert!(of_run(&hostile, &Shortening::default()).contains("Output: ```a`b``c```\n"));
     }
@@ -331,7 +377,7 @@ Ran in wasm, limits: wall time 1m, memory 1 GiB, output 16 MiB.
     #[test]
     fn limits_and_refusals_are_named() {
         let limit = of_run(&report(Outcome::LimitHit(LimitKind::Wall)), &Shortening::default());
-        assert!(limit.starts_with("ended by the wall time limit of 1m; raise it with --timeout\n"), "{limit}");
+        assert!(limit.starts_with("ended by the wall time limit of 1m\n"), "{limit}");
         let error = RunnerError::new(codebox_core::ResultKind::InvalidRequest, "no\nengine").with_fix("start one");
         assert_eq!(refusal(&error), "Refused: no engine\n\nFix: start one\n");
     }

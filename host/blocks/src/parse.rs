@@ -84,6 +84,9 @@ pub struct Block {
 /// # Errors
 /// Returns an error if there are more than [`MAX_BLOCKS`].
 pub fn parse(text: &str) -> Result<Vec<Block>, RunnerError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // All three ends of lines are allowed; the parser does not know a single carriage return.
+    let text = if text.contains('\r') { &*text.replace("\r\n", "\n").replace('\r', "\n") } else { text };
     let mut blocks: Vec<Block> = Vec::new();
     let mut open: Option<Block> = None;
     // The line of an offset, which grows.
@@ -165,7 +168,9 @@ mod tests {
         assert_eq!(parsed("````py\n```\nx\n```\n````"), [(BlockLanguage::Python, 2, "```\nx\n```\n".to_owned())]);
         assert_eq!(parsed("```sh\nls"), [(BlockLanguage::Sh, 2, "ls".to_owned())]);
         assert_eq!(parsed("    x = 1\n\n<pre>\n```py\nx\n```\n</pre>\n"), []);
-        assert_eq!(parsed("```PYTHON\r\nx\r\n```\r\n").len(), 1);
+        for text in ["```PYTHON\r\nx\r\n```\r\n", "\u{feff}```py\nx\n```\n", "```py\rx\r```\r"] {
+            assert_eq!(parsed(text), [(BlockLanguage::Python, 2, "x\n".to_owned())], "{text:?}");
+        }
         assert_eq!(parsed("```bash\n```"), [(BlockLanguage::Bash, 2, String::new())]);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use codebox_core::{ExecIo, Language, RunReport, RunnerError};
+use codebox_core::{ExecIo, Language, RunnerError};
 use codebox_runner::{Cell, Runner, Session};
 use codebox_service::{Program, Request};
 
@@ -136,9 +136,12 @@ impl Sessions<'_> {
         open.cells.push(block.number);
         let ran = open.session.exec_with(Cell::from(block.code.clone()), io).await;
         let cells = open.cells.clone();
-        if !ran.as_ref().is_ok_and(RunReport::is_kept) {
+        match &ran {
+            Ok(report) if report.is_kept() => {}
+            // A cell that was refused has no number.
+            Err(_) if open.session.is_live().await => drop(open.cells.pop()),
             // The next interpreter counts its cells from 1.
-            open.cells.clear();
+            _ => open.cells.clear(),
         }
         self.open.insert(block.language, open);
         BlockReport::ended(block, ran, cells)

@@ -13,7 +13,7 @@ use crate::messages::Messages;
 use crate::progress::progress;
 use crate::reference::reference;
 use crate::trace::RunTrace;
-use crate::{Confinement, Host, RunnerOptions, answer};
+use crate::{Confinement, Host, RunnerOptions, ServerOptions, answer};
 
 mod blocks;
 mod doctor;
@@ -47,6 +47,7 @@ pub(crate) fn dispatch(
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let runner = ManuallyDrop::new(runner);
     let done = match command {
+        Command::Run(args) if !args.mcp.is_empty() => return run::run_with_servers(*args, messages, host, trace),
         Command::Run(args) => return run::run(*args, messages, &runner, host, trace, takeover),
         Command::Explain(args) => explain::explain(*args, &runner),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
@@ -74,7 +75,7 @@ pub(crate) fn dispatch(
 
 /// Returns a runner for several programs in one process.
 fn server_runner(messages: Messages, host: Host<'_>) -> Arc<Runner> {
-    Arc::new((host.server_runner)(progress(messages)))
+    Arc::new((host.server_runner)(ServerOptions { progress: progress(messages), tools: None }))
 }
 
 fn man_pages(dir: &Path) -> Result<u8, RunnerError> {

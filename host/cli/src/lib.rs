@@ -44,6 +44,7 @@ use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError};
 use codebox_runner::{Runner, SessionControl};
+use codebox_tools::Toolbox;
 
 use args::{Cli, mark_separator};
 use front_end::Takeover;
@@ -59,7 +60,7 @@ pub struct Host<'h> {
     /// Puts the runner together, without creating any of its parts.
     pub runner: &'h (dyn Fn(RunnerOptions) -> Runner + Sync),
     /// Puts a runner for several programs together, whose guests run in processes of their own where that is possible.
-    pub server_runner: &'h (dyn Fn(Arc<dyn Progress>) -> Runner + Sync),
+    pub server_runner: &'h (dyn Fn(ServerOptions) -> Runner + Sync),
     /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
     /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
     pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),
@@ -75,6 +76,14 @@ pub struct RunnerOptions {
     pub confinement: Confinement,
     /// Receiver of progress and messages.
     pub progress: Arc<dyn Progress>,
+}
+
+/// Options of the runner of several programs.
+pub struct ServerOptions {
+    /// Receiver of progress and messages.
+    pub progress: Arc<dyn Progress>,
+    /// Host tools that requests can grant.
+    pub tools: Option<Toolbox>,
 }
 
 /// Confinement of the process before it runs a guest.

@@ -53,7 +53,18 @@ impl<W: Write> Pack<W> {
                 self.dir(&open_dir(dir, &name).map_err(failed)?, &at, depth + 1)?;
             } else if metadata.is_symlink() {
                 let target = dir.read_link_contents(&name).map_err(failed)?;
-                self.builder.append_link(&mut header(EntryType::Symlink, 0, time), &at, target).map_err(failed)?;
+                let mut header = header(EntryType::Symlink, 0, time);
+                // Other functions of the library change the text, or limit its length.
+                let mut extension = Header::new_gnu();
+                let text = target.as_os_str().as_encoded_bytes();
+                if header.set_link_name_literal(text).is_err() {
+                    extension.set_path("././@LongLink").map_err(failed)?;
+                    extension.set_entry_type(EntryType::GNULongLink);
+                    extension.set_size(text.len() as u64 + 1);
+                    extension.set_cksum();
+                    self.builder.append(&extension, text.chain(&[0][..])).map_err(failed)?;
+                }
+                self.builder.append_data(&mut header, &at, io::empty()).map_err(failed)?;
             } else if metadata.is_file() {
                 let file = open_file(dir, &name).map_err(failed)?.into_std();
                 let size = file.metadata().map_err(failed)?.len();
@@ -81,34 +92,52 @@ fn header(kind: EntryType, size: u64, time: SystemTime) -> Header {
     header
 }
 
+/// Rules for the members of an archive.
+#[derive(Debug, Clone, Copy)]
+pub struct UnpackRules<'r> {
+    /// Files at the top that have a maximum size of their own, in bytes.
+    pub files: &'r [(&'r str, u64)],
+    /// Directories at the top. Other members at the top are refused.
+    pub dirs: &'r [&'r str],
+    /// Maximum number of bytes of all files in these directories together.
+    pub max_bytes: u64,
+    /// Maximum number of members in these directories, at most 200,000.
+    pub max_entries: u64,
+}
+
 /// Writes the members of a tar archive into an empty directory, as [`pack_tree`] has read them.
 ///
 /// The archive is not trusted: a member is written by a name of one component below open directories, so that no link is followed.
 ///
 /// # Errors
-/// An error with the name of a member that is no file, directory or symbolic link, whose name is absolute, refers to a parent directory,
-/// or is taken, or which is below something else than a directory; an error for an archive with more than `max_bytes`
-/// bytes in files, deeper than 128 levels or with more than 200,000 members; the system's errors.
-pub fn unpack_tree(from: impl Read, to: &Dir, max_bytes: u64) -> io::Result<()> {
+/// An error with the name of a member that is no file, directory or symbolic link, whose name is absolute, refers to a parent directory
+/// or is taken, which is below something else than a directory, or that the rules do not allow; for a tree deeper than 128
+/// levels; the system's errors with the name.
+pub fn unpack_tree(from: impl Read, to: &Dir, rules: &UnpackRules<'_>) -> io::Result<()> {
     let header_budget = Cell::new(MAX_MEMBER_HEADER);
     let overhead = (MAX_ENTRIES as u64 + 2) * 2 * BLOCK + MAX_MEMBER_HEADER;
-    let reader = LimitedReader::new(from, max_bytes.saturating_add(overhead), &header_budget);
+    let all_files = rules.files.iter().fold(rules.max_bytes, |sum, (_, size)| sum.saturating_add(*size));
+    let reader = LimitedReader::new(from, all_files.saturating_add(overhead), &header_budget);
     let mut archive = Archive::new(reader);
     let mut entries = archive.entries()?;
-    let (mut count, mut left, mut times) = (0_usize, max_bytes, Vec::new());
+    let max_entries = rules.max_entries.min(MAX_ENTRIES as u64);
+    let (mut count, mut left, mut times) = (0_u64, rules.max_bytes, Vec::new());
     loop {
         header_budget.set(MAX_MEMBER_HEADER);
         let Some(entry) = entries.next() else { break };
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        let failed = |error| named(&shown(&path), error);
-        count += 1;
-        if count > MAX_ENTRIES {
-            return Err(failed(io::Error::other("the archive has too many members")));
+        let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", shown(&path).display()));
+        let kind = entry.header().entry_type();
+        let own_size = own_size(rules, &path, kind).map_err(failed)?;
+        count += u64::from(own_size.is_none());
+        // The directories at the top are none of the program's.
+        if count > max_entries.saturating_add(rules.dirs.len() as u64) {
+            return Err(failed(io::Error::other("there are too many files and directories")));
         }
         let (dir, name) = open_parent(to, &path).map_err(failed)?;
         let time = UNIX_EPOCH + Duration::from_secs(entry.header().mtime()?.min(MAX_TIME));
-        match entry.header().entry_type() {
+        match kind {
             EntryType::Directory => {
                 dir.create_dir(name).map_err(failed)?;
                 times.push((path, time));
@@ -119,7 +148,13 @@ pub fn unpack_tree(from: impl Read, to: &Dir, max_bytes: u64) -> io::Result<()> 
             }
             EntryType::Regular => {
                 let size = entry.size();
-                left = left.checked_sub(size).ok_or_else(|| failed(io::Error::other("the files are too large")))?;
+                let allowed = own_size.unwrap_or(left);
+                if size > allowed {
+                    return Err(failed(io::Error::other("the files are too large")));
+                }
+                if own_size.is_none() {
+                    left -= size;
+                }
                 header_budget.set(u64::MAX);
                 let mut options = OpenOptions::new();
                 options.write(true).create_new(true).follow(FollowSymlinks::No);
@@ -139,6 +174,19 @@ pub fn unpack_tree(from: impl Read, to: &Dir, max_bytes: u64) -> io::Result<()> 
         dir.set_symlink_times(name, None, Some(time)).map_err(|error| named(&shown(&path), error))?;
     }
     Ok(())
+}
+
+/// Returns the maximum size of a file at the top; `None` for a member of a directory.
+fn own_size(rules: &UnpackRules<'_>, path: &Path, kind: EntryType) -> io::Result<Option<u64>> {
+    let unexpected = || io::Error::other("it has no place in the archive");
+    let mut components = path.components();
+    let Some(Component::Normal(first)) = components.next() else { return Ok(None) };
+    let is_top = components.next().is_none();
+    if is_top && let Some((_, size)) = rules.files.iter().find(|(name, _)| first == *name) {
+        return if kind == EntryType::Regular { Ok(Some(*size)) } else { Err(unexpected()) };
+    }
+    let is_dir = rules.dirs.iter().any(|name| first == *name) && (!is_top || kind == EntryType::Directory);
+    if is_dir { Ok(None) } else { Err(unexpected()) }
 }
 
 /// Latest time of modification of a member in seconds since 1970, in the year 2200: file systems refuse times that they cannot represent.
@@ -200,18 +248,34 @@ mod tests {
         let deep = "d".repeat(150);
         fs::create_dir_all(home.path().join("a").join(&deep))?;
         fs::write(home.path().join("a").join(&deep).join("file"), vec![7; 100_000])?;
-        make_link("/etc/passwd", home.path().join("outside"))?;
+        make_link("/etc/passwd", home.path().join("a/outside"))?;
+        make_link("./x//y/", home.path().join("a/odd"))?;
+        let far = "d/".repeat(200);
+        make_link(&far, home.path().join("a/far"))?;
+        fs::write(home.path().join("note"), "abc")?;
         let then = UNIX_EPOCH + Duration::from_secs(1_000_000);
         fs::File::open(home.path().join("a"))?.set_modified(then)?;
         let mut archive = Vec::new();
         pack_tree(&from, &mut archive)?;
-        unpack_tree(archive.as_slice(), &to, 100_000)?;
+        let rules =
+            |max_bytes, max_entries| UnpackRules { files: &[("note", 3)], dirs: &["a", "b"], max_bytes, max_entries };
+        unpack_tree(archive.as_slice(), &to, &rules(100_000, 6))?;
         assert!(fs::read(copy.path().join("a").join(&deep).join("file"))? == vec![7; 100_000]);
-        assert_eq!(fs::read_link(copy.path().join("outside"))?, Path::new("/etc/passwd"));
+        for (name, target) in [("outside", "/etc/passwd"), ("odd", "./x//y/"), ("far", &far)] {
+            assert_eq!(fs::read_link(copy.path().join("a").join(name))?.as_os_str(), target);
+        }
         assert_eq!(fs::metadata(copy.path().join("a"))?.modified()?, then);
-        let (_home, to) = dir()?;
-        let error = unpack_tree(archive.as_slice(), &to, 99_999).expect_err("it is too large");
-        assert!(error.to_string().contains("too large"), "{error}");
+        let unpack = |rules| unpack_tree(archive.as_slice(), &dir()?.1, &rules).map_err(anyhow::Error::from);
+        for (refused, why) in [
+            (rules(99_999, 6), "too large"),
+            (rules(100_000, 3), "too many"),
+            (UnpackRules { files: &[("note", 2)], ..rules(100_000, 6) }, "note: the files are too large"),
+            (UnpackRules { files: &[], ..rules(100_000, 6) }, "note: it has no place"),
+            (UnpackRules { dirs: &["b"], ..rules(100_000, 6) }, "no place"),
+        ] {
+            let error = unpack(refused).expect_err("it is refused").to_string();
+            assert!(error.contains(why), "{why}: {error}");
+        }
         Ok(())
     }
 
@@ -234,7 +298,9 @@ mod tests {
             header.set_cksum();
             builder.append(&header, &b"evil"[..size as usize])?;
         }
-        let error = unpack_tree(builder.into_inner()?.as_slice(), &into, 1000).expect_err("it is refused").to_string();
+        let rules = UnpackRules { files: &[("state", 10)], dirs: &["a", "d"], max_bytes: 1000, max_entries: 100 };
+        let error =
+            unpack_tree(builder.into_inner()?.as_slice(), &into, &rules).expect_err("it is refused").to_string();
         assert_eq!(fs::read_to_string(home.path().join("kept"))?, "kept");
         assert!(!error.contains('\u{1b}'), "{error:?}");
         Ok(error)
@@ -247,14 +313,18 @@ mod tests {
         assert!(refused(&[(file, "../kept", "")])?.contains("parent directory"));
         assert!(refused(&[(file, "a/../../kept", "")])?.contains("a/../../kept"));
         assert!(refused(&[(file, "/tmp/kept", "")])?.contains("absolute"));
-        refused(&[(link, "a", ".."), (file, "a/kept", "")])?;
-        refused(&[(link, "a", "../kept"), (file, "a", "")])?;
-        refused(&[(file, "a", ""), (file, "a", "")])?;
-        refused(&[(file, "a", ""), (file, "a/b", "")])?;
-        refused(&[(file, "missing/b", "")])?;
-        assert!(refused(&[(EntryType::Link, "a", "../kept")])?.contains("no file, directory"));
-        for kind in [EntryType::Fifo, EntryType::Char, EntryType::Block] {
-            assert!(refused(&[(kind, "a", "")])?.contains("no file, directory"));
+        let dir = EntryType::Directory;
+        assert!(refused(&[(link, "a", "..")])?.contains("no place"));
+        assert!(refused(&[(link, "state", "../kept")])?.contains("no place"));
+        assert!(refused(&[(file, "state", ""), (file, "state", "")])?.contains("state: File exists"));
+        refused(&[(dir, "a", ""), (link, "a/b", "../.."), (file, "a/b/kept", "")])?;
+        refused(&[(dir, "a", ""), (link, "a/b", "../../kept"), (file, "a/b", "")])?;
+        assert!(refused(&[(dir, "a", ""), (file, "a/b", ""), (file, "a/b", "")])?.contains("a/b: File exists"));
+        refused(&[(dir, "a", ""), (file, "a/b", ""), (file, "a/b/c", "")])?;
+        refused(&[(file, "a/missing/b", "")])?;
+        assert!(refused(&[(file, "evil/x", "")])?.contains("no place"));
+        for kind in [EntryType::Link, EntryType::Fifo, EntryType::Char, EntryType::Block] {
+            assert!(refused(&[(dir, "a", ""), (kind, "a/b", "../../kept")])?.contains("no file, directory"));
         }
         refused(&[(file, "\u{1b}[2J/a", "")])?;
         assert!(refused(&[(file, &"d/".repeat(49), ""), (file, "", "")]).is_ok());
@@ -269,7 +339,8 @@ mod tests {
         long.set_cksum();
         builder.append(&long, io::repeat(b'a').take(2 * MAX_MEMBER_HEADER))?;
         let (_home, to) = dir()?;
-        let error = unpack_tree(builder.into_inner()?.as_slice(), &to, u64::MAX).expect_err("the name is too long");
+        let rules = UnpackRules { files: &[], dirs: &["a"], max_bytes: u64::MAX, max_entries: u64::MAX };
+        let error = unpack_tree(builder.into_inner()?.as_slice(), &to, &rules).expect_err("the name is too long");
         assert!(format!("{error:?}").contains("header of a member"), "{error:?}");
         Ok(())
     }

@@ -35,7 +35,7 @@ mod trust;
 mod usage;
 mod work_dir;
 
-pub use archive::{pack_tree, unpack_tree};
+pub use archive::{UnpackRules, pack_tree, unpack_tree};
 pub use budget::Budget;
 pub use cap_std::fs::Dir;
 pub use collect::collect;

@@ -16,15 +16,15 @@ pub(crate) const MAX_DEPTH: usize = 128;
 pub(crate) const MAX_ENTRIES: usize = 200_000;
 
 /// Copies the contents of a directory into an empty one, without following links: files and directories with their
-/// times of modification, and symbolic links with their text. Returns the number of bytes in files.
+/// times of modification, and symbolic links with their text. Returns the number of bytes in files and the number of entries.
 ///
 /// # Errors
 /// The system's errors, unchanged, and an error with the path of an entry for a socket, a pipe or a device, and for a tree that is larger
 /// than `max_bytes`, deeper than 128 levels or has more than 200,000 entries.
-pub fn copy_tree(from: &Dir, to: &Dir, max_bytes: u64) -> io::Result<u64> {
+pub fn copy_tree(from: &Dir, to: &Dir, max_bytes: u64) -> io::Result<(u64, u64)> {
     let mut copy = TreeCopy { left: max_bytes, entries: 0 };
     copy.dir(from, to, Path::new(""), 0)?;
-    Ok(max_bytes - copy.left)
+    Ok((max_bytes - copy.left, copy.entries as u64))
 }
 
 struct TreeCopy {
@@ -132,7 +132,7 @@ mod tests {
         fs::File::open(path("a"))?.set_modified(then)?;
         symlink("/etc/passwd", path("outside"))?;
         symlink("a/b/file", path("inside"))?;
-        assert_eq!(copy_tree(&from, &to, 4)?, 4);
+        assert_eq!(copy_tree(&from, &to, 4)?, (4, 5));
         let path = |name: &str| home.path().join("to").join(name);
         assert_eq!(fs::read_to_string(path("a/b/file"))?, "text");
         assert_eq!([fs::metadata(path("a/b/file"))?.modified()?, fs::metadata(path("a"))?.modified()?], [then, then]);

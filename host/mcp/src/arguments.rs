@@ -8,7 +8,7 @@ use codebox_core::{GuestPath, InputFile, Language, Limit, LimitOverrides};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Maximum time limit that a call can name, in seconds. The operator's maximum applies as well.
+/// Maximum time limit that a call can name if the operator has named none, in seconds. That of the configuration applies as well.
 const MAX_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
 
 /// Language of a program.
@@ -183,11 +183,12 @@ pub(crate) struct SessionArguments {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoArguments {}
 
-/// Returns limits with the time limit of a call in place of the operator's.
+/// Returns limits with the time limit of a call, which is at most that of the operator.
 pub(crate) fn with_timeout(limits: LimitOverrides, seconds: Option<f64>) -> Result<LimitOverrides, String> {
     let Some(seconds) = seconds else { return Ok(limits) };
-    if !(seconds > 0.0 && seconds <= MAX_SECONDS) {
-        return Err(format!("timeout_seconds must be above 0 and at most {MAX_SECONDS}"));
+    let max = limits.wall.and_then(Limit::at).map_or(MAX_SECONDS, |wall| wall.as_secs_f64());
+    if !(seconds > 0.0 && seconds <= max) {
+        return Err(format!("timeout_seconds must be above 0 and at most {max}"));
     }
     Ok(LimitOverrides { wall: Some(Limit::At(Duration::from_secs_f64(seconds))), ..limits })
 }

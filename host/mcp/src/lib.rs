@@ -1,4 +1,5 @@
-//! The MCP server: programs, code blocks and sessions as tools of an agent, over standard input and output.
+//! The Model Context Protocol: a server with programs, code blocks and sessions as tools of an agent, over standard input and output, and a
+//! client that makes the tools of other servers those of programs.
 //!
 //! The operator grants directories, hosts, variables and limits when the server is started; a call cannot add any. The roots of the client
 //! are granted only if the operator allows it. Clients of the Model Context Protocol with `initialize`, and those of 2026-07-28 without it,
@@ -7,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod arguments;
+mod client;
 mod output;
 mod progress;
 mod roots;
@@ -16,11 +18,14 @@ mod sessions;
 
 use std::sync::Arc;
 
-use codebox_core::{ResultKind, RunnerError};
+use codebox_core::{Language, ResultKind, RunnerError};
 use codebox_runner::{Runner, SessionControl};
+use codebox_service::Request;
 use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
 use rmcp::transport::IntoTransport;
 
+pub use client::{ServerCommand, ServerLog, tools_of_server};
 pub use server::Options;
 
 /// Serves one client over standard input and output, until the input ends. Requires a tokio runtime with several threads, time and I/O
@@ -43,9 +48,17 @@ async fn serve<E, A>(
 where
     E: std::error::Error + Send + Sync + 'static,
 {
+    // An operator's mistake is reported at once, and not by the first call.
+    let request = Request { language: Some(Language::Python), ..server.request() };
+    server.runner.session(request).await?;
     let failed =
         |error: String| RunnerError::new(ResultKind::InvalidRequest, format!("cannot serve the client: {error}"));
-    let service = server.serve(transport).await.map_err(|error| failed(error.to_string()))?;
+    let service = match server.serve(transport).await {
+        Ok(service) => service,
+        // The client has gone without a message.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(failed(error.to_string())),
+    };
     service.waiting().await.map_err(|error| failed(error.to_string()))?;
     Ok(())
 }

@@ -51,6 +51,12 @@ pub(crate) struct RunOutput {
     /// For a cell: true if the session keeps its state
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_kept: Option<bool>,
+    /// For a cell: true if the state of earlier cells was lost before it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_lost: Option<bool>,
+    /// For a cell: the checkpoint with whose state it started, if the session was restored for it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored_from: Option<String>,
 }
 
 /// Error of a program.
@@ -133,7 +139,7 @@ pub(crate) struct DoneOutput {
 
 impl RunOutput {
     fn of(report: &RunReport) -> Self {
-        let shortened = |text: &str| Shortening::default().apply(text).into_owned();
+        let shortened = |text: &str| Shortening::default().apply(&feedback::plain(text)).into_owned();
         let (outcome, exit_status, limit) = match &report.outcome {
             Outcome::Exited(status) => ("exited", Some(*status), None),
             Outcome::Signalled(_) => ("signalled", None, None),
@@ -162,11 +168,13 @@ impl RunOutput {
                 message: shortened(&error.value),
                 line: error.line,
             }),
-            files: changed.take(MAX_FILES).map(|file| file.guest.to_string()).collect(),
+            files: changed.take(MAX_FILES).map(|file| feedback::one_line(file.guest.as_ref())).collect(),
             notes: missing.chain(denials).collect(),
             isolation: report.provenance.isolation.as_str(),
             wall_ms: report.usage.wall.as_secs_f64() * 1000.0,
             state_kept: report.session.as_ref().map(|session| session.is_kept),
+            state_lost: report.session.as_ref().map(|session| session.was_lost),
+            restored_from: report.session.as_ref().and_then(|session| session.restored_from.clone()),
         }
     }
 }
@@ -213,7 +221,7 @@ pub(crate) fn refused(error: &RunnerError) -> CallError {
 
 /// Returns the result of a call with wrong arguments.
 pub(crate) fn invalid(message: impl Into<String>) -> CallError {
-    Box::new(CallToolResult::error(vec![ContentBlock::text(message.into())]))
+    Box::new(CallToolResult::error(vec![ContentBlock::text(feedback::one_line(&message.into()))]))
 }
 
 fn structured(output: &impl Serialize, content: Vec<ContentBlock>, is_error: bool) -> CallToolResult {

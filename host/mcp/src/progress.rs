@@ -1,54 +1,82 @@
 //! Progress of programs for the client.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use codebox_core::{OutputSink, Shortening};
+use codebox_core::{ExecIo, OutputSink, Shortening};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
-use tokio::sync::mpsc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
 
-/// Minimum time between two notifications.
+/// Minimum time between two notifications, except for the last one.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Number of pieces of output that wait. Further ones are not shown.
-const QUEUED: usize = 16;
+/// Maximum time that the result of a call waits for the last notification.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Shortening of a line of output.
 const LINE: Shortening = Shortening { bytes: 200, lines: 1 };
 
-/// Receiver of output that tells the client the latest line of it.
-pub(crate) struct ProgressSink(mpsc::Sender<String>);
+/// Notifications about a call, with the latest line of output.
+pub(crate) struct Progress {
+    lines: watch::Sender<String>,
+    task: JoinHandle<()>,
+}
+
+/// Receiver of output. The output itself is in the result.
+#[derive(Clone)]
+pub(crate) struct ProgressSink(watch::Sender<String>);
 
 impl OutputSink for ProgressSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let text = String::from_utf8_lossy(bytes);
         if let Some(line) = text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
-            // The output itself is in the result.
-            let _ = self.0.try_send(LINE.apply(line).into_owned());
+            let line: String = line.chars().filter(|c| !c.is_control()).collect();
+            self.0.send_replace(LINE.apply(&line).into_owned());
         }
         Ok(())
     }
 }
 
-/// Starts the notifications of a call. They end with the sinks.
-pub(crate) fn progress(peer: Peer<RoleServer>, token: ProgressToken) -> (ProgressSink, ProgressSink) {
-    let (sender, mut lines) = mpsc::channel::<String>(QUEUED);
-    tokio::spawn(async move {
-        let mut last: Option<Instant> = None;
-        let mut count = 0.0;
-        while let Some(line) = lines.recv().await {
-            if last.is_some_and(|last| last.elapsed() < INTERVAL) {
-                continue;
+impl ProgressSink {
+    /// Receives the output of a program.
+    pub(crate) fn watch(&self, io: &mut ExecIo) {
+        io.stdout = Some(Box::new(self.clone()));
+        io.stderr = Some(Box::new(self.clone()));
+    }
+}
+
+impl Progress {
+    /// Starts the notifications.
+    pub(crate) fn start(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
+        let (lines, mut latest) = watch::channel(String::new());
+        let task = tokio::spawn(async move {
+            let mut next = Instant::now();
+            let mut count = 0.0;
+            while latest.changed().await.is_ok() {
+                // Later lines take the place of this one until the next notification is due, or there are no more.
+                while let Ok(Ok(())) = timeout_at(next, latest.changed()).await {}
+                let line = latest.borrow_and_update().clone();
+                count += 1.0;
+                let notification = ProgressNotificationParam::new(token.clone(), count).with_message(line);
+                if peer.notify_progress(notification).await.is_err() {
+                    break;
+                }
+                next = Instant::now() + INTERVAL;
             }
-            last = Some(Instant::now());
-            count += 1.0;
-            let text: String = line.chars().filter(|c| !c.is_control()).collect();
-            let notification = ProgressNotificationParam::new(token.clone(), count).with_message(text);
-            if peer.notify_progress(notification).await.is_err() {
-                break;
-            }
-        }
-    });
-    (ProgressSink(sender.clone()), ProgressSink(sender))
+        });
+        Self { lines, task }
+    }
+
+    pub(crate) fn sink(&self) -> ProgressSink {
+        ProgressSink(self.lines.clone())
+    }
+
+    /// Sends the last line. The sinks are gone.
+    pub(crate) async fn finish(self) {
+        drop(self.lines);
+        let _ = timeout(END_TIMEOUT, self.task).await;
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use codebox_blocks::{Block, Observer, parse};
-use codebox_core::{CancelToken, ExecIo, InputFile, Stdin};
+use codebox_core::{ExecIo, InputFile, Stdin};
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
 use codebox_service::{Program, Request};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -18,11 +18,15 @@ use crate::server::{Call, CallError, Server, blocking};
 /// Maximum size of a returned file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
+/// Directory of the files that a program leaves, in a private directory.
+const OUT: &str = "out";
+
 /// Maximum number of returned files.
 const MAX_FILES: usize = 16;
 
 pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) -> Result<CallToolResult, CallError> {
-    let Call { request, mut io } = call;
+    let mut io = call.io();
+    let request = call.request;
     if arguments.outputs.len() > MAX_FILES {
         return Err(invalid(format!("at most {MAX_FILES} files can be returned")));
     }
@@ -30,6 +34,7 @@ pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) ->
     // Removed at the end of the call.
     let out = match arguments.outputs.is_empty() {
         true => None,
+        // Files cannot be copied to the directories of codebox.
         false => Some(tempfile::tempdir().map_err(|error| invalid(format!("cannot create a directory: {error}")))?),
     };
     let request = Request {
@@ -40,7 +45,7 @@ pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) ->
         files,
         packages: [request.packages.clone(), arguments.packages].concat(),
         limits: with_timeout(request.limits, arguments.timeout_seconds).map_err(invalid)?,
-        out: out.as_ref().map(|dir| dir.path().join("out")),
+        out: out.as_ref().map(|dir| dir.path().join(OUT)),
         results: true,
         ..request
     };
@@ -49,7 +54,7 @@ pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) ->
         None => Vec::new(),
         Some(out) => {
             let outputs = arguments.outputs;
-            blocking(move || Ok(outputs.iter().map(|name| returned_file(&out.path().join("out"), name)).collect()))
+            blocking(move || Ok(outputs.iter().map(|name| returned_file(&out.path().join(OUT), name)).collect()))
                 .await?
         }
     };
@@ -61,7 +66,8 @@ pub(crate) async fn blocks(
     arguments: BlocksArguments,
     call: Call,
 ) -> Result<CallToolResult, CallError> {
-    let Call { request, io } = call;
+    let mut observer = CallObserver(call);
+    let request = observer.0.request.clone();
     let blocks = parse(&arguments.text).map_err(|error| refused(&error))?;
     let options = codebox_blocks::Options {
         request: Request {
@@ -73,17 +79,16 @@ pub(crate) async fn blocks(
         isolated: arguments.isolated,
         keep_going: arguments.keep_going,
     };
-    let mut observer = Cancelling(io.cancel);
     let report = codebox_blocks::run(&server.runner, blocks, &options, &mut observer).await;
     Ok(output::of_blocks(&report))
 }
 
-/// Observer whose blocks end with a call.
-struct Cancelling(CancelToken);
+/// Observer whose blocks have the streams of a call.
+struct CallObserver(Call);
 
-impl Observer for Cancelling {
+impl Observer for CallObserver {
     fn started(&mut self, _: &Block) -> ExecIo {
-        ExecIo { cancel: self.0.clone(), ..ExecIo::none() }
+        self.0.io()
     }
 }
 
@@ -127,7 +132,12 @@ fn returned_file(out: &Path, name: &str) -> ContentBlock {
 /// Reads a file that was copied out of the guest, without following links.
 fn read_file(out: &Path, name: &str) -> io::Result<Vec<u8>> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "the program has not created it");
-    let name = name.strip_prefix("/work/").unwrap_or(name);
+    let name = match name.strip_prefix('/') {
+        None => name,
+        Some(path) => {
+            path.strip_prefix("work/").ok_or_else(|| io::Error::other("only files below /work are returned"))?
+        }
+    };
     let mut parts = name.split('/').filter(|part| !part.is_empty() && *part != ".").peekable();
     let mut dir = open_last_dir(out).map_err(|_| missing())?;
     while let Some(part) = parts.next() {

@@ -1,6 +1,8 @@
 //! The tools, and the dispatch of calls.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use codebox_core::{Access, CancelToken, ExecIo, RunnerError};
 use codebox_runner::{Runner, SessionControl};
@@ -15,13 +17,14 @@ use rmcp::{ErrorData, ServerHandler};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::arguments::{
     BlocksArguments, CellArguments, CheckpointArguments, ExplainArguments, ForkArguments, NewSessionArguments,
     NoArguments, RunArguments, SessionArguments,
 };
 use crate::output::{BlocksOutput, DoneOutput, ExplainOutput, IdsOutput, ListOutput, RunOutput, invalid, refused};
-use crate::progress::progress;
+use crate::progress::{Progress, ProgressSink};
 use crate::roots::grants_of_roots;
 use crate::{runs, sessions};
 
@@ -38,9 +41,14 @@ pub struct Options {
     pub request: Request,
     /// Access to the roots of the client that programs get; `None` grants no roots.
     pub roots: Option<Access>,
+    /// True if calls may use all sessions of the user, and not only those that this server has created.
+    pub all_sessions: bool,
     /// Maximum number of calls in progress. Further ones wait.
     pub concurrency: usize,
 }
+
+/// Maximum time in which a client lists its roots.
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server of one client.
 pub(crate) struct Server {
@@ -48,13 +56,28 @@ pub(crate) struct Server {
     pub sessions: Arc<dyn SessionControl + Send + Sync>,
     options: Options,
     calls: Semaphore,
+    /// Sessions that this server has created. Others may have grants that its operator has not given.
+    own_sessions: Mutex<BTreeSet<String>>,
 }
 
 /// A call in progress.
 pub(crate) struct Call {
     /// Grants, packages and limits of programs.
     pub request: Request,
-    pub io: ExecIo,
+    pub cancel: CancelToken,
+    /// Receiver of the output of programs.
+    pub sink: Option<ProgressSink>,
+}
+
+impl Call {
+    /// Returns the streams of a program.
+    pub(crate) fn io(&self) -> ExecIo {
+        let mut io = ExecIo { cancel: self.cancel.clone(), ..ExecIo::none() };
+        if let Some(sink) = &self.sink {
+            sink.watch(&mut io);
+        }
+        io
+    }
 }
 
 /// Error of a call, as its result.
@@ -63,7 +86,26 @@ pub(crate) type CallError = Box<CallToolResult>;
 impl Server {
     pub(crate) fn new(runner: Arc<Runner>, sessions: Arc<dyn SessionControl + Send + Sync>, options: Options) -> Self {
         let calls = Semaphore::new(options.concurrency.max(1));
-        Self { runner, sessions, options, calls }
+        Self { runner, sessions, options, calls, own_sessions: Mutex::default() }
+    }
+
+    /// Returns the request of the operator.
+    pub(crate) fn request(&self) -> Request {
+        self.options.request.clone()
+    }
+
+    /// Returns true if calls may use a session.
+    pub(crate) fn may_use(&self, id: &str) -> bool {
+        self.options.all_sessions || self.own().contains(id)
+    }
+
+    /// Adds sessions that calls may use.
+    pub(crate) fn add_own(&self, ids: &[String]) {
+        self.own().extend(ids.iter().cloned());
+    }
+
+    fn own(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.own_sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn call(
@@ -73,8 +115,9 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> CallToolResult {
         let cancel = CancelToken::new();
-        let called = self.dispatch(name, request, context, cancel.clone());
-        let mut called = std::pin::pin!(called);
+        let progress = context.meta.get_progress_token().map(|token| Progress::start(context.peer.clone(), token));
+        let sink = progress.as_ref().map(Progress::sink);
+        let mut called = Box::pin(self.dispatch(name, request, context, cancel.clone(), sink));
         let result = tokio::select! {
             result = &mut called => result,
             () = context.ct.cancelled() => {
@@ -82,6 +125,9 @@ impl Server {
                 called.await
             }
         };
+        if let Some(progress) = progress {
+            progress.finish().await;
+        }
         result.unwrap_or_else(|error| *error)
     }
 
@@ -91,41 +137,71 @@ impl Server {
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
         cancel: CancelToken,
+        sink: Option<ProgressSink>,
     ) -> Result<CallToolResult, CallError> {
-        let Ok(_permit) = self.calls.acquire().await else { return Err(invalid("the server ends")) };
-        let call = || self.prepare(context, cancel.clone());
+        // These do not wait for programs.
         match name {
-            "run" => runs::run(self, parsed(request)?, call().await?).await,
-            "run_blocks" => runs::blocks(self, parsed(request)?, call().await?).await,
-            "explain" => runs::explain(self, parsed(request)?, call().await?).await,
-            "session_new" => sessions::create(self, parsed(request)?, call().await?).await,
-            "session_exec" => sessions::exec(self, parsed(request)?, call().await?).await,
+            "session_stop" => return sessions::stop(self, parsed(request)?).await,
+            "session_list" => {
+                let NoArguments {} = parsed(request)?;
+                return sessions::list(self).await;
+            }
+            _ => {}
+        }
+        let permit = tokio::select! {
+            permit = self.calls.acquire() => permit.ok(),
+            () = cancel.cancelled() => None,
+        };
+        let Some(_permit) = permit else { return Err(invalid("the call was cancelled")) };
+        let call = async |roots: Roots| {
+            let prepared = self.prepare(context, cancel.clone(), sink.clone(), roots);
+            tokio::select! {
+                call = prepared => call,
+                () = cancel.cancelled() => Err(invalid("the call was cancelled")),
+            }
+        };
+        match name {
+            "run" => runs::run(self, parsed(request)?, call(Roots::Granted).await?).await,
+            "run_blocks" => runs::blocks(self, parsed(request)?, call(Roots::Granted).await?).await,
+            "explain" => runs::explain(self, parsed(request)?, call(Roots::Granted).await?).await,
+            "session_new" => sessions::create(self, parsed(request)?, call(Roots::Granted).await?).await,
+            // A session has the grants with which it was created.
+            "session_exec" => sessions::exec(self, parsed(request)?, call(Roots::Unused).await?).await,
             "session_fork" => sessions::fork(self, parsed(request)?).await,
             "session_checkpoint" => sessions::checkpoint(self, parsed(request)?).await,
             "session_restore" => sessions::restore(self, parsed(request)?).await,
-            "session_stop" => sessions::stop(self, parsed(request)?).await,
-            "session_list" => {
-                let NoArguments {} = parsed(request)?;
-                sessions::list(self).await
-            }
             _ => Err(invalid(format!("there is no tool {}", name.escape_debug()))),
         }
     }
 
     /// Returns the grants and streams of a call.
-    async fn prepare(&self, context: &RequestContext<RoleServer>, cancel: CancelToken) -> Result<Call, CallError> {
+    async fn prepare(
+        &self,
+        context: &RequestContext<RoleServer>,
+        cancel: CancelToken,
+        sink: Option<ProgressSink>,
+        roots: Roots,
+    ) -> Result<Call, CallError> {
         let mut request = self.options.request.clone();
-        if let Some(access) = self.options.roots {
-            request.dirs.extend(grants_of_roots(&context.peer, access).await.map_err(invalid)?);
+        if let (Roots::Granted, Some(access)) = (roots, self.options.roots) {
+            let listed = timeout(ROOTS_TIMEOUT, grants_of_roots(&context.peer, access)).await;
+            let listed = listed.unwrap_or_else(|_| Err("the client has not listed its roots".to_owned()));
+            for root in listed.map_err(invalid)? {
+                // A root that is granted already, by the operator or under another name, is granted once.
+                if !request.dirs.iter().any(|dir| dir.guest == root.guest) {
+                    request.dirs.push(root);
+                }
+            }
         }
-        let mut io = ExecIo { cancel, ..ExecIo::none() };
-        if let Some(token) = context.meta.get_progress_token() {
-            let (stdout, stderr) = progress(context.peer.clone(), token);
-            io.stdout = Some(Box::new(stdout));
-            io.stderr = Some(Box::new(stderr));
-        }
-        Ok(Call { request, io })
+        Ok(Call { request, cancel, sink })
     }
+}
+
+/// Use of the client's roots by a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Roots {
+    Granted,
+    Unused,
 }
 
 /// Parses the arguments of a call.
@@ -148,8 +224,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
 #[derive(Clone, Copy)]
 enum Effect {
     Reads,
-    Runs,
+    /// It runs a program, with these powers.
+    Runs(Powers),
+    /// It changes sessions alone.
+    Changes,
     Destroys,
+}
+
+/// Powers of programs.
+#[derive(Clone, Copy)]
+pub(crate) struct Powers {
+    /// True if they can write to files of this machine.
+    pub writes: bool,
+}
+
+impl Powers {
+    fn of(options: &Options) -> Self {
+        let writes = options.request.dirs.iter().any(|dir| dir.access == Access::ReadWrite);
+        Self { writes: writes || options.roots == Some(Access::ReadWrite) || options.all_sessions }
+    }
 }
 
 fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(
@@ -161,25 +254,28 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(
     let input = schema_for_input::<I>().unwrap_or_default();
     let annotations = ToolAnnotations::new()
         .read_only(matches!(effect, Effect::Reads))
-        .destructive(matches!(effect, Effect::Destroys))
-        .open_world(false);
+        .destructive(matches!(effect, Effect::Destroys | Effect::Runs(Powers { writes: true })))
+        // Packages are fetched, and hosts may be granted.
+        .open_world(matches!(effect, Effect::Runs(_)));
     Tool::new(name, description, input).with_raw_output_schema(schema_for_output::<O>()).with_annotations(annotations)
 }
 
 /// Returns all tools.
-pub(crate) fn tools() -> Vec<Tool> {
-    use Effect::{Destroys, Reads, Runs};
+pub(crate) fn tools(powers: Powers) -> Vec<Tool> {
+    use Effect::{Changes, Destroys, Reads};
+
+    let runs = Effect::Runs(powers);
 
     vec![
         tool::<RunArguments, RunOutput>(
             "run",
             "Run a program in a sandbox, without state of earlier calls. Returns its output, the value of its last expression, its error with lines, and images.",
-            Runs,
+            runs,
         ),
         tool::<BlocksArguments, BlocksOutput>(
             "run_blocks",
             "Run the fenced code blocks of a Markdown text in order, those of a language in one session.",
-            Runs,
+            runs,
         ),
         tool::<ExplainArguments, ExplainOutput>(
             "explain",
@@ -189,18 +285,18 @@ pub(crate) fn tools() -> Vec<Tool> {
         tool::<NewSessionArguments, IdsOutput>(
             "session_new",
             "Create a session, in which cells share variables, functions and imports.",
-            Runs,
+            runs,
         ),
         tool::<CellArguments, RunOutput>(
             "session_exec",
             "Run a cell in a session. An exception keeps the state of the session; a limit that is reached ends its interpreter.",
-            Runs,
+            runs,
         ),
-        tool::<ForkArguments, IdsOutput>("session_fork", "Create sessions with the state of another one.", Runs),
+        tool::<ForkArguments, IdsOutput>("session_fork", "Create sessions with the state of another one.", Changes),
         tool::<CheckpointArguments, DoneOutput>(
             "session_checkpoint",
             "Save the state of a session under a name. The session goes on.",
-            Runs,
+            Changes,
         ),
         tool::<CheckpointArguments, DoneOutput>(
             "session_restore",
@@ -225,11 +321,11 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools()))
+        Ok(ListToolsResult::with_all_items(tools(Powers::of(&self.options))))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools().into_iter().find(|tool| tool.name == name)
+        tools(Powers::of(&self.options)).into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -252,7 +348,7 @@ mod tests {
 
     #[test]
     fn tools_have_schemas_of_objects() {
-        for tool in tools() {
+        for tool in tools(Powers { writes: false }) {
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
             assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
             assert!(tool.output_schema.is_some_and(|schema| schema["type"] == "object"), "{}", tool.name);

@@ -26,6 +26,15 @@ async fn with<T: Send + 'static>(
     blocking(move || request(&mut *sessions.connect()?)).await
 }
 
+/// Checks that calls may use a session.
+fn check(server: &Server, id: &str) -> Result<(), CallError> {
+    match server.may_use(id) {
+        true => Ok(()),
+        // The answer is the same for sessions of others.
+        false => Err(invalid(format!("there is no session {id} of this server; see session_list"))),
+    }
+}
+
 pub(crate) async fn create(
     server: &Server,
     arguments: NewSessionArguments,
@@ -40,16 +49,20 @@ pub(crate) async fn create(
     let runner = Arc::clone(&server.runner);
     let job = blocking(move || runner.prepare_session(request)).await?;
     let id = with(server, move |client| client.create(job)).await?;
-    Ok(ids(vec![id]))
+    Ok(ids(server, vec![id]))
 }
 
-fn ids(sessions: Vec<String>) -> CallToolResult {
+fn ids(server: &Server, sessions: Vec<String>) -> CallToolResult {
+    server.add_own(&sessions);
     output::of(sessions.join("\n"), &IdsOutput { sessions })
 }
 
 pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) -> Result<CallToolResult, CallError> {
-    let limits = with_timeout(LimitOverrides::default(), arguments.timeout_seconds).map_err(invalid)?;
-    let mut io = call.io;
+    check(server, &arguments.session)?;
+    let wall = call.request.limits.wall;
+    let limits = LimitOverrides { wall, ..LimitOverrides::default() };
+    let limits = with_timeout(limits, arguments.timeout_seconds).map_err(invalid)?;
+    let mut io = call.io();
     let report = with(server, move |client| {
         let cancel = io.cancel.clone();
         client.exec(&arguments.session, arguments.code, limits, &cancel, &mut |stream, bytes| {
@@ -66,22 +79,27 @@ pub(crate) async fn fork(server: &Server, arguments: ForkArguments) -> Result<Ca
     if count == 0 || count > MAX_FORKS {
         return Err(invalid(format!("count must be from 1 to {MAX_FORKS}")));
     }
-    Ok(ids(with(server, move |client| client.fork(&session, count)).await?))
+    check(server, &session)?;
+    let forked = with(server, move |client| client.fork(&session, count)).await?;
+    Ok(ids(server, forked))
 }
 
 pub(crate) async fn checkpoint(server: &Server, arguments: CheckpointArguments) -> Result<CallToolResult, CallError> {
     let CheckpointArguments { session, name } = arguments;
+    check(server, &session)?;
     with(server, move |client| client.checkpoint(&session, &name)).await?;
     Ok(done("saved"))
 }
 
 pub(crate) async fn restore(server: &Server, arguments: CheckpointArguments) -> Result<CallToolResult, CallError> {
     let CheckpointArguments { session, name } = arguments;
+    check(server, &session)?;
     with(server, move |client| client.restore(&session, &name)).await?;
     Ok(done("restored"))
 }
 
 pub(crate) async fn stop(server: &Server, arguments: SessionArguments) -> Result<CallToolResult, CallError> {
+    check(server, &arguments.session)?;
     with(server, move |client| client.stop(&arguments.session)).await?;
     Ok(done("stopped"))
 }
@@ -94,6 +112,7 @@ pub(crate) async fn list(server: &Server) -> Result<CallToolResult, CallError> {
     let sessions = with(server, |client| client.list()).await?;
     let sessions: Vec<SessionOutput> = sessions
         .into_iter()
+        .filter(|session| server.may_use(&session.id))
         .map(|session| SessionOutput {
             id: session.id,
             language: session.language,

@@ -88,8 +88,11 @@ impl Runner {
             return Ok(cancelled_before_choice(isolations, limits));
         };
         let code = front_end.resumes().map_or(CodeScope::Image, |handover| handover.code);
+        // A program that has called a tool does not run again with more code.
+        let has_tools = !job.admitted.job().grants.tools.is_empty();
+        let compiled = if has_tools { CodeScope::All } else { code };
         let mut planned =
-            PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled: code, session: None, image: None };
+            PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled, session: None, image: None };
         let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
             self.record(&planned, front_end.resumes())
         })?;

@@ -241,13 +241,17 @@ impl Keeper {
         to: impl Write + Send + 'static,
     ) -> Result<(), RunnerError> {
         let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
-        let exported = match name {
-            Some(name) => kept.session.export_checkpoint(&kept.checkpoint(name)?, to).await,
-            None => kept.session.export(to).await,
+        let checkpoint = {
+            let _use = InUse::wait(&kept).await;
+            let checkpoint = match name {
+                Some(name) => kept.checkpoint(name),
+                None => kept.session.snapshot().await,
+            };
+            kept.update_state().await?;
+            checkpoint?
         };
-        kept.update_state().await?;
-        exported
+        // The session is free while a client reads.
+        kept.session.export_checkpoint(&checkpoint, to).await
     }
 
     /// Creates a session from a file, with a checkpoint of the state in it, and returns the id of the session.

@@ -13,7 +13,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
     ("blocks", &["core", "runner", "service"]),
-    ("cli", &["blocks", "core", "mcp", "runner", "service", "streams"]),
+    ("cli", &["blocks", "core", "mcp", "runner", "service", "streams", "tools"]),
     (
         "codebox",
         &[
@@ -41,7 +41,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("core", &[]),
     ("egress", &["core"]),
     ("files", &["core"]),
-    ("mcp", &["blocks", "core", "files", "runner", "service"]),
+    ("mcp", &["blocks", "core", "files", "runner", "service", "tools"]),
     ("packages", &["core", "files", "service"]),
     ("runner", &["analysis", "core", "files", "service", "streams", "tools"]),
     ("runtimes", &["core", "files", "packages", "service", "wasm"]),

@@ -12,6 +12,10 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "ACCESS", value_parser = access)]
     pub roots: Option<Access>,
 
+    /// Let the client use all sessions of this user, with the grants that they have, and not only those that it has created
+    #[arg(long)]
+    pub all_sessions: bool,
+
     /// Maximum number of calls in progress; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_calls: u16,

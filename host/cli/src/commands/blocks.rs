@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use codebox_blocks::{Block, BlockReport, BlockStatus, BlocksReport, Observer, Options, Silent, feedback, parse};
-use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Shortening};
+use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Shortening, exit};
 use codebox_runner::Runner;
-use codebox_service::{MAX_PROGRAM, Request};
+use codebox_service::Request;
 
 use crate::answer;
 use crate::args::BlocksArgs;
@@ -13,16 +13,12 @@ use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::{explanation, notes, shown};
-use crate::streams::{OutputState, Streams};
+use crate::streams::{Delivery, OutputState, Streams};
 use crate::text_file::read_text;
 
 /// Runs the blocks of a text, and returns the exit status.
 pub(super) fn blocks(args: BlocksArgs, messages: Messages, runner: &Arc<Runner>) -> Result<u8, RunnerError> {
     let text = read_text("the text", &args.file)?;
-    if text.len() as u64 > MAX_PROGRAM.get() {
-        let line = format!("the text is larger than {MAX_PROGRAM}");
-        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("split the text"));
-    }
     let blocks = parse(&text)?;
     let is_streamed = !args.feedback && !args.json;
     if blocks.is_empty() && is_streamed {
@@ -99,6 +95,26 @@ struct Live {
     status: Option<u8>,
 }
 
+impl Live {
+    /// Prints a text of the guest as its output is printed.
+    fn print(&mut self, text: &str) {
+        let mut streams = Streams::live_until(self.cancel.clone());
+        if let Some(stdout) = &mut streams.io.stdout {
+            // An error is recorded by the sink.
+            let _ = stdout.write(text.as_bytes());
+        }
+        self.status = match streams.finish() {
+            Delivery::Complete => None,
+            Delivery::ReaderClosed => Some(PIPE),
+            Delivery::Failed(error) => {
+                let line = format!("cannot write to standard output: {error}");
+                self.messages.fail(&RunnerError::new(ResultKind::InternalError, line));
+                Some(exit::FAILURE)
+            }
+        };
+    }
+}
+
 impl Observer for Live {
     fn started(&mut self, block: &Block) -> ExecIo {
         let Block { number, language, line, .. } = block;
@@ -113,8 +129,7 @@ impl Observer for Live {
         self.status = self.status.or(failure);
         match &one.result {
             Some(Ok(report)) if self.status.is_none() => {
-                let printed = answer::print(&shown(report).concat());
-                self.status = printed.map_or(Some(PIPE), |status| Some(status).filter(|status| *status != 0));
+                self.print(&shown(report).concat());
                 notes(report, None).into_iter().for_each(|line| self.messages.note(line));
                 explanation(report).into_iter().for_each(|line| self.messages.explain(line));
             }

@@ -14,8 +14,12 @@ pub(super) fn mcp(
     runner: Arc<Runner>,
     sessions: Arc<dyn SessionControl + Send + Sync>,
 ) -> Result<u8, RunnerError> {
-    let options =
-        Options { request: args.grants.request(None), roots: args.roots, concurrency: usize::from(args.max_calls) };
+    let options = Options {
+        request: args.grants.request(None),
+        roots: args.roots,
+        all_sessions: args.all_sessions,
+        concurrency: usize::from(args.max_calls),
+    };
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
     let served = executor.block_on(codebox_mcp::serve_stdio(runner, sessions, options));

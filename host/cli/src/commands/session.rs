@@ -1,10 +1,10 @@
 //! `codebox session`.
 
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
+use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
 use codebox_runner::{Runner, SessionClient, SessionControl, SessionFileHead};
 
 use crate::answer;
@@ -29,9 +29,10 @@ pub(super) fn session(
         SessionCommand::New(args) => new(*args, runner, control),
         SessionCommand::Export { id, file, checkpoint } => export(&id, &file, checkpoint.as_deref(), control),
         SessionCommand::Import(args) => import(*args, runner, control),
-        SessionCommand::Fork { id, count } => {
-            control.connect().and_then(|mut client| print_ids(&client.fork(&id, count)?))
-        }
+        SessionCommand::Fork { id, count } => control.connect().and_then(|mut client| {
+            let ids = client.fork(&id, count)?;
+            print_new(&mut *client, &ids)
+        }),
         SessionCommand::Checkpoint { id, name } => with(control, |client| client.checkpoint(&id, &name)),
         SessionCommand::Restore { id, name } => with(control, |client| client.restore(&id, &name)),
         SessionCommand::Park { id } => with(control, |client| client.park(&id)),
@@ -59,13 +60,21 @@ fn with(
 
 fn new(args: NewSessionArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
     let job = runner.prepare_session(args.grants.request(Some(args.lang)))?;
-    print_ids(&[control.connect()?.create(job)?])
+    let mut client = control.connect()?;
+    let id = client.create(job)?;
+    print_new(&mut *client, &[id])
 }
 
-/// Writes a session to a file, which appears when it is complete.
+/// Writes a session to a file. A regular file appears when it is complete, and takes the place of an earlier one.
 fn export(id: &str, file: &Path, name: Option<&str>, control: &dyn SessionControl) -> Result<u8, RunnerError> {
     let mut client = control.connect()?;
-    if file == Path::new("-") {
+    let cancel = CancelToken::new();
+    Signals::handled().cancel(cancel.clone());
+    let failed = |error: io::Error| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
+    };
+    let mut write = |to: &mut dyn Write| client.export(id, name, &mut Cancellable { to, cancel: &cancel });
+    let written = if file == Path::new("-") {
         let mut stdout = io::stdout().lock();
         if stdout.is_terminal() {
             let line = "cannot write the file of a session to a terminal";
@@ -73,16 +82,43 @@ fn export(id: &str, file: &Path, name: Option<&str>, control: &dyn SessionContro
                 RunnerError::new(ResultKind::InvalidRequest, line).with_fix("name a file, or redirect the output")
             );
         }
-        return client.export(id, name, &mut stdout).map(|()| 0);
-    }
-    let failed = |error: io::Error| {
-        RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
+        write(&mut stdout)
+    } else if std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()) {
+        // A pipe or a device is written to, and not replaced.
+        write(&mut std::fs::File::options().write(true).open(file).map_err(failed)?)
+    } else {
+        // The target of a link is replaced, and not the link.
+        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        let dir = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut incomplete = tempfile::Builder::new().prefix(".codebox-").tempfile_in(dir).map_err(failed)?;
+        write(incomplete.as_file_mut()).and_then(|()| {
+            incomplete.as_file().sync_all().map_err(failed)?;
+            incomplete.persist(&file).map(|_| ()).map_err(|error| failed(error.error))
+        })
     };
-    let dir = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut incomplete = tempfile::Builder::new().prefix(".codebox-").tempfile_in(dir).map_err(failed)?;
-    client.export(id, name, incomplete.as_file_mut())?;
-    incomplete.persist(file).map_err(|error| failed(error.error))?;
-    Ok(0)
+    match written {
+        Err(_) if cancel.is_cancelled() => Ok(exit::CANCELLED),
+        written => written.map(|()| 0),
+    }
+}
+
+/// Writer that fails after a cancellation.
+struct Cancellable<'c> {
+    to: &'c mut dyn Write,
+    cancel: &'c CancelToken,
+}
+
+impl Write for Cancellable<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("it was cancelled"));
+        }
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 fn import(args: ImportArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
@@ -94,10 +130,29 @@ fn import(args: ImportArgs, runner: &Runner, control: &dyn SessionControl) -> Re
             RunnerError::new(ResultKind::InvalidRequest, format!("cannot open {}: {error}", file.display()))
         })?),
     };
-    let head = SessionFileHead::read(&mut from)?;
+    let named = |error: RunnerError| {
+        let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+        let fix = error.fix().unwrap_or("export the session again with this version of codebox").to_owned();
+        RunnerError::new(error.kind(), format!("{name}: {}", error.message())).with_fix(fix)
+    };
+    let head = SessionFileHead::read(&mut from).map_err(named)?;
     let job = runner.prepare_import(grants.request(None), &head)?;
     let start = io::Cursor::new(head.into_bytes());
-    print_ids(&[control.connect()?.import(job, &mut start.chain(from))?])
+    let mut client = control.connect()?;
+    let id = client.import(job, &mut start.chain(from)).map_err(named)?;
+    print_new(&mut *client, &[id])
+}
+
+/// Prints the ids of new sessions, and ends them if that fails: no other command would name them.
+fn print_new(client: &mut dyn SessionClient, ids: &[String]) -> Result<u8, RunnerError> {
+    let printed = print_ids(ids);
+    if !matches!(printed, Ok(0)) {
+        for id in ids {
+            // The failure to print is reported.
+            let _ = client.stop(id);
+        }
+    }
+    printed
 }
 
 fn print_ids(ids: &[String]) -> Result<u8, RunnerError> {

@@ -12,12 +12,6 @@ use super::file::{self, Header, SessionFile, SessionFileHead};
 use super::{Checkpoint, Session, SessionDir, checkpoint};
 use crate::runner::Runner;
 
-/// Maximum size of a guest's memory, which a file contains at most once.
-const MAX_MEMORY: u64 = 1 << 32;
-
-/// Additional bytes for the description of the memory.
-const MAX_DESCRIPTION: u64 = 32 << 20;
-
 impl Session {
     /// Writes the state of the session to a file that another machine with the same runtime can [import](Runner::import). The
     /// session goes on.
@@ -28,8 +22,15 @@ impl Session {
     /// # Errors
     /// As for [`checkpoint`](Self::checkpoint); also if the file cannot be written.
     pub async fn export(&self, to: impl Write + Send + 'static) -> Result<(), RunnerError> {
-        let checkpoint = self.save(&mut *self.state.lock().await, "exported".to_owned()).await?.shared();
-        self.export_checkpoint(&checkpoint, to).await
+        self.export_checkpoint(&self.snapshot().await?, to).await
+    }
+
+    /// Saves the state of the session without making it the one to come back to.
+    ///
+    /// # Errors
+    /// As for [`checkpoint`](Self::checkpoint).
+    pub async fn snapshot(&self) -> Result<Checkpoint, RunnerError> {
+        Ok(self.save(&mut *self.state.lock().await, "exported".to_owned()).await?.shared())
     }
 
     /// As [`export`](Self::export), with the state of a checkpoint of this session.
@@ -79,15 +80,15 @@ impl Runner {
         let opened = self.parts.threads.start(move || SessionFile::open(from))?.finish().await??;
         let request = super::session_request(imported_request(request, &opened.header)?)?;
         let admitted = self.admit_stage(request.clone()).await?;
-        // All files of the session together.
-        let disk = admitted.job().limits.disk.at().map_or(u64::MAX, |disk| disk.get());
-        let max_bytes = disk.saturating_add(MAX_MEMORY + MAX_DESCRIPTION);
+        let limits = admitted.job().limits;
+        let max_bytes = limits.disk.at().map_or(u64::MAX, |disk| disk.get());
+        let max_entries = limits.files.at().map_or(u64::MAX, u64::from);
         let dir = self.session_dir()?;
         let path = unpacked_dir(&dir)?;
         let into = path.clone();
         let unpack = move || {
             let created = std::fs::create_dir(&into).and_then(|()| open_last_dir(&into));
-            opened.unpack(&created.map_err(|error| failed("import", &error))?, max_bytes)
+            opened.unpack(&created.map_err(|error| failed("import", &error))?, max_bytes, max_entries)
         };
         self.parts.threads.start(unpack)?.finish().await??;
         let imported = Checkpoint::new("imported".to_owned(), path, INITIAL_IMAGE.to_owned(), dir);

@@ -13,7 +13,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use codebox_core::{ResultKind, RunnerError};
-use codebox_files::{Dir, pack_tree, unpack_tree};
+use codebox_files::{Dir, UnpackRules, pack_tree, unpack_tree};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -22,6 +22,12 @@ const MAGIC: &[u8] = b"codebox session ";
 
 /// The rest of the first line, for the form of this module.
 const VERSION: &[u8] = b"1\n";
+
+/// Files of a checkpoint, with their maximum sizes: the description, and the memory of a guest.
+const FILES: [(&str, u64); 2] = [("state.json", 32 << 20), ("pages.bin", 1 << 32)];
+
+/// Private directories in a checkpoint.
+const DIRS: [&str; 2] = ["work", "tmp"];
 
 /// Maximum length of a header in bytes.
 const MAX_HEADER: u32 = 1 << 20;
@@ -100,7 +106,9 @@ impl SessionFileHead {
         if !read(&mut from, &mut bytes, length as usize)? {
             return Err(incomplete());
         }
-        let malformed = |error| refused(&format!("its header is malformed: {error}"));
+        // The library's message may contain text of the file.
+        let malformed =
+            |error: serde_json::Error| refused(&format!("its header is malformed in column {}", error.column()));
         let header = serde_json::from_slice(&bytes[line + 4..]).map_err(malformed)?;
         Ok(Self { header, bytes })
     }
@@ -126,12 +134,14 @@ impl<R: Read> SessionFile<R> {
         Ok(Self { header, reader })
     }
 
-    /// Unpacks the checkpoint into an empty directory, with at most `max_bytes` in files, and compares the checksum.
-    pub(super) fn unpack(self, into: &Dir, max_bytes: u64) -> Result<(), RunnerError> {
+    /// Unpacks the checkpoint into an empty directory, with at most `max_bytes` and `max_entries` in the private directories, and
+    /// compares the checksum.
+    pub(super) fn unpack(self, into: &Dir, max_bytes: u64, max_entries: u64) -> Result<(), RunnerError> {
+        let rules = UnpackRules { files: &FILES, dirs: &DIRS, max_bytes, max_entries };
         let decoder = zstd::stream::read::Decoder::with_buffer(self.reader).map_err(|error| unreadable(&error))?;
         let mut decoder = decoder.single_frame();
         decoder.window_log_max(MAX_WINDOW_LOG).map_err(|error| unreadable(&error))?;
-        unpack_tree(&mut decoder, into, max_bytes).map_err(|error| unreadable(&error))?;
+        unpack_tree(&mut decoder, into, &rules).map_err(|error| unreadable(&error))?;
         // The rest of the archive is padding. A frame that does not end would be read without end.
         let rest = io::copy(&mut (&mut decoder).take(MAX_HEADER.into()), &mut io::sink());
         let rest = rest.map_err(|error| unreadable(&error))?;
@@ -155,7 +165,7 @@ fn refused(why: &str) -> RunnerError {
 fn unreadable(error: &io::Error) -> RunnerError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => refused("the file is incomplete"),
-        _ => refused(&error.to_string()),
+        _ => refused(&error.to_string().escape_debug().to_string()),
     }
 }
 
@@ -230,13 +240,15 @@ mod tests {
     }
 
     /// Unpacks a file, and returns the bytes of the pages.
-    fn unpacked(file: &[u8], max_bytes: u64) -> Result<usize, String> {
+    fn unpacked(file: &[u8]) -> Result<usize, String> {
         let home = tempfile::tempdir().expect("a directory");
         let dir = home.path().join("into");
         fs::create_dir(&dir).expect("a directory");
         let session = SessionFile::open(file).map_err(|error| error.to_string())?;
-        assert_eq!(session.header, header());
-        session.unpack(&open_last_dir(&dir).expect("a directory"), max_bytes).map_err(|error| error.to_string())?;
+        if session.header != header() {
+            return Ok(usize::MAX);
+        }
+        session.unpack(&open_last_dir(&dir).expect("a directory"), 4, 10).map_err(|error| error.to_string())?;
         assert_eq!(fs::read_to_string(dir.join("work/a/b")).expect("it is there"), "text");
         Ok(fs::metadata(dir.join("pages.bin")).expect("it is there").len() as usize)
     }
@@ -244,7 +256,7 @@ mod tests {
     #[test]
     fn files_round_trip() {
         for pages in [0, 4096, 3_000_000] {
-            assert_eq!(unpacked(&packed(pages), pages as u64 + 4), Ok(pages));
+            assert_eq!(unpacked(&packed(pages)), Ok(pages));
         }
     }
 
@@ -254,21 +266,24 @@ mod tests {
         for at in 0..file.len() {
             let mut damaged = file.clone();
             damaged[at] ^= 1;
-            let outcome = std::panic::catch_unwind(|| unpacked(&damaged, 1 << 20));
-            // A changed header that can be read differs from the one that was written.
-            assert!(!matches!(outcome, Ok(Ok(_))), "byte {at} of {}", file.len());
+            let session = SessionFile::open(damaged.as_slice());
+            let into = tempfile::tempdir().expect("a directory");
+            let into = open_last_dir(into.path()).expect("a directory");
+            // A header that is malformed is refused before, and every other change by the checksum at the latest.
+            let refused = session.and_then(|session| session.unpack(&into, 4, 10));
+            assert!(refused.is_err(), "byte {at} of {}", file.len());
         }
         for length in 0..file.len() {
-            let error = unpacked(&file[..length], 1 << 20).expect_err("it is incomplete");
+            let error = unpacked(&file[..length]).expect_err("it is incomplete");
             assert!(error.starts_with("cannot import the session: "), "{length}: {error}");
         }
         let longer = [file.as_slice(), b"x"].concat();
-        assert!(unpacked(&longer, 1 << 20).expect_err("it is longer").contains("checksum"));
+        assert!(unpacked(&longer).expect_err("it is longer").contains("checksum"));
     }
 
     #[test]
     fn other_files_and_forms_are_named() {
-        let error = |file: &[u8]| unpacked(file, 1 << 20).expect_err("it is refused");
+        let error = |file: &[u8]| unpacked(file).expect_err("it is refused");
         assert!(error(b"PK").contains("not a file of `codebox session export`"));
         assert!(error(&[b'x'; 1000]).contains("not a file of `codebox session export`"));
         let mut newer = packed(1);
@@ -284,6 +299,13 @@ mod tests {
     fn unpacked_size_is_limited() {
         let file = packed(64 << 20);
         assert!(file.len() < 1 << 20);
-        assert!(unpacked(&file, 1 << 20).expect_err("it is refused").contains("too large"));
+        let unpack = |max_bytes, max_entries| {
+            let into = tempfile::tempdir().expect("a directory");
+            let session = SessionFile::open(file.as_slice()).expect("a session");
+            session.unpack(&open_last_dir(into.path()).expect("a directory"), max_bytes, max_entries)
+        };
+        assert!(unpack(4, 2).is_ok());
+        assert!(unpack(3, 2).expect_err("it is refused").to_string().contains("work/a/b: the files are too large"));
+        assert!(unpack(4, 1).expect_err("it is refused").to_string().contains("too many"));
     }
 }

@@ -103,7 +103,7 @@ mod tests {
 
     const SIZE: usize = 2 * 65_536;
 
-    fn expected<'a>(image: &'a str, image_size: usize) -> Expected<'a> {
+    fn expected(image: &str, image_size: usize) -> Expected<'_> {
         Expected { runtime: "python-1", image, image_sha256: image, image_size, globals: &[], parts: 0 }
     }
 

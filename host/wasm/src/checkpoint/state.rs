@@ -25,6 +25,9 @@ const PAGES: &str = "pages.bin";
 /// Maximum size of the description. It has two numbers for each range of pages.
 const MAX_STATE: u64 = 32 << 20;
 
+/// Maximum time that a guest's clock shows: 100 years.
+const MAX_CLOCK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Bytes of a page of WebAssembly.
 const WASM_PAGE_SIZE: u64 = 65_536;
 
@@ -149,8 +152,9 @@ fn read_state(dir: &Dir) -> Result<State, WasmError> {
     let mut text = Vec::new();
     let file = open_for_reading(dir, STATE).map_err(failed("open", STATE))?;
     file.take(MAX_STATE).read_to_end(&mut text).map_err(failed("read", STATE))?;
-    let state: State = serde_json::from_slice(&text)
-        .map_err(|error| WasmError::input("the checkpoint", format!("{STATE}: {error}")))?;
+    let state: State = serde_json::from_slice(&text).map_err(|error| {
+        WasmError::input("the checkpoint", format!("{STATE}: {}", error.to_string().escape_debug()))
+    })?;
     if state.version != VERSION {
         let detail = format!("its form has version {}, and this codebox reads version {VERSION}", state.version);
         return Err(WasmError::input("the checkpoint", detail));
@@ -168,7 +172,7 @@ fn checked(state: &State, expected: &Expected<'_>, length: u64) -> Option<(usize
     let is_size = state.memory.is_multiple_of(WASM_PAGE_SIZE)
         && state.memory >= expected.image_size as u64
         && state.memory <= u64::from(u32::MAX) + 1;
-    if !are_globals || !is_size || state.parts > expected.parts {
+    if !are_globals || !is_size || state.parts > expected.parts || state.clock > MAX_CLOCK {
         return None;
     }
     let (mut next, mut total) = (0, 0_u64);
@@ -278,6 +282,7 @@ mod tests {
             ("pages", json!([[3 * 65_536 - 4096, 12_288]])),
             ("pages", json!([[huge - 4095, 4096], [8192, 8192]])),
             ("pages", json!([[4096, huge - 4095]])),
+            ("clock", json!({ "secs": huge, "nanos": 0 })),
             ("unknown", json!(1)),
         ];
         for (name, value) in cases {

@@ -47,16 +47,21 @@ pub(super) fn restore(
     let (code, image) = parts_of(loaded)?;
     // The process that wrote the checkpoint may have put links there.
     let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
-    let restored = checkpoint::read(&checkpoint, &expected(&store.identity(), loaded, code, image))?;
+    let mut restored = checkpoint::read(&checkpoint, &expected(&store.identity(), loaded, code, image))?;
     if memory.is_some_and(|limit| limit < restored.size as u64) {
         return Err(WasmError::MemoryLimit { needed: ByteSize::bytes(restored.size as u64) });
     }
     let private: Vec<&str> = private_dirs(scratch, mounts).map(|(name, _)| name).collect();
+    let (mut bytes, mut entries) = (0, 0);
     for name in private {
         let Some(from) = open_saved_dir(&checkpoint, dir, name)? else { continue };
         let to = scratch.open(name).map_err(WasmError::io("open", &scratch.path(name)))?;
-        copy_tree(&from, &to, u64::MAX).map_err(WasmError::io("copy", &dir.join(name)))?;
+        let copied = copy_tree(&from, &to, u64::MAX).map_err(WasmError::io("copy", &dir.join(name)))?;
+        (bytes, entries) = (bytes + copied.0, entries + copied.1);
     }
+    // The description may come from elsewhere, and the limits apply to what is there.
+    restored.state.written = restored.state.written.max(bytes);
+    restored.state.created = restored.state.created.max(entries);
     Ok(restored)
 }
 
