@@ -8,5 +8,6 @@ mod command_line;
 mod files;
 mod javascript;
 mod python;
+mod repl;
 mod support;
 mod tools;

@@ -244,8 +244,9 @@ fn section(title: &str, text: &str, policy: &Shortening) -> Option<String> {
 
 /// Returns a line as a code span, which backticks in it do not end.
 fn code_span(line: &str) -> String {
-    let line = one_line(line.trim());
-    let ticks = "`".repeat(longest_run(&line) + 1);
+    let line = one_line(line);
+    let line = line.trim();
+    let ticks = "`".repeat(longest_run(line) + 1);
     let space = if line.starts_with('`') || line.ends_with('`') { " " } else { "" };
     format!("{ticks}{space}{line}{space}{ticks}")
 }

@@ -12,12 +12,14 @@ use crate::trace::TraceArgs;
 
 mod blocks;
 mod mcp;
+mod repl;
 mod run;
 mod session;
 mod values;
 
 pub(crate) use blocks::BlocksArgs;
 pub(crate) use mcp::McpArgs;
+pub(crate) use repl::ReplArgs;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
 pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
 
@@ -78,6 +80,11 @@ pub(crate) enum Command {
     /// each in a container. Stops at the first block that fails. In the info string, after the language, `skip` leaves a block
     /// out and `expect-error` requires that it fails. `--with` installs packages of Python.
     Blocks(Box<BlocksArgs>),
+    /// Run cells as they are typed, in a session
+    ///
+    /// Variables, functions and imports of a cell are there in the next one, and its value is printed. The session ends with the command,
+    /// unless it is kept. An input that is no terminal is one cell.
+    Repl(Box<ReplArgs>),
     /// Serve an agent over the Model Context Protocol, on standard input and output
     ///
     /// Tools run programs and code blocks, and create, use, fork and save sessions. Programs get the grants and limits of this command; a

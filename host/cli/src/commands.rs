@@ -24,6 +24,7 @@ mod image;
 mod jobs;
 mod mcp;
 mod packages;
+mod repl;
 mod run;
 mod runtime;
 mod session;
@@ -61,6 +62,7 @@ pub(crate) fn dispatch(
         Command::Session(command) => return session::session(command, messages, &runner, &**host.sessions),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
+        Command::Repl(args) => repl::repl(*args, messages, &runner, &**host.sessions),
         Command::Mcp(args) => mcp::mcp(*args, server_runner(messages, host), Arc::clone(host.sessions)),
         Command::Blocks(args) => blocks::blocks(*args, messages, &server_runner(messages, host)),
         Command::Completions { shell } => completions(shell),

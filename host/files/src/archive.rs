@@ -130,9 +130,9 @@ pub fn unpack_tree(from: impl Read, to: &Dir, rules: &UnpackRules<'_>) -> io::Re
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", shown(&path).display()));
         let kind = entry.header().entry_type();
         let own_size = own_size(rules, &path, kind).map_err(failed)?;
-        count += u64::from(own_size.is_none());
-        // The directories at the top are none of the program's.
-        if count > max_entries.saturating_add(rules.dirs.len() as u64) {
+        // The directories at the top are not those of the program.
+        count += u64::from(own_size.is_none() && path.components().count() > 1);
+        if count > max_entries {
             return Err(failed(io::Error::other("there are too many files and directories")));
         }
         let (dir, name) = open_parent(to, &path).map_err(failed)?;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
+use codebox_core::{CancelToken, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
 use codebox_runner::{Runner, SessionClient, SessionControl, SessionFileHead};
 
 use crate::answer;
@@ -162,11 +162,23 @@ fn print_ids(ids: &[String]) -> Result<u8, RunnerError> {
 /// Runs a cell, and prints its output, its values, and notes about it.
 fn exec(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> Result<u8, RunnerError> {
     let text = text_of(&args)?;
-    let mut streams = Streams::live();
-    let cancel = streams.io.cancel.clone();
+    let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
     let mut client = control.connect()?;
-    let ran = client.exec(&args.id, text, args.limits(), &cancel, &mut |stream, bytes| {
+    run_cell(&mut *client, &args.id, text, args.limits(), cancel, messages)
+}
+
+/// Runs a cell until it ends or is cancelled, and prints its output, its values, and notes about it.
+pub(super) fn run_cell(
+    client: &mut dyn SessionClient,
+    id: &str,
+    text: String,
+    limits: LimitOverrides,
+    cancel: CancelToken,
+    messages: Messages,
+) -> Result<u8, RunnerError> {
+    let mut streams = Streams::live_until(cancel.clone());
+    let ran = client.exec(id, text, limits, &cancel, &mut |stream, bytes| {
         let sink = if stream == 0 { &mut streams.io.stdout } else { &mut streams.io.stderr };
         // An error is recorded by the sink.
         let _ = sink.as_mut().map(|sink| sink.write(bytes));
@@ -178,7 +190,7 @@ fn exec(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> Res
     }
     let delivery = streams.finish();
     let report = ran?;
-    state_notes(&report, &args.id).into_iter().for_each(|line| messages.note(line));
+    state_notes(&report, id).into_iter().for_each(|line| messages.note(line));
     if matches!(delivery, Delivery::ReaderClosed) {
         return Ok(PIPE);
     }

@@ -10,7 +10,7 @@ impl Signals {
     }
 
     /// Calls `handled` at each signal.
-    pub(super) fn each(self, handled: impl Fn() + Send + 'static) {
+    pub(crate) fn each(self, handled: impl Fn() + Send + 'static) {
         let _ = ctrlc::set_handler(handled);
     }
 }

@@ -19,7 +19,7 @@ impl Signals {
     }
 
     /// Calls `handled` at each signal.
-    pub(super) fn each(self, handled: impl Fn() + Send + 'static) {
+    pub(crate) fn each(self, handled: impl Fn() + Send + 'static) {
         let Ok((mut reader, writer)) = std::io::pipe() else { return };
         let listen = move || {
             let mut byte = [0];
