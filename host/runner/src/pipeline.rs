@@ -324,7 +324,7 @@ impl Runner {
     /// compiled yet.
     fn may_rerun(&self, planned: &PlannedJob<'_>) -> Result<bool, RunnerError> {
         let job = planned.job.admitted.job();
-        if planned.isolation() != Isolation::Wasm {
+        if planned.isolation() != Isolation::Wasm || !job.grants.tools.is_empty() {
             return Ok(false);
         }
         let can_escalate = self.parts.policy.get()?.escalation == Escalation::Allowed
