@@ -254,6 +254,10 @@ fn limits_and_cancellations_end_a_call() {
         };
         let report = home.wait(runner.run_async(request)).expect("a report");
         assert_eq!(report.outcome, Outcome::LimitHit(codebox::LimitKind::Wall), "{place:?}");
+        // The call has been made, although it has not ended.
+        let calls: Vec<_> =
+            report.tool_calls.iter().map(|call| (call.name.as_str(), call.failure.as_deref())).collect();
+        assert_eq!(calls, [("endless", Some("interrupted"))], "{place:?}");
         // The future of the tool is dropped.
         for _ in 0..500 {
             if ended.load(Ordering::SeqCst) > 0 {

@@ -1,8 +1,8 @@
 //! The calls of a run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use codebox_core::{BoxFuture, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName, ToolResult};
 use serde_json::Value;
@@ -15,6 +15,9 @@ use crate::toolbox::{ToolBudgets, ToolRequest, Toolbox};
 
 /// Maximum number of calls that a report lists.
 const MAX_LISTED: usize = 1000;
+
+/// Failure of a call that had not ended when its run did.
+const INTERRUPTED: &str = "interrupted";
 
 /// Maximum length of the name of a call in a report.
 const MAX_NAME: usize = 128;
@@ -34,6 +37,9 @@ struct Used {
     bytes: u64,
     listed: Vec<ToolCall>,
     dropped: u64,
+    /// Calls in progress, with the time of their start.
+    open: BTreeMap<u64, (ToolCall, Instant)>,
+    next: u64,
 }
 
 impl ToolRun {
@@ -41,11 +47,17 @@ impl ToolRun {
         Self { toolbox, granted, executor, used: Arc::default() }
     }
 
-    /// Returns the calls so far, and the number of those that are not listed because there were too many.
+    /// Returns the calls so far, and the number of those that are not listed because there were too many. Calls that have not ended are the
+    /// last ones; at the end of a run they are interrupted, and may have had an effect.
     #[must_use]
     pub fn calls(&self) -> (Vec<ToolCall>, u64) {
         let used = lock(&self.used);
-        (used.listed.clone(), used.dropped)
+        let interrupted = |(call, began): &(ToolCall, Instant)| ToolCall {
+            wall: began.elapsed(),
+            failure: Some(INTERRUPTED.to_owned()),
+            ..call.clone()
+        };
+        (used.listed.iter().cloned().chain(used.open.values().map(interrupted)).collect(), used.dropped)
     }
 
     /// Returns the tool of a call, if the run may call it.
@@ -70,22 +82,23 @@ impl ToolCalls for ToolRun {
 
     fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult> {
         let (tool, toolbox, used) = (self.tool(name), Arc::clone(&self.toolbox), Arc::clone(&self.used));
-        let (name, began) = (shown(name), Instant::now());
-        let input_bytes = input.len() as u64;
+        let began = Instant::now();
+        let (name, input_bytes) = (shown(name), input.len() as u64);
+        let call = ToolCall { name, input_bytes, output_bytes: 0, wall: Duration::ZERO, failure: None };
+        let number = {
+            let mut used = lock(&used);
+            let number = used.next;
+            used.next += 1;
+            used.open.insert(number, (call, began));
+            number
+        };
         // The caller may poll in another executor, or in none that has time and I/O.
         let call = self.executor.spawn(async move {
             let result = match tool {
                 Ok(tool) => checked(&tool, &toolbox, &used, &input).await,
                 Err(failure) => Err(failure),
             };
-            let call = ToolCall {
-                name,
-                input_bytes,
-                output_bytes: result.as_ref().map_or(0, |output| output.len() as u64),
-                wall: began.elapsed(),
-                failure: result.as_ref().err().map(|failure| failure.kind.clone()),
-            };
-            record(&used, call);
+            record(&used, number, &result);
             result
         });
         let call = AbortOnDrop(call);
@@ -151,8 +164,16 @@ fn budget(message: String) -> ToolFailure {
     ToolFailure::new(ToolFailure::BUDGET, message)
 }
 
-fn record(used: &Mutex<Used>, call: ToolCall) {
+/// Records the end of a call.
+fn record(used: &Mutex<Used>, number: u64, result: &ToolResult) {
     let mut used = lock(used);
+    let Some((call, began)) = used.open.remove(&number) else { return };
+    let call = ToolCall {
+        output_bytes: result.as_ref().map_or(0, |output| output.len() as u64),
+        wall: began.elapsed(),
+        failure: result.as_ref().err().map(|failure| failure.kind.clone()),
+        ..call
+    };
     if used.listed.len() < MAX_LISTED {
         used.listed.push(call);
     } else {

@@ -33,7 +33,7 @@ impl Session {
         Ok(self.save(&mut *self.state.lock().await, "exported".to_owned()).await?.shared())
     }
 
-    /// As [`export`](Self::export), with the state of a checkpoint of this session.
+    /// As [`export`](Self::export), with the state of one of its checkpoints.
     ///
     /// # Errors
     /// Returns an error if the checkpoint is malformed, or if the file cannot be written.
