@@ -5,8 +5,10 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use codebox_cli::{Host, RunnerOptions, ServerOptions};
+use codebox_core::{Progress, ToolName};
 use codebox_runner::{Runner, SessionControl};
 use codebox_service::Check;
+use codebox_tools::Tool;
 
 use crate::app_dirs::{AppDirs, AppDirsError};
 use crate::confinement::{self, OwnProcess};
@@ -44,17 +46,22 @@ pub(crate) enum Origin {
 /// Runs a command line, and returns the exit status.
 pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> u8 {
     let compose = |options: RunnerOptions| command_line_runner(machine, options, origin);
-    let server_runner = |options: ServerOptions| server_runner(machine, options);
+    let runner_of_server = |options: ServerOptions| server_runner(machine, options);
     #[cfg(target_os = "linux")]
     let sessions: Arc<dyn SessionControl + Send + Sync> =
         Arc::new(crate::session_process::Control(Arc::clone(machine)));
     #[cfg(not(target_os = "linux"))]
     let sessions: Arc<dyn SessionControl + Send + Sync> = Arc::new(codebox_runner::NoSessions);
+    let tools = |names: &[ToolName], others: Vec<Tool>, progress: Arc<dyn Progress>| {
+        let runner = || server_runner(machine, ServerOptions { progress: Arc::clone(&progress), tools: None });
+        crate::configured_tools::tools(machine, names, others, &runner)
+    };
     let standby_launcher = || standby_launcher(machine);
     let host = Host {
         args,
         runner: &compose,
-        server_runner: &server_runner,
+        server_runner: &runner_of_server,
+        tools: &tools,
         standby_launcher: &standby_launcher,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),

@@ -22,7 +22,7 @@ pub fn launch() -> ExitCode {
     };
     if args.get(1).is_some_and(|command| command == "run")
         && is_enabled()
-        && !args.iter().any(|arg| may_name_descriptor(arg) || may_name_server(arg))
+        && !args.iter().any(|arg| may_name_descriptor(arg) || needs_tools(arg))
         && let Ok(dirs) = AppDirs::from_env()
     {
         match codebox_zygote::run(&Place::below(&dirs.cache), &program, &args) {
@@ -42,9 +42,9 @@ fn may_name_descriptor(arg: &OsStr) -> bool {
     arg.as_encoded_bytes().windows(3).any(|part| part == b"fd/")
 }
 
-/// Returns true for an option like `--mcp`. A worker is confined and cannot start the server.
-fn may_name_server(arg: &OsStr) -> bool {
-    arg.as_encoded_bytes().starts_with(b"--mcp")
+/// Returns true for an option like `--mcp` or `--tool`. A worker is confined and can neither start servers nor run tools.
+fn needs_tools(arg: &OsStr) -> bool {
+    [&b"--mcp"[..], b"--tool"].into_iter().any(|option| arg.as_encoded_bytes().starts_with(option))
 }
 
 fn complete_program() -> io::Result<PathBuf> {

@@ -42,6 +42,8 @@ mod automatic_images;
 #[cfg(feature = "cli")]
 mod command_line;
 #[cfg(feature = "cli")]
+mod configured_tools;
+#[cfg(feature = "cli")]
 mod confinement;
 #[cfg(feature = "containers")]
 mod containers;
@@ -79,8 +81,8 @@ pub use app_dirs::{AppDirs, AppDirsError};
 pub use codebox_blocks as blocks;
 pub use codebox_core::*;
 pub use codebox_runner::{
-    Builder, Cell, Checkpoint, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner, Session, Standby,
-    StandbyProcess, TierReport,
+    Builder, Cell, CellIo, CellTools, Checkpoint, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner,
+    Session, Standby, StandbyProcess, TierReport,
 };
 pub use codebox_service::{
     Admitted, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment,

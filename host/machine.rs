@@ -190,7 +190,7 @@ impl Machine {
     }
 
     /// Returns all languages, for which the settings have been checked.
-    fn languages(&self) -> Result<Languages, RunnerError> {
+    pub(crate) fn languages(&self) -> Result<Languages, RunnerError> {
         #[cfg(feature = "wasm")]
         let languages = self.catalog()?.languages();
         #[cfg(not(feature = "wasm"))]

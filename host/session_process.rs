@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
-use codebox_runner::{SessionClient, SessionControl};
+use codebox_core::{Job, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_runner::{Cell, CellIo, SessionClient, SessionControl};
 use codebox_service::config::read_user;
 use codebox_sessions::{Client, Options, Place};
 
@@ -99,15 +99,8 @@ impl SessionClient for Connected {
         self.0.create(job)
     }
 
-    fn exec(
-        &mut self,
-        id: &str,
-        text: String,
-        limits: LimitOverrides,
-        cancel: &CancelToken,
-        output: &mut dyn FnMut(u8, &[u8]),
-    ) -> Result<RunReport, RunnerError> {
-        self.0.exec(id, text, limits, cancel, output)
+    fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, RunnerError> {
+        self.0.exec(id, cell, io)
     }
 
     fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError> {

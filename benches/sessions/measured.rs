@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use codebox::{CancelToken, Job, LimitOverrides, RunReport};
+use codebox::{CancelToken, Cell, CellIo, Job, RunReport};
 use codebox_sessions::{Client, Place};
 
 use super::table::{Row, Threshold};
@@ -65,8 +65,8 @@ impl Keeper {
     }
 
     fn exec(&mut self, id: &str, text: &str) -> RunReport {
-        let (limits, cancel) = (LimitOverrides::default(), CancelToken::new());
-        self.client.exec(id, text.to_owned(), limits, &cancel, |_, _| {}).expect("a report")
+        let io = CellIo { cancel: &CancelToken::new(), tools: None, output: &mut |_, _| {} };
+        self.client.exec(id, Cell::from(text), io).expect("a report")
     }
 
     fn value(&mut self, id: &str, text: &str) -> String {

@@ -15,16 +15,16 @@ use tempfile::TempDir;
 use crate::support::kit;
 
 /// Home with a process that keeps sessions, which is ended when the value is dropped.
-struct SessionHome(TempDir);
+pub(crate) struct SessionHome(TempDir);
 
 impl SessionHome {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = kit().folder().expect("a directory");
         kit().share_runtimes(&folder.path().join("home")).expect("shared runtimes");
         Self(folder)
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.0.path().join("home")
     }
 

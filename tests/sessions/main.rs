@@ -5,6 +5,7 @@
 mod blocks;
 mod checkpoints;
 mod command_line;
+mod configured_tools;
 mod files;
 mod javascript;
 mod python;

@@ -107,6 +107,7 @@ impl Sessions<'_> {
                     program,
                     language: None,
                     packages: Vec::new(),
+                    tools: Vec::new(),
                     results: false,
                     ..self.options.request.clone()
                 }

@@ -15,6 +15,7 @@ mod mcp;
 mod repl;
 mod run;
 mod session;
+mod tools;
 mod values;
 
 pub(crate) use blocks::BlocksArgs;
@@ -22,6 +23,7 @@ pub(crate) use mcp::McpArgs;
 pub(crate) use repl::ReplArgs;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
 pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
+pub(crate) use tools::ToolArgs;
 
 /// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";

@@ -8,6 +8,7 @@ use codebox_core::{ResultKind, RunnerError, Sweep};
 use codebox_runner::Runner;
 
 use crate::args::{Cli, Command};
+use crate::commands::tools::CommandTools;
 use crate::front_end::Takeover;
 use crate::messages::Messages;
 use crate::progress::progress;
@@ -29,6 +30,7 @@ mod run;
 mod runtime;
 mod session;
 mod state;
+mod tools;
 
 /// Runs `command`, reports any failure, and returns the process's exit status.
 ///
@@ -48,9 +50,9 @@ pub(crate) fn dispatch(
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let runner = ManuallyDrop::new(runner);
     let done = match command {
-        Command::Run(args) if !args.mcp.is_empty() => return run::run_with_servers(*args, messages, host, trace),
+        Command::Run(args) if !args.tools.is_empty() => return run::run_with_tools(*args, messages, host, trace),
         Command::Run(args) => return run::run(*args, messages, &runner, host, trace, takeover),
-        Command::Explain(args) => explain::explain(*args, &runner),
+        Command::Explain(args) => explain::explain(*args, messages, &runner, host),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),
         Command::Doctor => doctor::doctor(&runner),
@@ -59,12 +61,12 @@ pub(crate) fn dispatch(
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Host(command) => host::host(command, messages, host.control),
-        Command::Session(command) => return session::session(command, messages, &runner, &**host.sessions),
+        Command::Session(command) => return session::session(command, messages, &runner, host),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
-        Command::Repl(args) => repl::repl(*args, messages, &runner, &**host.sessions),
-        Command::Mcp(args) => mcp::mcp(*args, server_runner(messages, host), Arc::clone(host.sessions)),
-        Command::Blocks(args) => blocks::blocks(*args, messages, &server_runner(messages, host)),
+        Command::Repl(args) => repl::repl(*args, messages, &runner, host),
+        Command::Mcp(args) => mcp::mcp(*args, messages, host),
+        Command::Blocks(args) => blocks::blocks(*args, messages, host),
         Command::Completions { shell } => completions(shell),
         Command::ManPages { dir } => man_pages(&dir),
         Command::HelpMarkdown => answer::print(&reference()),
@@ -75,9 +77,10 @@ pub(crate) fn dispatch(
     })
 }
 
-/// Returns a runner for several programs in one process.
-fn server_runner(messages: Messages, host: Host<'_>) -> Arc<Runner> {
-    Arc::new((host.server_runner)(ServerOptions { progress: progress(messages), tools: None }))
+/// Returns a runner for several programs in one process, with their tools.
+fn server_runner(messages: Messages, host: Host<'_>, tools: Option<&CommandTools>) -> Arc<Runner> {
+    let tools = tools.map(CommandTools::toolbox);
+    Arc::new((host.server_runner)(ServerOptions { progress: progress(messages), tools }))
 }
 
 fn man_pages(dir: &Path) -> Result<u8, RunnerError> {

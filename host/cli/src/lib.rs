@@ -42,9 +42,9 @@ pub use standby::STANDBY_VARIABLE;
 use std::process::Command;
 use std::sync::Arc;
 
-use codebox_core::{Progress, RunnerError};
+use codebox_core::{Progress, RunnerError, ToolName};
 use codebox_runner::{Runner, SessionControl};
-use codebox_tools::Toolbox;
+use codebox_tools::{Tool, Toolbox};
 
 use args::{Cli, mark_separator};
 use front_end::Takeover;
@@ -61,6 +61,9 @@ pub struct Host<'h> {
     pub runner: &'h (dyn Fn(RunnerOptions) -> Runner + Sync),
     /// Puts a runner for several programs together, whose guests run in processes of their own where that is possible.
     pub server_runner: &'h (dyn Fn(ServerOptions) -> Runner + Sync),
+    /// Returns the tools of the configuration with these names, and the given tools of MCP servers with their configured approval. Programs
+    /// of tools report their preparation to the receiver of progress.
+    pub tools: &'h FindTools<'h>,
     /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
     /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
     pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),
@@ -69,6 +72,10 @@ pub struct Host<'h> {
     /// The process that keeps sessions.
     pub sessions: &'h Arc<dyn SessionControl + Send + Sync>,
 }
+
+/// Function that returns tools by their names, see [`Host::tools`].
+pub type FindTools<'h> =
+    dyn Fn(&[ToolName], Vec<Tool>, Arc<dyn Progress>) -> Result<Vec<Tool>, RunnerError> + Sync + 'h;
 
 /// Options of the runner that the arguments determine.
 pub struct RunnerOptions {

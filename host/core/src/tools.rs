@@ -23,6 +23,19 @@ pub struct ToolDescription {
     pub output: Option<Value>,
 }
 
+/// Permission to call a tool, for runs to which it is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// Every call is permitted.
+    #[default]
+    Allow,
+    /// Each call is decided by the user or the embedder. Without either, calls are refused.
+    Ask,
+    /// Every call is refused.
+    Deny,
+}
+
 /// Failure of a call, which the guest receives as an exception.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFailure {

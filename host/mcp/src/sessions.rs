@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use codebox_core::{LimitOverrides, RunnerError};
-use codebox_runner::SessionClient;
+use codebox_runner::{Cell, CellIo, SessionClient};
 use codebox_service::{Program, Request};
 use rmcp::model::CallToolResult;
+use tokio::runtime::Handle;
 
 use crate::arguments::{
     CellArguments, CheckpointArguments, ForkArguments, NewSessionArguments, SessionArguments, with_timeout,
@@ -44,6 +45,8 @@ pub(crate) async fn create(
         program: Program::Inline(String::new()),
         language: Some(arguments.language.into()),
         packages: [call.request.packages.clone(), arguments.packages].concat(),
+        // They are those of this process, and named with each cell.
+        tools: Vec::new(),
         ..call.request
     };
     let runner = Arc::clone(&server.runner);
@@ -63,13 +66,16 @@ pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) 
     let limits = LimitOverrides { wall, ..LimitOverrides::default() };
     let limits = with_timeout(limits, arguments.timeout_seconds).map_err(invalid)?;
     let mut io = call.io();
+    let tools = server.runner.tools_of_cell(&call.request.tools, Handle::current());
     let report = with(server, move |client| {
         let cancel = io.cancel.clone();
-        client.exec(&arguments.session, arguments.code, limits, &cancel, &mut |stream, bytes| {
+        let mut output = |stream: u8, bytes: &[u8]| {
             let sink = if stream == 0 { &mut io.stdout } else { &mut io.stderr };
             // The output is in the report.
             let _ = sink.as_mut().map(|sink| sink.write(bytes));
-        })
+        };
+        let cell = Cell { limits, ..Cell::from(arguments.code) };
+        client.exec(&arguments.session, cell, CellIo { cancel: &cancel, tools, output: &mut output })
     });
     Ok(output::of_run(&report.await?, Vec::new()))
 }

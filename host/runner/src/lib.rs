@@ -40,4 +40,6 @@ pub use explain::{Explanation, TierReport};
 pub use front_end::{FrontEnd, RunEnd, Standby, StandbyProcess};
 pub use lazy::{Lazy, get_or_create};
 pub use runner::Runner;
-pub use session::{Cell, Checkpoint, NoSessions, Session, SessionClient, SessionControl, SessionFileHead};
+pub use session::{
+    Cell, CellIo, CellTools, Checkpoint, NoSessions, Session, SessionClient, SessionControl, SessionFileHead,
+};

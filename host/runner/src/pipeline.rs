@@ -21,7 +21,6 @@ use crate::open::OpenGuest;
 use crate::rerun::{RUN_TWICE, Rerun, RerunStreams};
 use crate::runner::Runner;
 use crate::spans;
-use crate::tools::report_tools;
 
 /// Backend in the report of a job for which none was chosen.
 const NO_BACKEND: BackendId = BackendId::new("none");
@@ -398,7 +397,9 @@ impl Runner {
         let executed = async {
             let tools = self.start_tools(guest.job(), io);
             let mut report = guest.exec(io).await?;
-            report_tools(tools.as_deref(), &mut report);
+            if let Some(tools) = &tools {
+                tools.report(&mut report);
+            }
             spans::record_result(&report);
             Ok(report)
         };

@@ -19,7 +19,6 @@ use crate::open::OpenGuest;
 use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
 use crate::runner::Runner;
 use crate::spans;
-use crate::tools::report_tools;
 
 mod checkpoint;
 mod export;
@@ -28,7 +27,7 @@ mod process;
 
 pub use checkpoint::Checkpoint;
 pub use file::SessionFileHead;
-pub use process::{NoSessions, SessionClient, SessionControl};
+pub use process::{CellIo, CellTools, NoSessions, SessionClient, SessionControl};
 
 /// Directory of a session's checkpoints, below its private directory.
 const CHECKPOINTS: &str = "checkpoints";
@@ -294,7 +293,9 @@ impl Session {
         (state.is_lost, state.current, state.has_run) = (true, None, true);
         let tools = self.runner.start_tools(job.job(), io);
         let mut report = open.guest.run(job.job(), io).await?;
-        report_tools(tools.as_deref(), &mut report);
+        if let Some(tools) = &tools {
+            tools.report(&mut report);
+        }
         match report.is_kept() {
             true => (state.live, state.is_lost) = (Some(open), false),
             false => open.close().await,

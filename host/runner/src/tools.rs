@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use codebox_core::{Effects, ExecIo, Isolation, Job, ResultKind, RunReport, RunnerError};
+use codebox_core::{ExecIo, Isolation, Job, ResultKind, RunnerError, ToolName};
 use codebox_service::{Preference, Request};
 use codebox_tools::ToolRun;
 use tokio::runtime::Handle;
 
 use crate::runner::Runner;
+use crate::session::CellTools;
 
 impl Runner {
     /// Checks the tools of a request, and restricts it to the isolation that has tools.
@@ -35,20 +36,19 @@ impl Runner {
         Ok(request)
     }
 
-    /// Gives a run its tools, and returns the record of their calls. Must be called in a tokio runtime.
-    pub(crate) fn start_tools(&self, job: &Job, io: &mut ExecIo) -> Option<Arc<ToolRun>> {
-        let toolbox = self.parts.tools.as_ref().filter(|_| !job.grants.tools.is_empty());
-        let run = toolbox.map(|toolbox| toolbox.start_run(&job.grants.tools, Handle::current()));
-        io.tools = run.clone().map(|run| run as _);
-        run
+    /// Starts the record of the calls of a cell that another process runs, with these tools of this runner; `None` without tools.
+    #[must_use]
+    pub fn tools_of_cell(&self, granted: &[ToolName], executor: Handle) -> Option<CellTools> {
+        let toolbox = self.parts.tools.as_ref().filter(|_| !granted.is_empty())?;
+        Some(CellTools { run: toolbox.start_run(granted, executor.clone()), executor })
     }
-}
 
-/// Adds the calls of a run to its report. A program that has called a tool is not run again.
-pub(crate) fn report_tools(run: Option<&ToolRun>, report: &mut RunReport) {
-    let Some(run) = run else { return };
-    (report.tool_calls, report.tool_calls_dropped) = run.calls();
-    if !report.tool_calls.is_empty() {
-        report.effects = Effects::Possible;
+    /// Gives a run its tools, and returns the record of their calls. A run whose caller supplies its tools keeps those. Must be called in a
+    /// tokio runtime.
+    pub(crate) fn start_tools(&self, job: &Job, io: &mut ExecIo) -> Option<Arc<ToolRun>> {
+        let toolbox = self.parts.tools.as_ref().filter(|_| !job.grants.tools.is_empty())?;
+        let run = toolbox.start_run(&job.grants.tools, Handle::current());
+        io.tools = Some(Arc::clone(&run) as _);
+        Some(run)
     }
 }

@@ -3,6 +3,7 @@
 //! Both have the same format. The user's file sets defaults, ceilings and permissions. A project's file comes with the
 //! code that codebox is to contain, so it can only restrict them.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -22,11 +23,13 @@ mod limits;
 mod network;
 mod packages;
 mod read;
+mod tools;
 
 pub use host::HostProcess;
 pub use images::{Images, UnknownLanguage};
 pub use packages::{BuildSetting, Packages, normalized_name};
 pub use read::{SettingsError, read_project, read_user};
+pub use tools::{SandboxedTool, ToolAction, ToolProgram, ToolSettings, Tools};
 
 /// Settings of a configuration file, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,6 +58,8 @@ pub struct Settings {
     pub packages: Packages,
     /// Host process of the command line.
     pub host: HostProcess,
+    /// Host tools that runs of the command line can be granted.
+    pub tools: Tools,
 }
 
 /// Reason that a configuration file cannot be used.
@@ -100,6 +105,7 @@ struct File {
     automatic_images: Option<bool>,
     packages: packages::Table,
     host: host::Table,
+    tools: BTreeMap<String, tools::Table>,
 }
 
 impl Settings {
@@ -126,6 +132,7 @@ impl Settings {
             automatic_images,
             packages,
             host,
+            tools,
         } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
@@ -143,6 +150,7 @@ impl Settings {
             allowed_hosts: network.read(file)?,
             packages: packages.read(file)?,
             host: host.read(file)?,
+            tools: tools::read(tools, file)?,
         })
     }
 
@@ -211,6 +219,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         allowed_hosts,
         packages: user.packages.narrowed(&project.packages, file)?,
         host: user.host.narrowed(&project.host, file)?,
+        tools: tools::narrowed(&user.tools, &project.tools, file)?,
     })
 }
 

@@ -2,15 +2,18 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_core::{Job, ResultKind, RunReport, RunnerError, SessionInfo, ToolCalls as _, ToolFailure, ToolResult};
+use codebox_runner::{Cell, CellIo};
 use codebox_worker::frame::{self, Kind};
 use serde_bytes::ByteBuf;
+use tokio::task::JoinHandle;
 
 use crate::connection::PIECE;
-use crate::message::{Answer, Hello, Request, VERSION};
+use crate::message::{Answer, Hello, MAX_TOOL_RESULT, Request, VERSION};
 use crate::place::Place;
 
 /// Maximum time until a process that was started accepts clients.
@@ -105,31 +108,40 @@ impl Client {
         }
     }
 
-    /// Runs a cell. `output` receives its output as it is written: the number of the stream, 0 or 1, and the bytes.
+    /// Runs a cell. Its calls of tools are made in this process.
     ///
     /// # Errors
     /// As for [`Session::exec`](codebox_runner::Session::exec).
-    pub fn exec(
-        &mut self,
-        id: &str,
-        text: String,
-        limits: LimitOverrides,
-        cancel: &CancelToken,
-        mut output: impl FnMut(u8, &[u8]),
-    ) -> Result<RunReport, ClientError> {
-        self.send(&Request::Exec { id: id.to_owned(), text, limits })?;
+    pub fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, ClientError> {
+        let CellIo { cancel, tools, output } = io;
+        let Cell { text, limits, .. } = cell;
+        let list = tools.as_ref().map(|tools| tools.run.list());
+        self.send(&Request::Exec { id: id.to_owned(), text, limits, tools: list })?;
         let stream = self.stream.try_clone().map_err(|error| failed("reach", &error))?;
-        let _cancellation = cancel.on_cancel(move || {
-            // The end of the process is noticed by the reader.
-            let _ = frame::write(&mut &stream, Kind::Ordinary, &Request::Cancel);
-        });
-        loop {
+        let requests = Arc::new(Mutex::new(stream));
+        let cancellation = Arc::clone(&requests);
+        let _cancellation = cancel.on_cancel(move || write(&cancellation, &Request::Cancel));
+        let mut calls = Calls::default();
+        let mut report = loop {
             match self.receive()? {
                 Answer::Output(stream, bytes) => output(stream, &bytes),
-                Answer::Ended(report) => return Ok(*report),
+                Answer::ToolCall { number, name, input } => {
+                    let tools = tools.as_ref().ok_or_else(unexpected)?;
+                    let (call, requests) = (tools.run.call(&name, input.into_vec()), Arc::clone(&requests));
+                    calls.0.push(tools.executor.spawn(async move {
+                        let result = call.await.and_then(within_limit).map(ByteBuf::from);
+                        write(&requests, &Request::ToolResult(number, result));
+                    }));
+                }
+                Answer::Ended(report) => break *report,
                 _ => return Err(unexpected()),
             }
+        };
+        drop(calls);
+        if let Some(tools) = tools {
+            tools.run.report(&mut report);
         }
+        Ok(report)
     }
 
     /// Creates sessions with the state of another one, and returns their ids.
@@ -228,6 +240,31 @@ impl Client {
     pub fn end(&mut self) -> Result<(), ClientError> {
         self.done(&Request::End)
     }
+}
+
+/// Calls in progress, which end with their cell.
+#[derive(Default)]
+struct Calls(Vec<JoinHandle<()>>);
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Sends a message while a cell runs. Messages of several threads do not mix.
+fn write(stream: &Mutex<UnixStream>, request: &Request) {
+    let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+    // The end of the process is noticed by the reader.
+    let _ = frame::write(&mut &*stream, Kind::Ordinary, request);
+}
+
+/// Replaces a result that is too large for a message.
+fn within_limit(output: Vec<u8>) -> ToolResult {
+    if output.len() <= MAX_TOOL_RESULT {
+        return Ok(output);
+    }
+    Err(ToolFailure::new(ToolFailure::BUDGET, format!("the output has more than {MAX_TOOL_RESULT} bytes")))
 }
 
 fn file_error(action: &str, error: &io::Error) -> RunnerError {

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter};
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, Job, OutputSink, ResultKind, RunnerError, Stdin};
+use codebox_core::{Job, OutputSink, ResultKind, RunnerError, Stdin};
 use codebox_runner::Cell;
 use codebox_worker::frame::{self, Kind, MaxSizes};
 use serde_bytes::ByteBuf;
@@ -11,7 +11,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
+use crate::exec::exec;
 use crate::message::{Answer, Hello, Request, VERSION};
 use crate::serve::Process;
 
@@ -22,7 +24,7 @@ const MAX_REQUEST: u32 = 32 << 20;
 pub(crate) const PIECE: usize = 1 << 18;
 
 /// Number of pieces of output that wait for a slow client, after which the cell waits.
-const QUEUED: usize = 16;
+pub(crate) const QUEUED: usize = 16;
 
 const SIZES: MaxSizes = MaxSizes { ordinary: MAX_REQUEST, last: MAX_REQUEST };
 
@@ -40,11 +42,12 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
         return send(&mut writer, &Answer::Failed(error.into())).await;
     }
     send(&mut writer, &Answer::Done).await?;
-    while let Some(request) = next(&mut reader).await? {
+    let mut requests = Requests::read(reader);
+    while let Some(request) = requests.next().await? {
         let answer = match request {
-            Request::Exec { id, text, limits } => {
+            Request::Exec { id, text, limits, tools } => {
                 let cell = Cell { text, limits, stdin: Stdin::Empty };
-                match Box::pin(exec(process, &id, cell, &mut reader, &mut writer)).await? {
+                match Box::pin(exec(process, &id, cell, tools, &mut requests, &mut writer)).await {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }
@@ -62,12 +65,12 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
                 Some(answer) => answer,
                 None => return Ok(()),
             },
-            Request::Import(job) => match import(process, *job, &mut reader).await? {
+            Request::Import(job) => match import(process, *job, &mut requests).await? {
                 Some(answer) => answer,
                 None => return Ok(()),
             },
             // The cell has ended meanwhile.
-            Request::Cancel => continue,
+            Request::Cancel | Request::ToolResult(..) => continue,
             request => perform(process, request).await.unwrap_or_else(|error| Answer::Failed(error.into())),
         };
         send(&mut writer, &answer).await?;
@@ -75,11 +78,39 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
     Ok(())
 }
 
-async fn next(reader: &mut OwnedReadHalf) -> io::Result<Option<Request>> {
-    Ok(frame::read_async(reader, SIZES).await?.map(|(_, request)| request))
+/// The requests of a client, which are read by a task of their own: a message can be read in part when a cell ends.
+pub(crate) struct Requests {
+    received: mpsc::Receiver<io::Result<Request>>,
+    reading: JoinHandle<()>,
 }
 
-async fn send(writer: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
+impl Requests {
+    fn read(mut reader: OwnedReadHalf) -> Self {
+        let (sender, received) = mpsc::channel(1);
+        let reading = tokio::spawn(async move {
+            while let Some(read) = frame::read_async(&mut reader, SIZES).await.transpose() {
+                let is_last = read.is_err();
+                if sender.send(read.map(|(_, request)| request)).await.is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        Self { received, reading }
+    }
+
+    /// Returns the next request; `None` at the end. A request is not lost if the future is dropped.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Request>> {
+        self.received.recv().await.transpose()
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+pub(crate) async fn send(writer: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
     let mut bytes = Vec::new();
     frame::append(&mut bytes, Kind::Ordinary, answer)?;
     writer.write_all(&bytes).await
@@ -120,66 +151,9 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
         | Request::Import(_)
         | Request::Piece(_)
         | Request::Cancel
+        | Request::ToolResult(..)
         | Request::End => Answer::Done,
     })
-}
-
-/// Runs a cell, and passes its output on. `None` if the client is gone, which cancels the cell.
-async fn exec(
-    process: &Process,
-    id: &str,
-    cell: Cell,
-    reader: &mut OwnedReadHalf,
-    writer: &mut OwnedWriteHalf,
-) -> io::Result<Option<Answer>> {
-    let (sender, mut output) = mpsc::channel(QUEUED);
-    let sink = |stream| Some(Box::new(AnswerSink { stream, sender: sender.clone() }) as Box<dyn OutputSink>);
-    let cancel = CancelToken::new();
-    let mut io = ExecIo { stdout: sink(0), stderr: sink(1), cancel: cancel.clone(), ..ExecIo::none() };
-    drop(sender);
-    let mut running = std::pin::pin!(async {
-        let ran = process.keeper.exec(id, cell, &mut io).await;
-        // The sinks end with the streams.
-        (io.stdout, io.stderr) = (None, None);
-        ran
-    });
-    // The cell goes on, within its time limit, while the client does not read.
-    let mut forwarding = std::pin::pin!(async {
-        while let Some(answer) = output.recv().await {
-            if send(writer, &answer).await.is_err() {
-                return false;
-            }
-        }
-        true
-    });
-    let mut request = std::pin::pin!(next(reader));
-    let (mut is_gone, mut is_forwarded, mut is_requested) = (false, false, false);
-    let ran = loop {
-        tokio::select! {
-            biased;
-            is_complete = &mut forwarding, if !is_forwarded => {
-                is_forwarded = true;
-                if !is_complete {
-                    is_gone = true;
-                    cancel.cancel();
-                }
-            }
-            ran = &mut running => break ran,
-            request = &mut request, if !is_requested => {
-                is_requested = true;
-                // A client that sends another request meanwhile does not follow the protocol.
-                is_gone |= !matches!(request, Ok(Some(Request::Cancel)));
-                cancel.cancel();
-            }
-        }
-    };
-    if !is_gone && !is_forwarded {
-        is_gone = !forwarding.await;
-    }
-    Ok((!is_gone).then(|| match ran {
-        Ok(report) => Answer::Ended(Box::new(report)),
-        Err(error) => Answer::Failed(error.into()),
-    }))
 }
 
 /// Exports a session, and passes the file on. `None` if the client is gone.
@@ -208,13 +182,13 @@ async fn export(
 }
 
 /// Imports a session from the pieces that the client sends. `None` if the client is gone.
-async fn import(process: &Process, job: Job, reader: &mut OwnedReadHalf) -> io::Result<Option<Answer>> {
+async fn import(process: &Process, job: Job, requests: &mut Requests) -> io::Result<Option<Answer>> {
     let (sender, pieces) = mpsc::channel(QUEUED);
     let from = PieceReader { pieces, piece: Vec::new(), read: 0 };
     let receive = async move {
         let mut sender = Some(sender);
         loop {
-            match next(reader).await {
+            match requests.next().await {
                 Ok(Some(Request::Piece(piece))) if piece.is_empty() => return true,
                 // The rest of a file that is refused is not used.
                 Ok(Some(Request::Piece(piece))) => match &sender {
@@ -271,9 +245,9 @@ impl io::Write for AnswerSink {
 }
 
 /// Receiver of output that passes it to the client.
-struct AnswerSink {
-    stream: u8,
-    sender: mpsc::Sender<Answer>,
+pub(crate) struct AnswerSink {
+    pub stream: u8,
+    pub sender: mpsc::Sender<Answer>,
 }
 
 impl OutputSink for AnswerSink {

@@ -18,6 +18,7 @@
 
 mod client;
 mod connection;
+mod exec;
 mod keeper;
 mod message;
 mod place;

@@ -1,6 +1,6 @@
 //! Messages between a client and the process that keeps the sessions.
 
-use codebox_core::{Job, LimitOverrides, RunReport, SessionInfo};
+use codebox_core::{Job, LimitOverrides, RunReport, SessionInfo, ToolDescription, ToolFailure};
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -14,13 +14,18 @@ pub(crate) struct Hello {
     pub version: String,
 }
 
-/// Message of a client. The next one follows after the last answer; only the cancellation and pieces are sent before.
+/// Maximum size of the result of a tool in bytes.
+pub(crate) const MAX_TOOL_RESULT: usize = 16 << 20;
+
+/// Message of a client. The next one follows after the last answer; only the cancellation, results of tools and pieces are sent before.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Creates a session with the language, grants, limits and packages of a job.
     Create(Box<Job>),
-    /// Runs a cell.
-    Exec { id: String, text: String, limits: LimitOverrides },
+    /// Runs a cell, which may call these tools of the client.
+    Exec { id: String, text: String, limits: LimitOverrides, tools: Option<Vec<ToolDescription>> },
+    /// Result of the call of a tool with this number.
+    ToolResult(u64, Result<ByteBuf, ToolFailure>),
     /// Cancels the cell of this client.
     Cancel,
     /// Creates sessions with the state of another one.
@@ -50,6 +55,8 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// Output of stream 0 or 1 of the cell.
     Output(u8, ByteBuf),
+    /// The cell calls a tool with an input as JSON text. The number is that of the call.
+    ToolCall { number: u64, name: String, input: ByteBuf },
     /// The cell has ended.
     Ended(Box<RunReport>),
     /// Ids of the created sessions.

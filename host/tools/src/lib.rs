@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod command;
 mod run;
 mod schema;
 mod tool;
 mod toolbox;
 
+pub use codebox_core::Approval;
+pub use command::{end_of, output_of};
 pub use run::ToolRun;
 pub use schema::SchemaError;
-pub use tool::{Approval, Tool, ToolError};
+pub use tool::{Tool, ToolError};
 pub use toolbox::{Approver, ToolBudgets, ToolRequest, Toolbox};

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use codebox_core::{BoxFuture, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName, ToolResult};
+use codebox_core::{
+    Approval, BoxFuture, Effects, RunReport, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName, ToolResult,
+};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
-use crate::tool::{Approval, Tool};
+use crate::tool::Tool;
 use crate::toolbox::{ToolBudgets, ToolRequest, Toolbox};
 
 /// Maximum number of calls that a report lists.
@@ -58,6 +60,14 @@ impl ToolRun {
             ..call.clone()
         };
         (used.listed.iter().cloned().chain(used.open.values().map(interrupted)).collect(), used.dropped)
+    }
+
+    /// Adds the calls to the report of the run. A program that has called a tool is not run again.
+    pub fn report(&self, report: &mut RunReport) {
+        (report.tool_calls, report.tool_calls_dropped) = self.calls();
+        if !report.tool_calls.is_empty() {
+            report.effects = Effects::Possible;
+        }
     }
 
     /// Returns the tool of a call, if the run may call it.
@@ -121,6 +131,7 @@ async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8
     let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_INPUT, message);
     let input: Value = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
     tool.input.check(&input).map_err(invalid)?;
+    let time = tool.timeout.map_or(time, |own| own.min(time));
     let output = match timeout(time, approved(tool, toolbox, input)).await {
         Ok(output) => output?,
         Err(_) => return Err(budget(format!("the call took longer than {} s", time.as_secs_f64()))),

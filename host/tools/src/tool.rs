@@ -1,8 +1,9 @@
 //! Tools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use codebox_core::{BoxFuture, ToolDescription, ToolFailure, ToolName};
+use codebox_core::{Approval, BoxFuture, ToolDescription, ToolFailure, ToolName};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -10,18 +11,6 @@ use crate::schema::{Schema, SchemaError};
 
 /// Function of a tool.
 pub(crate) type Handler = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolFailure>> + Send + Sync;
-
-/// Permission to call a tool, for runs to which it is granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Approval {
-    /// Every call is permitted.
-    #[default]
-    Allow,
-    /// The [approver](crate::Toolbox::with_approver) decides each call. Without one, calls are refused.
-    Ask,
-    /// Every call is refused.
-    Deny,
-}
 
 /// Definition of a tool that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -49,6 +38,7 @@ pub struct Tool {
     pub(crate) input: Schema,
     pub(crate) output: Option<Schema>,
     pub(crate) approval: Approval,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) handler: Arc<Handler>,
 }
 
@@ -91,7 +81,7 @@ impl Tool {
         let name = ToolName::new(name).map_err(|_| ToolError::Name(name.to_owned()))?;
         let schema = Schema::new(&input).map_err(|source| ToolError::Schema { tool: name.clone(), source })?;
         let description = ToolDescription { name, description, input, output: None };
-        Ok(Self { description, input: schema, output: None, approval: Approval::Allow, handler })
+        Ok(Self { description, input: schema, output: None, approval: Approval::Allow, timeout: None, handler })
     }
 
     /// Sets the JSON Schema of the output, which is checked.
@@ -103,6 +93,12 @@ impl Tool {
         self.output = Some(Schema::new(&output).map_err(failed)?);
         self.description.output = Some(output);
         Ok(self)
+    }
+
+    /// Sets the maximum wall time of a call, if it is lower than that of the [budgets](crate::ToolBudgets).
+    #[must_use]
+    pub fn with_timeout(self, time: Duration) -> Self {
+        Self { timeout: Some(time), ..self }
     }
 
     /// Sets the permission to call the tool.

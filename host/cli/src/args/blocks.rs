@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::session::GrantArgs;
+use super::tools::ToolArgs;
 
 /// Arguments of `codebox blocks`.
 #[derive(Debug, Args)]
@@ -36,6 +37,9 @@ pub(crate) struct BlocksArgs {
     /// Container image for blocks of `sh` and `bash`
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
+
+    #[command(flatten)]
+    pub tools: ToolArgs,
 
     // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]

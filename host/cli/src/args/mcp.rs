@@ -4,6 +4,7 @@ use clap::Args;
 use codebox_core::Access;
 
 use super::session::GrantArgs;
+use super::tools::ToolArgs;
 
 /// Arguments of `codebox mcp`.
 #[derive(Debug, Args)]
@@ -19,6 +20,9 @@ pub(crate) struct McpArgs {
     /// Maximum number of calls in progress; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_calls: u16,
+
+    #[command(flatten)]
+    pub tools: ToolArgs,
 
     // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]

@@ -4,6 +4,7 @@ use clap::Args;
 use codebox_core::Language;
 
 use super::session::GrantArgs;
+use super::tools::ToolArgs;
 
 /// Arguments of `codebox repl`.
 #[derive(Debug, Args)]
@@ -15,6 +16,9 @@ pub(crate) struct ReplArgs {
     /// Keep the session at the end, and print its id
     #[arg(long)]
     pub keep: bool,
+
+    #[command(flatten)]
+    pub tools: ToolArgs,
 
     // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]

@@ -8,9 +8,9 @@ use codebox_core::{
     ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, ResultKind, RunnerError,
     ToolName, parse_count, parse_duration, parse_size,
 };
-use codebox_mcp::ServerCommand;
 use codebox_service::{EnvRequest, Preference};
 
+use super::tools::ToolArgs;
 use super::values::{engine, parse_small_count, preference};
 
 /// Usage of `run`, and of other commands that take the same program and options.
@@ -115,17 +115,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_WARM_INSTANCES)))]
     pub warm: Option<u32>,
 
-    /// Let the program call the tools of this MCP server, as `tools` of its module `codebox`; repeatable
-    ///
-    /// COMMAND starts the server, with its standard input and output as the connection; no shell runs. NAME becomes the prefix of its
-    /// tools: `tools.NAME_search`. The server runs outside of the sandbox with the powers of this user, and the program may call all of
-    /// its tools. Such a run is in WebAssembly.
-    #[arg(long, value_name = "[NAME=]COMMAND")]
-    pub mcp: Vec<ServerCommand>,
+    #[command(flatten)]
+    pub tools: ToolArgs,
 
-    /// Tools that the program may call, when their servers have listed them.
+    /// Names of the tools, when their servers have listed them.
     #[arg(skip)]
-    pub tools: Vec<ToolName>,
+    pub tool_names: Vec<ToolName>,
 
     /// Disable the operating system's sandbox around this process; for debugging
     #[arg(long)]

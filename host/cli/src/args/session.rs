@@ -8,6 +8,7 @@ use codebox_core::{ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetG
 use codebox_service::{EnvRequest, Program, Request};
 
 use super::run::LimitArgs;
+use super::tools::ToolArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -19,7 +20,7 @@ pub(crate) enum SessionCommand {
     ///
     /// Prints the output and the value of the last expression. An exception ends the cell alone. A limit that is reached ends the
     /// interpreter; the session then comes back from its last checkpoint.
-    Exec(CellArgs),
+    Exec(Box<CellArgs>),
     /// Create sessions with the state of another one, and print their ids, one a line
     Fork {
         /// The session
@@ -170,6 +171,9 @@ pub(crate) struct CellArgs {
     /// Bytes kept of each of stdout and stderr of this cell
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub max_output: Option<Limit<ByteSize>>,
+
+    #[command(flatten)]
+    pub tools: ToolArgs,
 }
 
 impl GrantArgs {

@@ -1,14 +1,14 @@
 //! `codebox blocks`.
 
-use std::sync::Arc;
-
 use codebox_blocks::{Block, BlockReport, BlockStatus, BlocksReport, Observer, Options, Silent, feedback, parse};
 use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Shortening, exit};
-use codebox_runner::Runner;
 use codebox_service::Request;
 
+use crate::Host;
 use crate::answer;
 use crate::args::BlocksArgs;
+use crate::commands::server_runner;
+use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
@@ -17,15 +17,18 @@ use crate::streams::{Delivery, OutputState, Streams};
 use crate::text_file::read_text;
 
 /// Runs the blocks of a text, and returns the exit status.
-pub(super) fn blocks(args: BlocksArgs, messages: Messages, runner: &Arc<Runner>) -> Result<u8, RunnerError> {
+pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
     let text = read_text("the text", &args.file)?;
     let blocks = parse(&text)?;
     let is_streamed = !args.feedback && !args.json;
     if blocks.is_empty() && is_streamed {
         messages.note("the text has no blocks of a language that codebox runs");
     }
+    let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
+    let runner = server_runner(messages, host, tools.as_ref());
+    let names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
     let options = Options {
-        request: Request { image: args.image, ..args.grants.request(None) },
+        request: Request { image: args.image, tools: names, ..args.grants.request(None) },
         node_packages: args.with_npm,
         isolated: args.isolated,
         keep_going: args.keep_going,
@@ -34,7 +37,7 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, runner: &Arc<Runner>)
     Signals::handled().cancel(cancel.clone());
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-    let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(runner, blocks, &options, observer));
+    let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(&runner, blocks, &options, observer));
     let report = if is_streamed {
         let mut live = Live { messages, cancel, output: None, status: None };
         let report = run(&mut live);

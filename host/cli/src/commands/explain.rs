@@ -1,18 +1,22 @@
 //! `codebox explain`: shows where a program would run and why, without running any of it.
 
-use codebox_core::RunnerError;
+use codebox_core::{Isolation, RunnerError};
 use codebox_runner::Runner;
-use codebox_service::Program;
+use codebox_service::{Preference, Program};
 
+use crate::Host;
 use crate::answer;
 use crate::args::RunArgs;
 use crate::commands::run::request;
+use crate::commands::server_runner;
+use crate::commands::tools::{CommandTools, Questions};
+use crate::messages::Messages;
 use crate::render::Explained;
 
 /// Prints the explanation. If the program could not run, the status is that of the refused run.
-pub(super) fn explain(args: RunArgs, runner: &Runner) -> Result<u8, RunnerError> {
+pub(super) fn explain(args: RunArgs, messages: Messages, runner: &Runner, host: Host<'_>) -> Result<u8, RunnerError> {
     let json = args.json;
-    let explained = match explain_request(args, runner) {
+    let explained = match explain_request(args, messages, runner, host) {
         Ok(explained) => explained,
         Err(failure) if json => return Ok(answer::print_failure(&failure)),
         Err(failure) => return Err(failure),
@@ -29,7 +33,21 @@ pub(super) fn explain(args: RunArgs, runner: &Runner) -> Result<u8, RunnerError>
     }
 }
 
-fn explain_request(args: RunArgs, runner: &Runner) -> Result<Explained, RunnerError> {
+fn explain_request(
+    mut args: RunArgs,
+    messages: Messages,
+    runner: &Runner,
+    host: Host<'_>,
+) -> Result<Explained, RunnerError> {
+    // Servers are not started. A run with their tools is in WebAssembly, as one with other tools.
+    let has_servers = !std::mem::take(&mut args.tools.mcp).is_empty();
+    if has_servers && args.isolation == Preference::Auto {
+        args.isolation = Preference::Only(Isolation::Wasm);
+    }
+    let tools = CommandTools::connect(&args.tools, Questions::Refused, messages, host)?;
+    args.tool_names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
+    let with_tools = tools.is_some().then(|| server_runner(messages, host, tools.as_ref()));
+    let runner = with_tools.as_deref().unwrap_or(runner);
     let request = request(args, None)?;
     let subject = match &request.program {
         Program::File(path) => path.display().to_string(),

@@ -4,14 +4,16 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_core::{Adapter, CancelToken, Language, LimitOverrides, ResultKind, RunnerError};
-use codebox_runner::{Runner, SessionControl};
+use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError};
+use codebox_runner::{Cell, Runner};
 use reedline::{Reedline, Signal, ValidationResult, Validator};
 
 use self::prompt::ReplPrompt;
+use crate::Host;
 use crate::answer;
 use crate::args::ReplArgs;
 use crate::commands::session::run_cell;
+use crate::commands::tools::{CommandTools, Questions};
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::text_file::read_text;
@@ -24,15 +26,11 @@ const ENDS: [&str; 5] = [".exit", "exit", "exit()", "quit", "quit()"];
 
 /// Reads cells from the terminal and runs them in a session of their own, until the end of the input. An input that is no terminal is one
 /// cell.
-pub(super) fn repl(
-    args: ReplArgs,
-    messages: Messages,
-    runner: &Runner,
-    control: &dyn SessionControl,
-) -> Result<u8, RunnerError> {
+pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Host<'_>) -> Result<u8, RunnerError> {
+    let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
     let language = args.lang;
     let job = runner.prepare_session(args.grants.request(Some(language.clone())))?;
-    let mut client = control.connect()?;
+    let mut client = host.sessions.connect()?;
     let id = client.create(job)?;
     // A signal cancels the current cell.
     let current = Arc::new(Mutex::new(CancelToken::new()));
@@ -41,7 +39,7 @@ pub(super) fn repl(
     let mut run = |text: String| {
         let cancel = CancelToken::new();
         current.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&cancel);
-        run_cell(&mut *client, &id, text, LimitOverrides::default(), cancel, messages)
+        run_cell(&mut *client, &id, Cell::from(text), tools.as_ref(), cancel, messages)
     };
     let ended = if io::stdin().is_terminal() {
         messages.note(format!("{language} in a sandbox; Ctrl-D ends, Ctrl-C cancels"));

@@ -5,16 +5,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, RunnerError, Stdin, ToolName, exit, wire};
-use codebox_mcp::{ServerLog, tools_of_server};
+use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
 use codebox_runner::{RunEnd, Runner};
 use codebox_service::{MAX_PROGRAM, Program, Request};
-use codebox_tools::Toolbox;
 
 use crate::args::{ProgramLocation, RunArgs};
+use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
-use crate::messages::{Messages, Verbosity};
+use crate::messages::Messages;
 use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
@@ -51,43 +50,21 @@ pub(super) fn run(
     if is_json { print_json_report(finished, messages) } else { print_lines(finished, messages) }
 }
 
-/// Runs a program that calls the tools of MCP servers. The guest runs in a process of its own, because this one has to start and
-/// use the servers.
-pub(super) fn run_with_servers(mut args: RunArgs, messages: Messages, host: Host<'_>, trace: RunTrace) -> u8 {
-    let is_json = args.json;
-    let connect = || {
-        let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        let log = if messages.verbosity() == Verbosity::Verbose { ServerLog::Shown } else { ServerLog::Hidden };
-        let mut tools = Vec::new();
-        for server in &args.mcp {
-            tools.extend(executor.block_on(tools_of_server(server, log))?);
-        }
-        let names: Vec<ToolName> = tools.iter().map(|tool| tool.name().clone()).collect();
-        let toolbox = Toolbox::new(tools).map_err(|error| {
-            RunnerError::of(ResultKind::InvalidRequest, &error).with_fix("give a server a name: --mcp NAME=COMMAND")
-        })?;
-        Ok((executor, names, toolbox))
-    };
-    let (executor, names, toolbox) = match connect() {
-        Ok(connected) => connected,
-        Err(failure) if is_json => return answer::print_failure(&failure),
+/// Runs a program that calls host tools. The guest runs in a process of its own, because this one has to call them.
+pub(super) fn run_with_tools(mut args: RunArgs, messages: Messages, host: Host<'_>, trace: RunTrace) -> u8 {
+    let tools = match CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host) {
+        Ok(tools) => tools,
+        Err(failure) if args.json => return answer::print_failure(&failure),
         Err(failure) => {
             messages.fail(&failure);
             return failure.exit_status();
         }
     };
-    args.tools = names;
-    let runner = (host.server_runner)(ServerOptions { progress: progress(messages), tools: Some(toolbox) });
-    let status = run(args, messages, &runner, host, trace, None);
-    // The servers end with their connections.
-    drop(runner);
-    executor.shutdown_timeout(SERVER_END_TIMEOUT);
-    status
+    args.tool_names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
+    let toolbox = tools.as_ref().map(CommandTools::toolbox);
+    let runner = (host.server_runner)(ServerOptions { progress: progress(messages), tools: toolbox });
+    run(args, messages, &runner, host, trace, None)
 }
-
-/// Maximum time that the end of this process waits for the servers.
-const SERVER_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs a program, from arguments to a report.
 fn execute(
@@ -209,7 +186,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         build: args.build,
         engine: args.engine,
         results: args.json,
-        tools: args.tools,
+        tools: args.tool_names,
         ..Request::new(program)
     })
 }

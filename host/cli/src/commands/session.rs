@@ -4,11 +4,13 @@ use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{CancelToken, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
-use codebox_runner::{Runner, SessionClient, SessionControl, SessionFileHead};
+use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
+use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead};
 
+use crate::Host;
 use crate::answer;
 use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
+use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
@@ -17,15 +19,11 @@ use crate::streams::{Delivery, Streams};
 use crate::text_file::read_text;
 
 /// Runs the command, and returns the exit status.
-pub(super) fn session(
-    command: SessionCommand,
-    messages: Messages,
-    runner: &Runner,
-    control: &dyn SessionControl,
-) -> u8 {
+pub(super) fn session(command: SessionCommand, messages: Messages, runner: &Runner, host: Host<'_>) -> u8 {
+    let control: &dyn SessionControl = &**host.sessions;
     let done = match command {
-        SessionCommand::Exec(args) if args.json => return exec_as_json(args, messages, control),
-        SessionCommand::Exec(args) => exec(args, messages, control),
+        SessionCommand::Exec(args) if args.json => return exec_as_json(*args, messages, host),
+        SessionCommand::Exec(args) => exec(*args, messages, host),
         SessionCommand::New(args) => new(*args, runner, control),
         SessionCommand::Export { id, file, checkpoint } => export(&id, &file, checkpoint.as_deref(), control),
         SessionCommand::Import(args) => import(*args, runner, control),
@@ -160,29 +158,32 @@ fn print_ids(ids: &[String]) -> Result<u8, RunnerError> {
 }
 
 /// Runs a cell, and prints its output, its values, and notes about it.
-fn exec(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> Result<u8, RunnerError> {
-    let text = text_of(&args)?;
+fn exec(args: CellArgs, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
+    let cell = cell_of(&args)?;
     let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
-    let mut client = control.connect()?;
-    run_cell(&mut *client, &args.id, text, args.limits(), cancel, messages)
+    let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
+    let mut client = host.sessions.connect()?;
+    run_cell(&mut *client, &args.id, cell, tools.as_ref(), cancel, messages)
 }
 
 /// Runs a cell until it ends or is cancelled, and prints its output, its values, and notes about it.
 pub(super) fn run_cell(
     client: &mut dyn SessionClient,
     id: &str,
-    text: String,
-    limits: LimitOverrides,
+    cell: Cell,
+    tools: Option<&CommandTools>,
     cancel: CancelToken,
     messages: Messages,
 ) -> Result<u8, RunnerError> {
     let mut streams = Streams::live_until(cancel.clone());
-    let ran = client.exec(id, text, limits, &cancel, &mut |stream, bytes| {
+    let mut output = |stream: u8, bytes: &[u8]| {
         let sink = if stream == 0 { &mut streams.io.stdout } else { &mut streams.io.stderr };
         // An error is recorded by the sink.
         let _ = sink.as_mut().map(|sink| sink.write(bytes));
-    });
+    };
+    let io = CellIo { cancel: &cancel, tools: tools.and_then(CommandTools::of_cell), output: &mut output };
+    let ran = client.exec(id, cell, io);
     if let (Ok(report), Some(stdout)) = (&ran, &mut streams.io.stdout) {
         for text in shown(report) {
             let _ = stdout.write(text.as_bytes());
@@ -199,12 +200,15 @@ pub(super) fn run_cell(
     Ok(report.exit_status())
 }
 
-fn exec_as_json(args: CellArgs, messages: Messages, control: &dyn SessionControl) -> u8 {
+fn exec_as_json(args: CellArgs, messages: Messages, host: Host<'_>) -> u8 {
     let run = || {
-        let text = text_of(&args)?;
+        let cell = cell_of(&args)?;
         let streams = Streams::collected();
         Signals::handled().cancel(streams.io.cancel.clone());
-        control.connect()?.exec(&args.id, text, args.limits(), &streams.io.cancel, &mut |_, _| {})
+        let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
+        let tools = tools.as_ref().and_then(CommandTools::of_cell);
+        let io = CellIo { cancel: &streams.io.cancel, tools, output: &mut |_, _| {} };
+        host.sessions.connect()?.exec(&args.id, cell, io)
     };
     let report = match run() {
         Ok(report) => report,
@@ -240,11 +244,12 @@ fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
     lines
 }
 
-fn text_of(args: &CellArgs) -> Result<String, RunnerError> {
-    match (&args.code, &args.file) {
-        (Some(code), _) => Ok(code.clone()),
-        (None, file) => read_text("the cell", file.as_deref().unwrap_or(Path::new("-"))),
-    }
+fn cell_of(args: &CellArgs) -> Result<Cell, RunnerError> {
+    let text = match (&args.code, &args.file) {
+        (Some(code), _) => code.clone(),
+        (None, file) => read_text("the cell", file.as_deref().unwrap_or(Path::new("-")))?,
+    };
+    Ok(Cell { limits: args.limits(), ..Cell::from(text) })
 }
 
 /// Returns all sessions. A process that does not run yet is started, because it may find sessions on disk.

@@ -2,7 +2,13 @@
 
 use std::io::{Read, Write};
 
-use codebox_core::{CancelToken, Job, LimitOverrides, ResultKind, RunReport, RunnerError, SessionInfo};
+use std::sync::Arc;
+
+use codebox_core::{CancelToken, Job, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_tools::ToolRun;
+use tokio::runtime::Handle;
+
+use crate::session::Cell;
 
 /// Access to the process that keeps sessions.
 pub trait SessionControl {
@@ -19,6 +25,24 @@ pub trait SessionControl {
     fn connect_if_running(&self) -> Result<Option<Box<dyn SessionClient>>, RunnerError>;
 }
 
+/// Output, cancellation and tools of a cell that another process runs.
+pub struct CellIo<'c> {
+    /// Cancels the cell.
+    pub cancel: &'c CancelToken,
+    /// Tools that the cell may call. They are called in this process.
+    pub tools: Option<CellTools>,
+    /// Receives output as it is written: the number of the stream, 0 or 1, and the bytes.
+    pub output: &'c mut dyn FnMut(u8, &[u8]),
+}
+
+/// Tools of a cell that another process runs.
+pub struct CellTools {
+    /// The tools, and the record of their calls.
+    pub run: Arc<ToolRun>,
+    /// Executor in which the results of calls are waited for.
+    pub executor: Handle,
+}
+
 /// Connection to the process that keeps sessions.
 ///
 /// All methods return an error if the process refuses the request or is gone.
@@ -27,15 +51,8 @@ pub trait SessionClient {
     /// Creates a session with the language, grants, limits and packages of an admitted job, and returns its id.
     fn create(&mut self, job: Job) -> Result<String, RunnerError>;
 
-    /// Runs a cell. `output` receives its output as it is written: the number of the stream, 0 or 1, and the bytes.
-    fn exec(
-        &mut self,
-        id: &str,
-        text: String,
-        limits: LimitOverrides,
-        cancel: &CancelToken,
-        output: &mut dyn FnMut(u8, &[u8]),
-    ) -> Result<RunReport, RunnerError>;
+    /// Runs a cell.
+    fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, RunnerError>;
 
     /// Creates sessions with the state of another one, and returns their ids.
     fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError>;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use codebox_core::{ByteSize, Isolation, Limit};
+use codebox_core::{Approval, ByteSize, Isolation, Limit};
 use proptest::prelude::*;
 
 use super::*;
@@ -15,6 +15,75 @@ fn settings(text: &str) -> Settings {
 
 fn narrowed(user: &Settings, project: &Settings) -> Result<Settings, ConfigError> {
     narrow(user, project, Path::new("codebox.toml"))
+}
+
+#[test]
+fn tools_have_an_action_and_schemas() {
+    let text = r#"
+        [tools.double]
+        description = "Doubles."
+        run = "tools/double.py"
+        input = { type = "object", properties = { n = { type = "integer" } } }
+        approval = "ask"
+        timeout = "5s"
+        with = ["rich"]
+        dirs = ["/tmp:/data"]
+        [tools.log]
+        command = ["git", "log"]
+        [tools."git.commit"]
+        approval = "deny"
+    "#;
+    let tools = Settings::parse(text, Path::new("/home/config.toml")).expect("valid").tools;
+    let tool = |name: &str| &tools[&codebox_core::ToolName::new(name).expect("valid")];
+    let double = tool("double");
+    assert_eq!((double.approval, double.timeout), (Approval::Ask, Some(Duration::from_secs(5))));
+    assert_eq!(double.input["properties"]["n"]["type"], "integer");
+    let Some(ToolAction::Run(program)) = &double.action else { panic!("{double:?}") };
+    let file = ToolProgram::File { dir: "/home".into(), path: "tools/double.py".into() };
+    assert_eq!((&program.program, program.dirs.len(), program.packages.len()), (&file, 1, 1));
+    assert_eq!(tool("log").action, Some(ToolAction::Command(vec!["git".to_owned(), "log".to_owned()])));
+    assert_eq!((tool("git.commit").action.clone(), tool("git.commit").approval), (None, Approval::Deny));
+}
+
+#[test]
+fn tools_with_faults_are_refused() {
+    for (text, fault) in [
+        ("[tools.\"a b\"]\nrun = 'a.py'", "tools.a b: the name is invalid"),
+        ("[tools.a]\nrun = 'a.py'\ncommand = ['b']", "tools.a: it has run and command"),
+        ("[tools.a]\ntimeout = '5s'", "tools.a: it has neither run nor command"),
+        ("[tools.a]\ncommand = []", "tools.a.command: the command is empty"),
+        ("[tools.a]\ncommand = ['b']\nnet = ['x.org']", "tools.a: only a tool with run has grants"),
+        ("[tools.a]\nrun = '../a.py'", "tools.a.run: ../a.py is not a path below"),
+        ("[tools.a]\nrun = '/a.py'", "tools.a.run: /a.py is not a path below"),
+        ("[tools.a]\nrun = 'a.py'\ndirs = ['x']", "tools.a.dirs: "),
+        ("[tools.a]\nrun = 'a.py'\ntimeout = 'unlimited'", "tools.a.timeout: a call has a time limit"),
+        ("[tools.a]\nrun = 'a.py'\nisolation = 'x'", "tools.a.isolation: "),
+        ("[tools.a]\nrun = 'a.py'\napproval = 'maybe'", "unknown variant"),
+        ("[tools.a]\nrun = 'a.py'\nshell = true", "unknown field"),
+    ] {
+        let error = Settings::parse(text, Path::new("config.toml")).expect_err(text).to_string();
+        assert!(error.contains(fault), "{text}: {error}");
+    }
+}
+
+#[test]
+fn tools_of_a_project_have_no_powers() {
+    let parsed = |text: &str, file: &str| Settings::parse(text, Path::new(file)).expect("valid");
+    let user = parsed("[tools.log]\ncommand = ['git', 'log']", "config.toml");
+    let narrowed = |text: &str| narrow(&user, &parsed(text, "codebox.toml"), Path::new("codebox.toml"));
+    let tools = narrowed("[tools.a]\nrun = 'a.py'\nwith = ['rich']").expect("it is allowed").tools;
+    assert_eq!(tools.len(), 2);
+    for (text, fault) in [
+        ("[tools.a]\ncommand = ['id']", "tools.a.command: a project cannot run commands"),
+        ("[tools.a]\nrun = 'a.py'\ndirs = ['/:/host']", "tools.a.dirs: a project cannot give its tools grants"),
+        ("[tools.a]\nrun = 'a.py'\nnet = ['x.org']", "tools.a.net: "),
+        ("[tools.a]\nrun = 'a.py'\nenv = ['TOKEN']", "tools.a.env: "),
+        ("[tools.log]\nrun = 'a.py'", "tools.log: the user configuration has a tool of this name"),
+        ("[tools.log]\napproval = 'allow'", "tools.log: the user configuration has a tool of this name"),
+    ] {
+        let error = narrowed(text).expect_err(text).to_string();
+        assert!(error.contains(fault), "{text}: {error}");
+    }
 }
 
 #[test]

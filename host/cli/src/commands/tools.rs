@@ -1,0 +1,126 @@
+//! Host tools of the command line: those of the configuration, and of MCP servers.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebox_core::{ResultKind, RunnerError, ToolName};
+use codebox_mcp::{ServerLog, tools_of_server};
+use codebox_runner::CellTools;
+use codebox_tools::{ToolRequest, Toolbox};
+use tokio::runtime::Runtime;
+
+use crate::Host;
+use crate::args::ToolArgs;
+use crate::messages::{Messages, Verbosity};
+use crate::progress::progress;
+
+/// Maximum time that the end of this process waits for the servers.
+const SERVER_END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Maximum number of bytes of an input that is shown with a question.
+const MAX_SHOWN: usize = 1_000;
+
+/// Calls that the user has to approve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Questions {
+    /// The user answers at the terminal of this process.
+    AtTerminal,
+    /// They are refused: the terminal is that of another program.
+    Refused,
+}
+
+/// The tools of a command, whose servers end with this value.
+pub(super) struct CommandTools {
+    executor: Option<Runtime>,
+    toolbox: Arc<Toolbox>,
+    names: Vec<ToolName>,
+}
+
+impl CommandTools {
+    /// Starts the servers, and puts the tools together; `None` without tools.
+    pub(super) fn connect(
+        args: &ToolArgs,
+        questions: Questions,
+        messages: Messages,
+        host: Host<'_>,
+    ) -> Result<Option<Self>, RunnerError> {
+        if args.is_empty() {
+            return Ok(None);
+        }
+        let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+        let log = if messages.verbosity() == Verbosity::Verbose { ServerLog::Shown } else { ServerLog::Hidden };
+        let mut of_servers = Vec::new();
+        for server in &args.mcp {
+            of_servers.extend(executor.block_on(tools_of_server(server, log))?);
+        }
+        let mut wanted = args.tools.clone();
+        wanted.sort();
+        wanted.dedup();
+        let tools = (host.tools)(&wanted, of_servers, progress(messages))?;
+        let names = tools.iter().map(|tool| tool.name().clone()).collect();
+        let toolbox = Toolbox::new(tools).map_err(|error| {
+            RunnerError::of(ResultKind::InvalidRequest, &error).with_fix("give a server a name: --mcp NAME=COMMAND")
+        })?;
+        let toolbox = match questions {
+            Questions::Refused => toolbox,
+            Questions::AtTerminal => toolbox.with_approver(|request| async move {
+                tokio::task::spawn_blocking(move || is_approved(&request)).await.unwrap_or(false)
+            }),
+        };
+        Ok(Some(Self { executor: Some(executor), toolbox: Arc::new(toolbox), names }))
+    }
+
+    pub(super) fn toolbox(&self) -> Toolbox {
+        Toolbox::clone(&self.toolbox)
+    }
+
+    pub(super) fn names(&self) -> Vec<ToolName> {
+        self.names.clone()
+    }
+
+    /// Returns the tools for one cell.
+    pub(super) fn of_cell(&self) -> Option<CellTools> {
+        let executor = self.executor.as_ref()?.handle().clone();
+        Some(CellTools { run: self.toolbox.start_run(&self.names, executor.clone()), executor })
+    }
+}
+
+impl Drop for CommandTools {
+    fn drop(&mut self) {
+        // The servers end with their connections.
+        self.toolbox = Arc::default();
+        if let Some(executor) = self.executor.take() {
+            executor.shutdown_timeout(SERVER_END_TIMEOUT);
+        }
+    }
+}
+
+/// Asks the user at the terminal. Without one, the call is refused.
+fn is_approved(request: &ToolRequest) -> bool {
+    let Ok(terminal) = std::fs::File::options().read(true).write(true).open(TERMINAL) else { return false };
+    // An input is not trusted, and does not control the terminal: JSON text has no control characters but DEL and those of Unicode.
+    let mut input: String = request.input.to_string().chars().flat_map(shown).collect();
+    if input.len() > MAX_SHOWN {
+        input.truncate(input.floor_char_boundary(MAX_SHOWN));
+        input.push_str("...[truncated]");
+    }
+    let question = format!("codebox: the program calls the tool {} with {input}\nAllow it? [y/N] ", request.tool);
+    if (&terminal).write_all(question.as_bytes()).is_err() {
+        return false;
+    }
+    let mut answer = String::new();
+    let read = BufReader::new(terminal).read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Returns a character as it is shown: printable ASCII as it is, others escaped.
+fn shown(c: char) -> impl Iterator<Item = char> {
+    let (plain, escaped) =
+        if c == ' ' || c.is_ascii_graphic() { (Some(c), None) } else { (None, Some(c.escape_unicode())) };
+    plain.into_iter().chain(escaped.into_iter().flatten())
+}
+
+/// Terminal of this process.
+const TERMINAL: &str = if cfg!(windows) { "CON" } else { "/dev/tty" };

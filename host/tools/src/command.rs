@@ -1,0 +1,174 @@
+//! Tools that are commands of this machine.
+
+use std::process::Stdio;
+
+use codebox_core::ToolFailure;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use crate::tool::{Tool, ToolError};
+
+/// Maximum length of an output in bytes.
+const MAX_OUTPUT: u64 = 16 << 20;
+
+/// Maximum number of bytes of standard error in a message, the last ones.
+const MAX_STDERR: usize = 2_000;
+
+impl Tool {
+    /// Creates a tool from the words of a command, which runs outside of any sandbox with the powers of this process, and through no shell.
+    /// It gets the input as JSON text on its standard input and writes the output as JSON text to its standard output; no output is
+    /// `null`. The call fails if its exit status is not 0, with the end of its standard error. A call that ends before the command ends
+    /// it and its process group.
+    ///
+    /// # Errors
+    /// Returns an error if the name or the schema is invalid.
+    pub fn command(
+        name: &str,
+        description: impl Into<String>,
+        input: Value,
+        words: Vec<String>,
+    ) -> Result<Self, ToolError> {
+        Self::new(name, description, input, move |input| {
+            let words = words.clone();
+            async move { run(&words, &input).await }
+        })
+    }
+}
+
+async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
+    let failed = |why: String| ToolFailure::new(ToolFailure::FAILED, why);
+    let (program, args) = words.split_first().ok_or_else(|| failed("the command is empty".to_owned()))?;
+    let shown = program.escape_debug();
+    let mut command = Command::new(program);
+    command.args(args).kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A signal of the terminal is for this process, which ends the program first.
+    #[cfg(unix)]
+    command.process_group(0);
+    let started = command.spawn().map_err(|error| failed(format!("cannot start {shown}: {error}")))?;
+    let mut group = Group(started);
+    let child = &mut group.0;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let text = input.to_string();
+    let write = async move {
+        if let Some(mut stdin) = stdin {
+            // A command that does not read its input may still succeed.
+            let _ = stdin.write_all(text.as_bytes()).await;
+        }
+    };
+    let ((), output, errors) = tokio::join!(write, read(stdout), read(stderr));
+    let status = child.wait().await.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?;
+    if !status.success() {
+        return Err(failed(format!("{shown} failed ({status}){}", end_of(&errors))));
+    }
+    output_of(&output, &shown.to_string())
+}
+
+/// Parses the output of a tool that is a program. `program` appears in messages.
+///
+/// # Errors
+/// Returns a failure for an output that is too large, or that is not JSON text.
+pub fn output_of(output: &[u8], program: &str) -> Result<Value, ToolFailure> {
+    let invalid = |why: String| ToolFailure::new(ToolFailure::INVALID_OUTPUT, why);
+    if output.len() as u64 > MAX_OUTPUT {
+        return Err(invalid(format!("the output of {program} has more than {MAX_OUTPUT} bytes")));
+    }
+    if output.trim_ascii().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(output).map_err(|error| invalid(format!("the output of {program} is not JSON: {error}")))
+}
+
+/// Returns the end of the standard error of a program for a message.
+#[must_use]
+pub fn end_of(errors: &[u8]) -> String {
+    let errors = errors.trim_ascii();
+    let text = String::from_utf8_lossy(&errors[errors.len().saturating_sub(MAX_STDERR)..]).into_owned();
+    if text.is_empty() { text } else { format!(": {text}") }
+}
+
+/// Reads a stream to its end, and keeps one byte more than the maximum.
+async fn read(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut stream) = stream else { return kept };
+    let _ = (&mut stream).take(MAX_OUTPUT + 1).read_to_end(&mut kept).await;
+    // The command does not wait for a reader.
+    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    kept
+}
+
+/// A command and its process group, which end with this value.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(id) = self.0.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
+            // It may have ended meanwhile.
+            let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn commands_exchange_json() {
+        let input = json!({ "a": [1, "x\ny"] });
+        assert_eq!(run(&words(&["cat"]), &input).await, Ok(input.clone()));
+        assert_eq!(run(&words(&["true"]), &input).await, Ok(Value::Null));
+        let failed = run(&words(&["sh", "-c", "echo no >&2; exit 3"]), &input).await.expect_err("it fails");
+        assert_eq!(failed, ToolFailure::new("failed", "sh failed (exit status: 3): no"));
+        let failed = run(&words(&["echo", "x y"]), &input).await.expect_err("it is no JSON");
+        assert_eq!(failed.kind, ToolFailure::INVALID_OUTPUT);
+        let failed = run(&words(&["/missing/program"]), &input).await.expect_err("it does not exist");
+        assert!(failed.message.starts_with("cannot start /missing/program: "), "{failed:?}");
+    }
+
+    #[tokio::test]
+    async fn large_inputs_and_outputs_do_not_wait_for_each_other() {
+        let input = json!({ "text": "x".repeat(1 << 20) });
+        assert_eq!(run(&words(&["cat"]), &input).await, Ok(input));
+        let flood = words(&["sh", "-c", "head -c 20000000 /dev/zero; head -c 20000000 /dev/zero >&2"]);
+        let failed = run(&flood, &json!({})).await.expect_err("it is too large");
+        assert_eq!(failed.kind, ToolFailure::INVALID_OUTPUT);
+    }
+
+    #[tokio::test]
+    async fn the_process_group_ends_with_the_call() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
+        let call = words(&["sh", "-c", &script]);
+        let input = json!({});
+        let mut running = Box::pin(run(&call, &input));
+        let pid = loop {
+            tokio::select! {
+                ended = &mut running => panic!("{ended:?}"),
+                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+            }
+            if let Ok(text) = std::fs::read_to_string(&file) {
+                break rustix::process::Pid::from_raw(text.trim().parse().expect("a number")).expect("a process");
+            }
+        };
+        drop(running);
+        // The process is gone when its parent, which the system replaces, has waited for it.
+        while rustix::process::test_kill_process(pid).is_ok() {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+            if stat.contains(") Z ") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Host tools of configuration files, on the command line.
+
+use std::fs;
+use std::path::Path;
+
+use codebox_testkit::{Codebox, Input, ProcessResult};
+use serde_json::Value;
+
+use crate::command_line::SessionHome;
+use crate::support::kit;
+
+const PROJECT: &str = r#"
+[tools.double]
+description = "Doubles a number."
+run = "tools/double.py"
+input = { type = "object", properties = { n = { type = "integer" } }, required = ["n"] }
+output = { type = "integer" }
+[tools.shout]
+run = "tools/shout.mjs"
+[tools.ask]
+run = "tools/double.py"
+approval = "ask"
+[tools.fail]
+run = "tools/fail.py"
+[tools.text]
+run = "tools/text.py"
+[tools.slow]
+run = "tools/slow.py"
+timeout = "200ms"
+"#;
+
+/// A project with tools, and a home.
+struct Project {
+    home: SessionHome,
+    dir: tempfile::TempDir,
+}
+
+impl Project {
+    fn new() -> Self {
+        let dir = kit().folder().expect("a directory");
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, text).expect("it is ours");
+        };
+        write("codebox.toml", PROJECT);
+        write("tools/double.py", "import json, sys\nprint(json.load(sys.stdin)['n'] * 2)");
+        let shout = "import { readFileSync } from 'node:fs';\nconst { text } = JSON.parse(readFileSync(0, 'utf8'));\n\
+            console.log(JSON.stringify({ text: text.toUpperCase() }));";
+        write("tools/shout.mjs", shout);
+        write("tools/fail.py", "import sys\nprint('secret of stdout')\nsys.exit('no luck')");
+        write("tools/text.py", "print('no JSON')");
+        write("tools/slow.py", "while True: pass");
+        Self { home: SessionHome::new(), dir }
+    }
+
+    fn codebox(&self, words: &[&str]) -> Codebox {
+        let words = words.iter().map(|word| (*word).to_owned());
+        kit().codebox().home(&self.home.home()).folder(self.dir.path()).args(words)
+    }
+
+    fn run(&self, words: &[&str]) -> ProcessResult {
+        self.codebox(words).run().expect("it runs")
+    }
+
+    /// Returns the output of a successful command.
+    #[track_caller]
+    fn ok(&self, words: &[&str]) -> String {
+        let ran = self.run(words);
+        assert_eq!((ran.code, ran.stderr_text().as_str()), (Some(0), ""), "{}", ran.stdout_text());
+        ran.stdout_text()
+    }
+
+    fn config(&self) -> std::path::PathBuf {
+        let dir = self.home.home().join("config");
+        fs::create_dir_all(&dir).expect("a directory");
+        dir.join("config.toml")
+    }
+}
+
+#[test]
+fn programs_call_tools_of_a_project() {
+    let project = Project::new();
+    let text = "
+from codebox import tools, ToolError
+print(list(tools), tools.double(n=21), tools.shout(text='a'))
+for call in (lambda: tools.double(n='x'), lambda: tools.fail(), lambda: tools.text(), lambda: tools.slow(), lambda: tools.ask(n=1)):
+    try: print(call())
+    except ToolError as error: print(error.kind, '|', error)
+";
+    let granted: Vec<&str> =
+        ["double", "shout", "fail", "text", "slow", "ask"].iter().flat_map(|name| ["--tool", *name]).collect();
+    let out = project.ok(&[&["run"], &granted[..], &["-c", text]].concat());
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], "['ask', 'double', 'fail', 'shout', 'slow', 'text'] 42 {'text': 'A'}");
+    assert!(lines[1].starts_with("invalid_input | "), "{out}");
+    assert_eq!(lines[2], "failed | the program of fail failed (exit status: 1): no luck");
+    assert!(lines[3].starts_with("invalid_output | the output of text is not JSON: "), "{out}");
+    assert_eq!(lines[4], "budget | the call took longer than 0.2 s");
+    assert_eq!(lines[5], "denied | the call of the tool ask was not approved");
+    // A tool that is not named is not granted.
+    let out = project.ok(&["run", "--tool", "double", "-c", "from codebox import tools; print(list(tools))"]);
+    assert_eq!(out, "['double']\n");
+    let report =
+        project.ok(&["run", "--json", "--tool", "double", "-c", "from codebox import tools; tools.double(n=4)"]);
+    let report: Value = serde_json::from_str(&report).expect("a report");
+    assert_eq!(
+        (&report["results"][0]["data"]["text/plain"], &report["tool_calls"][0]["name"]),
+        (&"8".into(), &"double".into())
+    );
+    let explained = project.ok(&["explain", "--tool", "double", "-c", "import threading"]);
+    assert!(explained.contains("would run in wasm: wasm is the only isolation allowed"), "{explained}");
+}
+
+#[test]
+fn cells_and_blocks_call_tools_of_the_client() {
+    let project = Project::new();
+    let id = project.ok(&["session", "new"]);
+    let id = id.trim();
+    let exec = |options: &[&str], text: &str| project.run(&[&["session", "exec", id], options, &["-c", text]].concat());
+    let ran = exec(&["--tool", "double"], "from codebox import tools\nx = tools.double(n=4); x");
+    assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), "8\n"), "{}", ran.stderr_text());
+    // The tools are those of the command, and not of the session.
+    let ran = exec(&[], "tools.double(n=1)");
+    assert!(ran.stderr_text().contains("no host tool 'double' is granted"), "{}", ran.stderr_text());
+    let ran = exec(&["--tool", "double", "--json"], "[tools.double(n=i) for i in range(3)]");
+    let report: Value = serde_json::from_str(&ran.stdout_text()).expect("a report");
+    assert_eq!(report["results"][0]["data"]["text/plain"], "[0, 2, 4]");
+    assert_eq!(report["tool_calls"].as_array().map(Vec::len), Some(3));
+    // A call that outlives its cell leaves the connection and the session usable.
+    let ran = exec(&["--tool", "slow", "--timeout", "50ms"], "tools.slow()");
+    assert_eq!(ran.code, Some(124), "{}", ran.stderr_text());
+    assert_eq!(exec(&[], "1 + 1").stdout_text(), "2\n");
+    let fork = project.ok(&["session", "fork", id]);
+    let ran = project.run(&[
+        "session",
+        "exec",
+        fork.trim(),
+        "--tool",
+        "double",
+        "-c",
+        "from codebox import tools; tools.double(n=5)",
+    ]);
+    assert_eq!(ran.stdout_text(), "10\n", "{}", ran.stderr_text());
+    fs::write(
+        project.dir.path().join("text.md"),
+        "```py\nfrom codebox import tools\nprint(tools.double(n=1))\n```\n```js\nimport { tools } from 'codebox';\nconsole.log(await tools.shout({ text: 'b' }))\n```\n",
+    )
+    .expect("it is ours");
+    let blocks = ["blocks", "--tool", "double", "--tool", "shout", "text.md"];
+    assert_eq!(project.ok(&blocks), "2\n{ text: 'B' }\n");
+    let typed = project
+        .codebox(&["repl", "--tool", "double"])
+        .input(Input::Bytes(b"from codebox import tools; tools.double(n=7)".to_vec()));
+    let typed = typed.run().expect("it runs");
+    assert_eq!(typed.stdout_text(), "14\n", "{}", typed.stderr_text());
+}
+
+#[test]
+fn commands_are_those_of_the_user() {
+    let project = Project::new();
+    let mark = project.dir.path().join("mark");
+    let config = format!("[tools.host]\ncommand = ['sh', '-c', 'cat; touch {}']\n", mark.display());
+    fs::write(project.dir.path().join("codebox.toml"), &config).expect("it is ours");
+    let program = ["run", "--tool", "host", "-c", "from codebox import tools; print(tools.host(a=[1, 'x']))"];
+    let refused = project.run(&program);
+    assert_eq!(refused.code, Some(125));
+    assert!(
+        refused.stderr_text().contains("a project cannot run commands outside of the sandbox"),
+        "{}",
+        refused.stderr_text()
+    );
+    fs::remove_file(project.dir.path().join("codebox.toml")).expect("it is ours");
+    fs::write(project.config(), &config).expect("it is ours");
+    assert_eq!(project.ok(&program), "{'a': [1, 'x']}\n");
+    assert!(Path::new(&mark).exists());
+    // Without the option, a program has no tools.
+    let ran = project.run(&["run", "-c", "from codebox import tools; tools.host()"]);
+    assert!(ran.stderr_text().contains("no host tool 'host' is granted"), "{}", ran.stderr_text());
+    let unknown = project.run(&["run", "--tool", "other", "-c", "1"]);
+    assert_eq!(unknown.code, Some(125));
+    assert!(
+        unknown.stderr_text().contains("there is no tool other in the configuration\n  fix: use one of host"),
+        "{}",
+        unknown.stderr_text()
+    );
+}
