@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use codebox_testkit::{Codebox, Input, ProcessResult};
+use codebox_testkit::{Codebox, Input, ProcessResult, check_engine, is_required};
 use serde_json::Value;
 
 use crate::command_line::SessionHome;
@@ -184,4 +184,65 @@ fn commands_are_those_of_the_user() {
         "{}",
         unknown.stderr_text()
     );
+}
+
+#[test]
+fn programs_in_containers_call_tools() {
+    for engine in ["podman", "docker"] {
+        if let Err(reason) = check_engine(engine) {
+            assert!(!is_required(engine), "{reason}");
+            continue;
+        }
+        let project = Project::new();
+        let home = project.dir.path().join("home");
+        kit().home_with_engine(&home, engine, "").expect("a home");
+        let run = |options: &[&str]| {
+            let words = [&["run", "--isolation", "container", "--tool", "double", "--tool", "fail"], options].concat();
+            let ran = project.codebox(&words).home(&home).run().expect("it runs");
+            assert_eq!((ran.code, ran.stderr_text().as_str()), (Some(0), ""), "{engine} {}", ran.stdout_text());
+            ran.stdout_text()
+        };
+        let text = "
+import asyncio, threading
+from codebox import tools, ToolError
+print(list(tools), tools.double(n=21))
+for call in (lambda: tools.double(n='x'), lambda: tools.fail(), lambda: tools.double(n=1, x='x' * 3_000_000)):
+    try: print(call())
+    except ToolError as error: print(error.kind)
+async def main(): return await tools.double(n=50), await asyncio.gather(*(tools.double.coroutine(n=i) for i in range(3)))
+print(asyncio.run(main()))
+found = []
+threads = [threading.Thread(target=lambda i=i: found.append(tools.double(n=i))) for i in range(12)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(sorted(found) == list(range(0, 24, 2)))
+";
+        let expected = "['double', 'fail'] 42\ninvalid_input\nfailed\nbudget\n(100, [0, 2, 4])\nTrue\n";
+        assert_eq!(run(&["-c", text]), expected, "{engine}");
+        let text = "const { tools, ToolError } = require('codebox');
+            Promise.all([1, 2].map((n) => tools.double({ n }))).then(async (all) => {
+              console.log(Object.keys(tools), all);
+              await tools.double({ n: 'x' }).catch((error) => console.log(error instanceof ToolError, error.kind));
+            });";
+        assert_eq!(run(&["--lang", "js", "-c", text]), "[ 'double', 'fail' ] [ 2, 4 ]\ntrue invalid_input\n", "{engine}");
+        fs::write(
+            project.dir.path().join("a.mts"),
+            "import { tools } from 'codebox';\nconst n: number = await tools.double({ n: 8 });\nconsole.log(n);",
+        )
+        .expect("it is ours");
+        assert_eq!(run(&["a.mts"]), "16\n", "{engine}");
+        // Programs that a command starts have the module too.
+        let command = "python3 -c 'from codebox import tools; print(tools.double(n=3))'";
+        let report = run(&["--json", "--", "sh", "-c", command]);
+        let report: Value = serde_json::from_str(&report).expect("a report");
+        assert_eq!((&report["stdout"], &report["tool_calls"][0]["name"]), (&"6\n".into(), &"double".into()), "{engine}");
+        // A module of the program comes first, and a program without tools has none.
+        fs::write(project.dir.path().join("codebox.py"), "tools = 'mine'").expect("it is ours");
+        fs::write(project.dir.path().join("main.py"), "import codebox; print(codebox.tools)").expect("it is ours");
+        let grant = format!("{}:/work", project.dir.path().display());
+        assert_eq!(run(&["--dir", &grant, "main.py"]), "mine\n", "{engine}");
+        let none = ["run", "--isolation", "container", "-c", "import codebox"];
+        let ran = project.codebox(&none).home(&home).run().expect("it runs");
+        assert!(ran.stderr_text().contains("ModuleNotFoundError"), "{engine} {}", ran.stderr_text());
+    }
 }

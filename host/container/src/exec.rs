@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Event, INITIAL_INPUT_CREDIT, JobExit, Request, Run};
-use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, OutputSink};
+use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, OutputSink, RunTools};
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin, WriteError};
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -31,6 +31,8 @@ pub(crate) struct Streams {
     pub stdin: Stdin,
     pub sinks: [Option<Box<dyn OutputSink>>; 2],
     pub cancel: CancelToken,
+    /// Host tools that programs may call.
+    pub tools: Option<RunTools>,
 }
 
 /// Result of a job.
@@ -56,14 +58,14 @@ pub(crate) async fn run(
     watch: Option<&mut Watch>,
     job_connections: Option<&mut JobConnections>,
 ) -> Result<ExecResult, ContainerError> {
-    let Streams { stdin, sinks, cancel } = streams;
+    let Streams { stdin, sinks, cancel, tools } = streams;
     let mut job = RunningJob {
         stdin: Some(stdin),
         credit: INITIAL_INPUT_CREDIT,
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(sinks),
         delivering: true,
-        queries: Queries::new(stripper.clone()),
+        queries: Queries::new(stripper.clone(), tools),
         watch,
         job_connections,
         stop: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use codebox_agent::{CgroupStats, JobExit, Run, Status};
+use codebox_agent::{CgroupStats, JobExit, QueryPermission, Run, Status};
 use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
@@ -27,6 +27,7 @@ use crate::enforcement::{limit_enforcement, sandbox_layers};
 use crate::engine::{CALL_TIMEOUT, Engine};
 use crate::error::ContainerError;
 use crate::exec::{ExecResult, Streams, run};
+use crate::guest_modules;
 use crate::images::ImageFacts;
 use crate::last_state::last_state;
 use crate::mounts::{Granted, PROGRAM_DIR};
@@ -109,7 +110,7 @@ impl ContainerInstance {
             env: environment(job, &self.packages, self.port_forwards.environment(job, self.ca_bundle)),
             from_image: INHERITED_VARIABLES.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
-            query_permission: started.query_permission,
+            query_permission: if io.tools.is_some() { QueryPermission::Allowed } else { started.query_permission },
             port_forwards: self.port_forwards.places(),
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: cpu
@@ -121,7 +122,12 @@ impl ContainerInstance {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
             None => Stdin::of(&job.stdin, io),
         };
-        let streams = Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone() };
+        let streams = Streams {
+            stdin,
+            sinks: [io.stdout.take(), io.stderr.take()],
+            cancel: io.cancel.clone(),
+            tools: io.tools.clone(),
+        };
         let mut watch = Watch::over(self.private_dirs()?, &job.limits);
         let mut job_connections = self.job_connections(job);
         let since = file_time();
@@ -339,15 +345,27 @@ fn environment(
     // The job's own variables take precedence over the defaults.
     let own = job.env.iter().map(|(name, value)| (name.clone(), value.clone()));
     let mut all: BTreeMap<String, String> = home.into_iter().chain(port_forwards).chain(own).collect();
-    if job.language.package_manager() == Some(PackageManager::Pip) && !packages.is_empty() {
-        let path = all.entry("PYTHONPATH".to_owned()).or_default();
-        for place in packages {
-            // An empty part would mean the working directory.
-            let before = if path.is_empty() { "" } else { ":" };
-            *path = format!("{path}{before}{place}");
-        }
+    let packages = packages.iter().map(GuestPath::as_str);
+    let packages = packages.filter(|_| job.language.package_manager() == Some(PackageManager::Pip));
+    // The module of the host tools is found after the packages of the program.
+    let has_tools = !job.grants.tools.is_empty();
+    for place in packages.chain(has_tools.then_some(guest_modules::PYTHON_DIR)) {
+        append(&mut all, "PYTHONPATH", ':', place);
+    }
+    if has_tools {
+        append(&mut all, "NODE_OPTIONS", ' ', guest_modules::NODE_OPTION);
     }
     all.into_iter().collect()
+}
+
+/// Appends a part to a variable.
+fn append(variables: &mut BTreeMap<String, String>, name: &str, separator: char, part: &str) {
+    let value = variables.entry(name.to_owned()).or_default();
+    // An empty part of a search path would mean the working directory.
+    if !value.is_empty() {
+        value.push(separator);
+    }
+    value.push_str(part);
 }
 
 fn not_started(program: &str, number: i32) -> GuestError {

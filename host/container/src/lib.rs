@@ -24,6 +24,7 @@ mod facts;
 mod facts_cache;
 mod flavour;
 mod gc;
+mod guest_modules;
 mod harden;
 mod home_secret;
 mod images;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use codebox_agent::MAX_OPEN_QUERIES;
+use codebox_agent::{MAX_OPEN_QUERIES, Request};
 use codebox_analysis::{Analyzer, Budget, StripRequest, StripResponse, split_answer};
-use codebox_core::{BoxFuture, Limits};
+use codebox_core::{BoxFuture, Limits, RunTools, ToolFailure, encode_tool_result, parse_tool_call};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
@@ -18,6 +18,15 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Most threads of one job that wait for the analyzer.
 const MAX_WORKERS: usize = 4;
+
+/// Query for the list of tools.
+const LIST_TOOLS: &[u8] = br#"{"op": "tools"}"#;
+
+/// Maximum size of the input of a tool in bytes.
+const MAX_TOOL_INPUT: usize = 2 << 20;
+
+/// Maximum size of the output of a tool in bytes, which fits into a request to the agent.
+const MAX_TOOL_OUTPUT: usize = Request::MAX_PAYLOAD_SIZE - 1024;
 
 /// Strips the types from a job's TypeScript, within the job's limits.
 #[derive(Clone)]
@@ -63,12 +72,13 @@ pub(crate) struct Queries {
     open: FuturesUnordered<BoxFuture<'static, (u32, Vec<u8>)>>,
     workers: Arc<Semaphore>,
     stripper: Stripper,
+    tools: Option<RunTools>,
 }
 
 impl Queries {
-    /// Creates an empty set of queries for a job whose TypeScript this stripper handles.
-    pub(crate) fn new(stripper: Stripper) -> Self {
-        Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(MAX_WORKERS)), stripper }
+    /// Creates an empty set of queries for a job whose TypeScript this stripper handles, and which may call these tools.
+    pub(crate) fn new(stripper: Stripper, tools: Option<RunTools>) -> Self {
+        Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(MAX_WORKERS)), stripper, tools }
     }
 
     /// Returns true if the answers alone have used more processor time than the job's limit.
@@ -86,8 +96,7 @@ impl Queries {
         if self.open.len() >= 2 * MAX_OPEN_QUERIES {
             return Err(ContainerError::Agent(format!("more than {} concurrent requests", 2 * MAX_OPEN_QUERIES)));
         }
-        let answer = (self.open.len() < MAX_OPEN_QUERIES)
-            .then(|| answer(query, Arc::clone(&self.workers), self.stripper.clone()));
+        let answer = (self.open.len() < MAX_OPEN_QUERIES).then(|| self.answer(query));
         self.open.push(Box::pin(async move {
             match answer {
                 Some(answer) => (number, answer.await),
@@ -95,6 +104,31 @@ impl Queries {
             }
         }));
         Ok(())
+    }
+
+    fn answer(&self, query: Vec<u8>) -> BoxFuture<'static, Vec<u8>> {
+        let Some(tools) = &self.tools else {
+            return Box::pin(stripped(query, Arc::clone(&self.workers), self.stripper.clone()));
+        };
+        if query == LIST_TOOLS {
+            let list = serde_json::to_vec(&tools.list()).unwrap_or_default();
+            return Box::pin(std::future::ready(list));
+        }
+        match parse_tool_call(&query) {
+            Some((_, input)) if input.len() > MAX_TOOL_INPUT => {
+                Box::pin(std::future::ready(too_large("input", MAX_TOOL_INPUT)))
+            }
+            Some((name, input)) => {
+                let call = tools.call(name, input.to_vec());
+                Box::pin(async move {
+                    match call.await {
+                        Ok(output) if output.len() > MAX_TOOL_OUTPUT => too_large("output", MAX_TOOL_OUTPUT),
+                        result => encode_tool_result(result),
+                    }
+                })
+            }
+            None => Box::pin(stripped(query, Arc::clone(&self.workers), self.stripper.clone())),
+        }
     }
 
     /// Waits for the next answer, which is empty for an invalid query. Never completes without an open query. Cancel
@@ -107,7 +141,11 @@ impl Queries {
     }
 }
 
-async fn answer(query: Vec<u8>, workers: Arc<Semaphore>, stripper: Stripper) -> Vec<u8> {
+fn too_large(what: &str, maximum: usize) -> Vec<u8> {
+    encode_tool_result(Err(ToolFailure::new(ToolFailure::BUDGET, format!("the {what} has more than {maximum} bytes"))))
+}
+
+async fn stripped(query: Vec<u8>, workers: Arc<Semaphore>, stripper: Stripper) -> Vec<u8> {
     let work = async {
         // The semaphore is never closed.
         let worker = workers.acquire_owned().await.ok()?;
@@ -129,7 +167,7 @@ mod tests {
     fn queries() -> (tempfile::TempDir, Queries) {
         let dir = tempfile::tempdir().expect("a directory");
         let analyzer = Analyzer::below(&dir.path().join("programs"));
-        (dir, Queries::new(Stripper::new(Some(analyzer), &Limits::default())))
+        (dir, Queries::new(Stripper::new(Some(analyzer), &Limits::default()), None))
     }
 
     #[tokio::test]

@@ -74,4 +74,7 @@ pub use report::{
 pub use runner_error::RunnerError;
 pub use session::{InterpreterState, SessionInfo, is_checkpoint_name};
 pub use shortening::Shortening;
-pub use tools::{Approval, RunTools, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult};
+pub use tools::{
+    Approval, RunTools, TOOL_TAG, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult, encode_tool_result,
+    parse_tool_call,
+};

@@ -79,6 +79,34 @@ pub trait ToolCalls: Send + Sync {
 /// Access of a run to its tools.
 pub type RunTools = Arc<dyn ToolCalls>;
 
+/// First byte of a guest's request to call a tool. The name of the tool, a zero byte, and the input as JSON text follow.
+pub const TOOL_TAG: u8 = 4;
+
+/// Returns the name and the input of a guest's request to call a tool; `None` if the request is malformed.
+#[must_use]
+pub fn parse_tool_call(request: &[u8]) -> Option<(&str, &[u8])> {
+    let request = request.strip_prefix(&[TOOL_TAG])?;
+    let end = request.iter().position(|byte| *byte == 0)?;
+    Some((std::str::from_utf8(&request[..end]).ok()?, &request[end + 1..]))
+}
+
+/// Encodes the answer to a call for a guest: 1 and the output, or 0 and the failure as JSON text.
+#[must_use]
+pub fn encode_tool_result(result: ToolResult) -> Vec<u8> {
+    match result {
+        Ok(mut output) => {
+            output.insert(0, 1);
+            output
+        }
+        Err(failure) => {
+            let mut answer = vec![0];
+            // A vector accepts all output, and a failure has texts alone.
+            let _ = serde_json::to_writer(&mut answer, &failure);
+            answer
+        }
+    }
+}
+
 /// Call of a tool in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {

@@ -54,7 +54,6 @@ impl Runner {
     }
 
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
-        let request = self.check_tools(request)?;
         let (admitted, packages) = self.with_packages(self.admit_for_analysis(request).await?).await?;
         let job = self.analyze_job(admitted).await?;
         let AdmittedJob { admitted, analysis, requirements, began: _ } = &job;

@@ -179,7 +179,7 @@ impl Runner {
 
     /// Admits a request.
     pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, RunnerError> {
-        let request = self.check_tools(request)?;
+        self.check_tools(&request)?;
         let text = match &request.program {
             Program::Inline(text) if request.language.is_none() => Some(text.clone()),
             _ => None,

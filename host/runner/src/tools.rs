@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use codebox_core::{ExecIo, Isolation, Job, ResultKind, RunnerError, ToolName};
-use codebox_service::{Preference, Request};
+use codebox_core::{ExecIo, Job, ResultKind, RunnerError, ToolName};
+use codebox_service::Request;
 use codebox_tools::ToolRun;
 use tokio::runtime::Handle;
 
@@ -11,10 +11,10 @@ use crate::runner::Runner;
 use crate::session::CellTools;
 
 impl Runner {
-    /// Checks the tools of a request, and restricts it to the isolation that has tools.
-    pub(crate) fn check_tools(&self, mut request: Request) -> Result<Request, RunnerError> {
+    /// Checks the tools of a request.
+    pub(crate) fn check_tools(&self, request: &Request) -> Result<(), RunnerError> {
         if request.tools.is_empty() {
-            return Ok(request);
+            return Ok(());
         }
         let refused = |line: String, fix: String| Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         let toolbox = self.parts.tools.as_ref();
@@ -28,12 +28,7 @@ impl Runner {
             };
             return refused(format!("there is no host tool {name}"), fix);
         }
-        if !request.isolation.acceptable().contains(Isolation::Wasm) {
-            let line = "host tools exist in WebAssembly only, and the request accepts only other isolations";
-            return refused(line.to_owned(), "allow wasm".to_owned());
-        }
-        request.isolation = Preference::Only(Isolation::Wasm);
-        Ok(request)
+        Ok(())
     }
 
     /// Starts the record of the calls of a cell that another process runs, with these tools of this runner; `None` without tools.

@@ -9,7 +9,7 @@ use codebox_mcp::ServerCommand;
 pub(crate) struct ToolArgs {
     /// Let the program call this tool of `config.toml` or `codebox.toml`, as `tools.NAME` of its module `codebox`; repeatable
     ///
-    /// Calls are checked by the schemas of the tool. Such a program is in WebAssembly.
+    /// Calls are checked by the schemas of the tool.
     #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<ToolName>,
 
@@ -17,7 +17,7 @@ pub(crate) struct ToolArgs {
     ///
     /// COMMAND starts the server, with its standard input and output as the connection; no shell runs. NAME becomes the prefix of its
     /// tools: `tools.NAME_search`. The server runs outside of the sandbox with the powers of this user, and the program may call all of
-    /// its tools. Such a program is in WebAssembly.
+    /// its tools.
     #[arg(long, value_name = "[NAME=]COMMAND")]
     pub mcp: Vec<ServerCommand>,
 }

@@ -1,8 +1,8 @@
 //! `codebox explain`: shows where a program would run and why, without running any of it.
 
-use codebox_core::{Isolation, RunnerError};
+use codebox_core::RunnerError;
 use codebox_runner::Runner;
-use codebox_service::{Preference, Program};
+use codebox_service::Program;
 
 use crate::Host;
 use crate::answer;
@@ -39,11 +39,8 @@ fn explain_request(
     runner: &Runner,
     host: Host<'_>,
 ) -> Result<Explained, RunnerError> {
-    // Servers are not started. A run with their tools is in WebAssembly, as one with other tools.
-    let has_servers = !std::mem::take(&mut args.tools.mcp).is_empty();
-    if has_servers && args.isolation == Preference::Auto {
-        args.isolation = Preference::Only(Isolation::Wasm);
-    }
+    // Servers are not started: their tools do not change the choice.
+    args.tools.mcp.clear();
     let tools = CommandTools::connect(&args.tools, Questions::Refused, messages, host)?;
     args.tool_names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
     let with_tools = tools.is_some().then(|| server_runner(messages, host, tools.as_ref()));

@@ -33,7 +33,7 @@ impl ContainerInstance {
         spec: &InstanceSpec,
     ) -> Result<Self, ContainerError> {
         let began = Instant::now();
-        // The environment comes with each job. Tools cannot be granted yet, and the front end has already refused them.
+        // The environment and the tools come with each job.
         let Grants { dirs, net, env: _, tools: _ } = &spec.grants;
         let port_forwards = PortForwards::of(net);
         let agent = shared.agent()?;

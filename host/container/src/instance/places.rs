@@ -8,6 +8,7 @@ use codebox_files::{Dir, InstanceScratch, write_input_file};
 use crate::caller::JobUser;
 use crate::command::{HOOK_FILES, HOOKS_DIR};
 use crate::error::ContainerError;
+use crate::guest_modules::FILES;
 use crate::mounts::{Bind, Granted, PROGRAM_DIR};
 
 /// Private directories of a job: their names in its scratch directory, and their guest paths.
@@ -46,13 +47,15 @@ pub(super) fn private_binds(
     Ok(binds)
 }
 
-/// Writes the hook for TypeScript, and returns it as a bind.
+/// Writes the hook for TypeScript and the modules of the guest, and returns them as a bind.
 pub(super) fn hook_bind(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
     let host = scratch.path("hook");
     scratch.add("hook").map_err(ContainerError::io("create", &host))?;
     let dir = scratch.open("hook").map_err(ContainerError::io("open", &host))?;
-    for (name, text) in HOOK_FILES {
-        write_input_file(&dir, &[name], text.as_bytes()).map_err(ContainerError::io("write", &host))?;
+    let modules = FILES.iter().map(|(path, text)| (*path, *text));
+    for (path, text) in HOOK_FILES.into_iter().chain(modules) {
+        let parts: Vec<&str> = path.split('/').collect();
+        write_input_file(&dir, &parts, text.as_bytes()).map_err(ContainerError::io("write", &host))?;
     }
     Ok(Bind { host, guest: HOOKS_DIR.to_owned(), access: Access::ReadOnly })
 }

@@ -52,7 +52,7 @@ pub struct Request {
     /// True to collect rich results: the objects that the program displays, and in Python the value of its last expression. In
     /// WebAssembly only.
     pub results: bool,
-    /// Host tools of the runner that the program may call. In WebAssembly only.
+    /// Host tools of the runner that the program may call.
     pub tools: Vec<ToolName>,
 }
 

@@ -5,7 +5,7 @@
 //! Requests are as untrusted as the guest's output: a forged message can only misreport the guest's own job.
 
 use codebox_analysis::StripRequest;
-use codebox_core::{BoxFuture, MAX_FRAMES, RunTools, ToolResult};
+use codebox_core::{BoxFuture, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
@@ -27,9 +27,6 @@ const MAX_TEXT_LEN: usize = 256 << 10;
 
 /// Maximum number of random number generators in an image.
 pub(crate) const MAX_SEEDS: usize = 8;
-
-/// First byte of a request that calls a tool.
-const TOOL_TAG: u8 = 4;
 
 /// Status: the host has no answer.
 const NO_HOST: i32 = -1;
@@ -184,9 +181,8 @@ impl Channel {
     /// Starts the call of a tool: a mark, the name of the tool, a zero byte, and the input as JSON text.
     fn call_tool(&self, request: &[u8]) -> Result<Answer, i32> {
         let tools = self.tools.as_ref().ok_or(NO_HOST)?;
-        let end = request.iter().position(|byte| *byte == 0).ok_or(FAULT)?;
-        let name = std::str::from_utf8(&request[1..end]).map_err(|_| FAULT)?;
-        Ok(Answer::Tool(tools.call(name, request[end + 1..].to_vec())))
+        let (name, input) = parse_tool_call(request).ok_or(FAULT)?;
+        Ok(Answer::Tool(tools.call(name, input.to_vec())))
     }
 
     /// Returns the answer to a request. It is [`Answer::Pending`] if another thread computes it.
@@ -277,7 +273,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
             Ok(answer) => answer,
             Err(_) => return Ok(FAULT),
         },
-        Ok(Answer::Tool(call)) => tool_answer(call.await),
+        Ok(Answer::Tool(call)) => encode_tool_result(call.await),
         Err(status) => return Ok(status),
     };
     let address = if answer.is_empty() { 0 } else { allocate(caller, answer.len()).await? };
@@ -297,21 +293,6 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
 }
 
 /// Returns the answer to the call of a tool: one byte that is 1 for a success, and then the output or the failure as JSON.
-fn tool_answer(result: ToolResult) -> Vec<u8> {
-    match result {
-        Ok(mut output) => {
-            output.insert(0, 1);
-            output
-        }
-        Err(failure) => {
-            let mut answer = vec![0];
-            // A vector accepts all output, and a failure has texts alone.
-            let _ = serde_json::to_writer(&mut answer, &failure);
-            answer
-        }
-    }
-}
-
 async fn allocate(caller: &mut Caller<'_, Guest>, len: usize) -> wasmtime::Result<i32> {
     let Some(Extern::Func(allocate)) = caller.get_export("host_alloc") else {
         return Err(wasmtime::Error::msg("the guest exports no host_alloc"));

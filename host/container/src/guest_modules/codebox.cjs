@@ -1,0 +1,75 @@
+'use strict'
+// The module `codebox`: functions of the host with JSON in and out.
+const { execFileSync } = require('node:child_process')
+const net = require('node:net')
+
+const TAG = '\u0004'
+const functions = { __proto__: null }
+let descriptions
+
+class ToolError extends Error {
+  constructor(kind, message) {
+    super(message)
+    this.kind = kind
+  }
+}
+Object.defineProperty(ToolError.prototype, 'name', { value: 'ToolError', writable: true, configurable: true, enumerable: false })
+
+// Returns the descriptions of the tools by their names.
+function all() {
+  if (descriptions === undefined) {
+    descriptions = { __proto__: null }
+    try {
+      const list = execFileSync('/.codebox/agent', ['query'], { input: '{"op": "tools"}', env: {}, maxBuffer: 1 << 26 })
+      for (const description of JSON.parse(list)) descriptions[description.name] = description
+    } catch {
+      // The job has no tools.
+    }
+  }
+  return descriptions
+}
+
+// Sends a request and returns the answer.
+function request(text) {
+  return new Promise((resolve, reject) => {
+    const parts = []
+    const socket = net.connect({ path: '\0codebox-query', allowHalfOpen: true }, () => socket.end(text))
+    socket.on('data', part => parts.push(part))
+    socket.on('end', () => resolve(Buffer.concat(parts)))
+    socket.on('error', reject)
+  })
+}
+
+async function call(name, input) {
+  const text = `${TAG}${name}\0${JSON.stringify(input) ?? 'null'}`
+  const answer = await request(text).catch(() => Buffer.alloc(0))
+  if (answer.length === 0) throw new ToolError('failed', `the host has not answered the call of the tool ${name}`)
+  const value = JSON.parse(answer.subarray(1).toString())
+  if (answer[0] === 1) return value
+  throw new ToolError(value.kind, value.message)
+}
+
+function functionOf(name) {
+  const description = all()[name]
+  if (description === undefined) return undefined
+  return (functions[name] ??= Object.defineProperties(async (input = {}) => call(name, input), {
+    name: { value: name },
+    description: { value: description.description, enumerable: true },
+    inputSchema: { value: description.input, enumerable: true },
+    outputSchema: { value: description.output, enumerable: true },
+  }))
+}
+
+const tools = new Proxy(Object.create(null), {
+  get: (_, name) => (typeof name === 'string' ? functionOf(name) : undefined),
+  has: (_, name) => name in all(),
+  ownKeys: () => Object.keys(all()),
+  getOwnPropertyDescriptor: (_, name) =>
+    typeof name === 'string' && name in all() ? { value: functionOf(name), enumerable: true, configurable: true, writable: false } : undefined,
+  set: () => false,
+  defineProperty: () => false,
+  deleteProperty: () => false,
+})
+
+exports.tools = tools
+exports.ToolError = ToolError
