@@ -151,3 +151,27 @@ fn an_input_that_is_no_terminal_is_one_cell() {
     assert_eq!(cell.run().expect("it runs").stdout_text(), "42\n");
     end(&folder);
 }
+
+/// A session of a terminal that is gone, or of a command that was ended, does not stay.
+#[test]
+fn signals_and_the_end_of_the_terminal_end_the_session() {
+    let folder = home();
+    let mut terminal = Terminal::start(&folder, &[]);
+    terminal.type_at(">>> ", "1 + 1\r");
+    terminal.expect("2");
+    terminal.expect(">>> ");
+    assert_eq!(sessions(&folder), 1);
+    let pid = rustix::process::Pid::from_child(&terminal.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
+    assert_eq!(terminal.child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(sessions(&folder), 0);
+    // The signal of a terminal that is closed.
+    let mut terminal = Terminal::start(&folder, &[]);
+    terminal.type_at(">>> ", "1 + 1\r");
+    terminal.expect(">>> ");
+    let pid = rustix::process::Pid::from_child(&terminal.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it is ours");
+    assert_eq!(terminal.child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(sessions(&folder), 0);
+    end(&folder);
+}

@@ -2,6 +2,7 @@
 import importlib.machinery
 import inspect
 import json
+import keyword
 import opcode
 import sys
 import types
@@ -22,6 +23,9 @@ _CACHE = opcode.opmap["CACHE"]
 _TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 _Parameter = inspect.Parameter
+
+# Longest call, with its name and the input as JSON text.
+_LONGEST_REQUEST = 2 << 20
 
 # The functions of the job, by the names of their tools; `None` until the host has named them.
 _functions = None
@@ -64,9 +68,17 @@ def _encode(value):
 
 
 def _call(name, arguments):
-    text = json.dumps(arguments, default=_encode)
     try:
-        answer = _host.call(_TAG + name.encode() + b"\0" + text.encode())
+        text = json.dumps(arguments, default=_encode, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ToolError("invalid_input", "a text has a surrogate, which JSON cannot contain") from None
+    except ValueError as error:
+        raise ToolError("invalid_input", str(error)) from None
+    request = _TAG + name.encode() + b"\0" + text
+    if len(request) > _LONGEST_REQUEST:
+        raise ToolError("invalid_input", f"the input has more than {_LONGEST_REQUEST} bytes")
+    try:
+        answer = _host.call(request)
     except Exception:
         raise ToolError("failed", f"the host has not answered the call of the tool {name}") from None
     if answer[:1] == b"\1":
@@ -92,7 +104,7 @@ def _annotation(schema):
 def _signature(schema, output):
     properties = schema.get("properties") or {}
     required = schema.get("required") or []
-    names = [name for name in properties if name.isidentifier()]
+    names = [name for name in properties if name.isidentifier() and not keyword.iskeyword(name)]
     names.sort(key=lambda name: name not in required)
     parameters = [
         _Parameter(
@@ -104,7 +116,11 @@ def _signature(schema, output):
         for name in names
     ]
     if schema.get("additionalProperties") is not False or len(names) < len(properties):
-        parameters.append(_Parameter("others", _Parameter.VAR_KEYWORD))
+        # A name that no property has.
+        others = "others"
+        while others in names:
+            others += "_"
+        parameters.append(_Parameter(others, _Parameter.VAR_KEYWORD))
     returns = _annotation(output) if output else inspect.Signature.empty
     return inspect.Signature(parameters, return_annotation=returns)
 
@@ -120,11 +136,16 @@ def _documentation(description):
 
 def _function(description):
     name = description["name"]
-    signature = _signature(description["input"], description.get("output"))
+    try:
+        signature = _signature(description["input"], description.get("output"))
+    except Exception:
+        # A schema may have any form.
+        signature = inspect.Signature([_Parameter("arguments", _Parameter.VAR_KEYWORD)])
+    rest = next((one.name for one in signature.parameters.values() if one.kind is _Parameter.VAR_KEYWORD), None)
 
     def arguments_of(args, kwargs):
         bound = signature.bind(*args, **kwargs).arguments
-        others = bound.pop("others", {}) if "others" in signature.parameters else {}
+        others = bound.pop(rest, {}) if rest else {}
         return {**bound, **others}
 
     def tool(*args, **kwargs):
@@ -173,13 +194,17 @@ class _Tools:
             raise KeyError(f"no host tool {name!r} is granted to this program") from None
 
     def __getattr__(self, name):
-        for known, function in _all().items():
-            if _attribute(known) == name:
-                return function
+        functions = _all()
+        named = [name] if name in functions else [known for known in functions if _attribute(known) == name]
+        if len(named) == 1:
+            return functions[named[0]]
+        if named:
+            raise AttributeError(f"{name} is the name of several host tools: use tools[{named[0]!r}], for instance", name=name, obj=self)
         raise AttributeError(f"no host tool {name!r} is granted to this program", name=name, obj=self)
 
     def __dir__(self):
-        return [_attribute(name) for name in _all()]
+        names = [_attribute(name) for name in _all()]
+        return [name for name in names if names.count(name) == 1 or name in _all()]
 
     def __iter__(self):
         return iter(_all())

@@ -25,7 +25,7 @@ use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::IntoTransport;
 
-pub use client::{ServerCommand, ServerLog, tools_of_server};
+pub use client::{ServerCommand, ServerLog, ServerTools, tools_of_server};
 pub use server::Options;
 
 /// Serves one client over standard input and output, until the input ends. Requires a tokio runtime with several threads, time and I/O

@@ -12,11 +12,21 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
+use crate::schema::Schema;
 use crate::tool::Tool;
 use crate::toolbox::{ToolBudgets, ToolRequest, Toolbox};
 
 /// Maximum number of calls that a report lists.
 const MAX_LISTED: usize = 1000;
+
+/// Maximum number of refused calls that a report lists: they do not take the place of calls that were made.
+const MAX_REFUSED: usize = 100;
+
+/// Maximum time of the check of a value by a schema with references.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum length of the message of a failure in bytes.
+const MAX_MESSAGE: usize = 4_000;
 
 /// Failure of a call that had not ended when its run did.
 const INTERRUPTED: &str = "interrupted";
@@ -39,6 +49,10 @@ struct Used {
     bytes: u64,
     listed: Vec<ToolCall>,
     dropped: u64,
+    /// Number of refused calls that are listed.
+    refused: usize,
+    /// True if a check has not ended in its time. Its thread goes on, so there is only one.
+    is_check_abandoned: bool,
     /// Calls in progress, with the time of their start.
     open: BTreeMap<u64, (ToolCall, Instant)>,
     next: u64,
@@ -104,10 +118,15 @@ impl ToolCalls for ToolRun {
         };
         // The caller may poll in another executor, or in none that has time and I/O.
         let call = self.executor.spawn(async move {
-            let result = match tool {
+            let result = match use_call(&used, &toolbox.budgets).and(tool) {
                 Ok(tool) => checked(&tool, &toolbox, &used, &input).await,
                 Err(failure) => Err(failure),
             };
+            let result = result.map_err(shortened);
+            if let Err(failure) = &result {
+                // A budget that is exceeded ends the next call.
+                let _ = use_bytes(&used, failure.message.len(), &toolbox.budgets);
+            }
             record(&used, number, &result);
             result
         });
@@ -118,31 +137,43 @@ impl ToolCalls for ToolRun {
 
 /// Makes a call within the budgets of the run.
 async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8]) -> ToolResult {
-    let ToolBudgets { calls, time, .. } = toolbox.budgets;
-    let count = {
-        let mut used = lock(used);
-        used.calls += 1;
-        used.calls
-    };
-    if count > calls {
-        return Err(budget(format!("the program has made all of its {calls} calls")));
-    }
+    let time = toolbox.budgets.time;
     use_bytes(used, input.len(), &toolbox.budgets)?;
     let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_INPUT, message);
     let input: Value = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
-    tool.input.check(&input).map_err(invalid)?;
+    let input = conforming(&tool.input, input, used).await?.map_err(invalid)?;
     let time = tool.timeout.map_or(time, |own| own.min(time));
-    let output = match timeout(time, approved(tool, toolbox, input)).await {
+    let mut output = match timeout(time, approved(tool, toolbox, input)).await {
         Ok(output) => output?,
         Err(_) => return Err(budget(format!("the call took longer than {} s", time.as_secs_f64()))),
     };
     let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_OUTPUT, message);
     if let Some(schema) = &tool.output {
-        schema.check(&output).map_err(invalid)?;
+        output = conforming(schema, output, used).await?.map_err(invalid)?;
     }
     let output = serde_json::to_vec(&output).map_err(|error| invalid(error.to_string()))?;
     use_bytes(used, output.len(), &toolbox.budgets)?;
     Ok(output)
+}
+
+/// Returns a value if it conforms to a schema, and the rule that it breaks otherwise.
+async fn conforming(schema: &Schema, value: Value, used: &Mutex<Used>) -> Result<Result<Value, String>, ToolFailure> {
+    if !schema.has_references {
+        return Ok(schema.check(&value).map(|()| value));
+    }
+    if lock(used).is_check_abandoned {
+        return Err(budget("the check of an earlier value has not ended".to_owned()));
+    }
+    let schema = schema.clone();
+    let check = tokio::task::spawn_blocking(move || schema.check(&value).map(|()| value));
+    match timeout(CHECK_TIMEOUT, check).await {
+        Ok(Ok(checked)) => Ok(checked),
+        Ok(Err(_)) => Err(ToolFailure::new(ToolFailure::FAILED, "the check of a value ended with a panic")),
+        Err(_) => {
+            lock(used).is_check_abandoned = true;
+            Err(budget(format!("the check of a value took longer than {} s", CHECK_TIMEOUT.as_secs())))
+        }
+    }
 }
 
 /// Calls the function of a tool, after its approval.
@@ -159,6 +190,23 @@ async fn approved(tool: &Tool, toolbox: &Toolbox, input: Value) -> Result<Value,
         }
     }
     (tool.handler)(input).await
+}
+
+/// Counts a call, also one that is refused.
+fn use_call(used: &Mutex<Used>, budgets: &ToolBudgets) -> Result<(), ToolFailure> {
+    let mut used = lock(used);
+    used.calls += 1;
+    match used.calls > budgets.calls {
+        true => Err(budget(format!("the program has made all of its {} calls", budgets.calls))),
+        false => Ok(()),
+    }
+}
+
+/// Returns a failure whose texts have a maximum length. They can come from another program.
+fn shortened(mut failure: ToolFailure) -> ToolFailure {
+    failure.kind.truncate(failure.kind.floor_char_boundary(MAX_NAME));
+    failure.message.truncate(failure.message.floor_char_boundary(MAX_MESSAGE));
+    failure
 }
 
 fn use_bytes(used: &Mutex<Used>, count: usize, budgets: &ToolBudgets) -> Result<(), ToolFailure> {
@@ -185,10 +233,18 @@ fn record(used: &Mutex<Used>, number: u64, result: &ToolResult) {
         failure: result.as_ref().err().map(|failure| failure.kind.clone()),
         ..call
     };
-    if used.listed.len() < MAX_LISTED {
-        used.listed.push(call);
+    let is_refused = matches!(call.failure.as_deref(), Some(ToolFailure::DENIED | ToolFailure::BUDGET));
+    if is_refused {
+        used.refused += 1;
+    }
+    let has_place = if is_refused {
+        used.refused <= MAX_REFUSED
     } else {
-        used.dropped += 1;
+        used.listed.len() - used.refused.min(MAX_REFUSED) < MAX_LISTED
+    };
+    match has_place {
+        true => used.listed.push(call),
+        false => used.dropped += 1,
     }
 }
 

@@ -7,6 +7,9 @@ use thiserror::Error;
 /// Maximum length of a message about a value that does not match.
 const MAX_MESSAGE: usize = 500;
 
+/// Maximum number of steps back of a pattern with lookaround or references.
+const MAX_STEPS: usize = 100_000;
+
 /// Schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the schema is invalid: {0}")]
@@ -14,13 +17,24 @@ pub struct SchemaError(String);
 
 /// A JSON Schema, compiled. It refers to no other documents.
 #[derive(Debug, Clone)]
-pub(crate) struct Schema(Validator);
+pub(crate) struct Schema {
+    validator: Validator,
+    /// True if the schema refers to itself or to parts of itself. The time of a check can then grow exponentially with the depth of a
+    /// value.
+    pub has_references: bool,
+}
 
 impl Schema {
     pub(crate) fn new(schema: &Value) -> Result<Self, SchemaError> {
-        // Patterns are matched in linear time, because programs choose the texts.
-        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-        options.build(schema).map(Self).map_err(|error| SchemaError(error.to_string()))
+        // Patterns are matched in linear time, because programs choose the texts. Those that only a matcher which goes back can match have a
+        // maximum number of steps, and do not match beyond it.
+        let linear = jsonschema::options().with_pattern_options(PatternOptions::regex()).build(schema);
+        let built = linear.or_else(|_| {
+            let bounded = PatternOptions::fancy_regex().backtrack_limit(MAX_STEPS);
+            jsonschema::options().with_pattern_options(bounded).build(schema)
+        });
+        let validator = built.map_err(|error| SchemaError(error.to_string()))?;
+        Ok(Self { validator, has_references: has_references(schema) })
     }
 
     /// Checks a value.
@@ -28,13 +42,25 @@ impl Schema {
     /// # Errors
     /// Returns the place and the rule that it breaks.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        self.0.validate(value).map_err(|error| {
+        self.validator.validate(value).map_err(|error| {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
             let mut message = format!("{place}{error}");
             message.truncate(message.floor_char_boundary(MAX_MESSAGE));
             message
         })
+    }
+}
+
+/// Returns true if a schema has a keyword that refers to another schema. A property of this name counts as well.
+fn has_references(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.keys().any(|name| matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef"))
+                || members.values().any(has_references)
+        }
+        Value::Array(items) => items.iter().any(has_references),
+        _ => false,
     }
 }
 
@@ -67,5 +93,17 @@ mod tests {
     fn patterns_are_linear() {
         let schema = Schema::new(&json!({ "pattern": "^(a+)+$" })).expect("it is valid");
         assert!(schema.check(&json!("a".repeat(100_000) + "b")).is_err());
+        // This one needs a matcher that goes back.
+        let schema = Schema::new(&json!({ "pattern": "^(?!b)(a+)+$" })).expect("it is valid");
+        assert_eq!(schema.check(&json!("aaa")), Ok(()));
+        assert!(schema.check(&json!("a".repeat(100_000) + "b")).is_err());
+        assert!(schema.check(&json!("baa")).is_err());
+    }
+
+    #[test]
+    fn references_are_found() {
+        let has_references = |schema: Value| Schema::new(&schema).expect("it is valid").has_references;
+        assert!(has_references(json!({ "properties": { "a": { "anyOf": [{ "$ref": "#" }] } } })));
+        assert!(!has_references(json!({ "properties": { "a": { "anyOf": [{ "type": "string" }] } } })));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError};
-use codebox_runner::{Cell, Runner};
+use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError, exit};
+use codebox_runner::{Cell, Runner, SessionControl};
 use reedline::{Reedline, Signal, ValidationResult, Validator};
 
 use self::prompt::ReplPrompt;
@@ -32,13 +32,23 @@ pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Ho
     let job = runner.prepare_session(args.grants.request(Some(language.clone())))?;
     let mut client = host.sessions.connect()?;
     let id = client.create(job)?;
-    // A signal cancels the current cell.
+    // An interrupt cancels the current cell. The other signals end the session, also while the terminal is read.
     let current = Arc::new(Mutex::new(CancelToken::new()));
+    let (interrupt, others) = Signals::handled().split();
     let cancelled = Arc::clone(&current);
-    Signals::handled().each(move || cancelled.lock().unwrap_or_else(PoisonError::into_inner).cancel());
+    interrupt.each(move || lock(&cancelled).cancel());
+    let end = End { sessions: Arc::clone(host.sessions), id: id.clone(), keep: args.keep };
+    let (cancelled, terminal) = (Arc::clone(&current), Terminal::save());
+    others.each(move || {
+        lock(&cancelled).cancel();
+        // Without the process that keeps it, there is no session.
+        let _ = end.run();
+        terminal.restore();
+        std::process::exit(i32::from(exit::CANCELLED));
+    });
     let mut run = |text: String| {
         let cancel = CancelToken::new();
-        current.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&cancel);
+        lock(&current).clone_from(&cancel);
         run_cell(&mut *client, &id, Cell::from(text), tools.as_ref(), cancel, messages)
     };
     let ended = if io::stdin().is_terminal() {
@@ -47,12 +57,51 @@ pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Ho
     } else {
         read_text("the cell", Path::new("-")).and_then(run)
     };
-    if args.keep {
-        answer::print(&format!("{id}\n"))?;
-    } else {
-        client.stop(&id)?;
-    }
+    End { sessions: Arc::clone(host.sessions), id, keep: args.keep }.run()?;
     ended
+}
+
+fn lock(current: &Mutex<CancelToken>) -> MutexGuard<'_, CancelToken> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// End of the session: it is stopped, or kept and its id printed.
+struct End {
+    sessions: Arc<dyn SessionControl + Send + Sync>,
+    id: String,
+    keep: bool,
+}
+
+impl End {
+    fn run(&self) -> Result<(), RunnerError> {
+        if self.keep {
+            return answer::print(&format!("{}\n", self.id)).map(drop);
+        }
+        self.sessions.connect()?.stop(&self.id)
+    }
+}
+
+/// Settings of the terminal before the editor changes them.
+struct Terminal {
+    #[cfg(unix)]
+    settings: Option<rustix::termios::Termios>,
+}
+
+impl Terminal {
+    fn save() -> Self {
+        Self {
+            #[cfg(unix)]
+            settings: rustix::termios::tcgetattr(io::stdin()).ok(),
+        }
+    }
+
+    fn restore(&self) {
+        #[cfg(unix)]
+        if let Some(settings) = &self.settings {
+            // The terminal may be gone.
+            let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, settings);
+        }
+    }
 }
 
 /// Reads cells from the terminal until its end.

@@ -4,14 +4,15 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{ResultKind, RunnerError, ToolName};
-use codebox_mcp::{ServerLog, tools_of_server};
+use codebox_core::{CancelToken, ResultKind, RunnerError, ToolName};
+use codebox_mcp::{ServerLog, ServerTools, tools_of_server};
 use codebox_runner::CellTools;
 use codebox_tools::{ToolRequest, Toolbox};
 use tokio::runtime::Runtime;
 
 use crate::Host;
 use crate::args::ToolArgs;
+use crate::interrupt::Signals;
 use crate::messages::{Messages, Verbosity};
 use crate::progress::progress;
 
@@ -52,8 +53,23 @@ impl CommandTools {
         let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
         let log = if messages.verbosity() == Verbosity::Verbose { ServerLog::Shown } else { ServerLog::Hidden };
         let mut of_servers = Vec::new();
+        let cancel = CancelToken::new();
+        if !args.mcp.is_empty() {
+            Signals::handled().cancel(cancel.clone());
+        }
         for server in &args.mcp {
-            of_servers.extend(executor.block_on(tools_of_server(server, log))?);
+            let started = executor.block_on(async {
+                tokio::select! {
+                    started = tools_of_server(server, log) => started,
+                    () = cancel.cancelled() => {
+                        let line = "it was cancelled while an MCP server started".to_owned();
+                        Err(RunnerError::new(ResultKind::Cancelled, line))
+                    }
+                }
+            });
+            let ServerTools { tools, unusable } = started?;
+            unusable.into_iter().for_each(|line| messages.note(line));
+            of_servers.extend(tools);
         }
         let mut wanted = args.tools.clone();
         wanted.sort();

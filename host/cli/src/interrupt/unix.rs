@@ -18,8 +18,17 @@ impl Signals {
         Self([SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect())
     }
 
+    /// Returns `SIGINT`, and the other signals.
+    pub(crate) fn split(self) -> (Self, Self) {
+        let (interrupt, others) = self.0.into_iter().partition(|signal| *signal == SIGINT);
+        (Self(interrupt), Self(others))
+    }
+
     /// Calls `handled` at each signal.
     pub(crate) fn each(self, handled: impl Fn() + Send + 'static) {
+        if self.0.is_empty() {
+            return;
+        }
         let Ok((mut reader, writer)) = std::io::pipe() else { return };
         let listen = move || {
             let mut byte = [0];
