@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{Job, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_core::{Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo};
 use codebox_runner::{Cell, CellIo, SessionClient, SessionControl};
 use codebox_service::config::read_user;
 use codebox_sessions::{Client, Options, Place};
@@ -95,8 +95,8 @@ impl SessionControl for Control {
 struct Connected(Client);
 
 impl SessionClient for Connected {
-    fn create(&mut self, job: Job) -> Result<String, RunnerError> {
-        self.0.create(job)
+    fn create(&mut self, job: Job, container: SessionContainer) -> Result<String, RunnerError> {
+        self.0.create(job, container)
     }
 
     fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, RunnerError> {

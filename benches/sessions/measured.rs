@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use codebox::{CancelToken, Cell, CellIo, Job, RunReport};
+use codebox::{CancelToken, Cell, CellIo, Job, RunReport, SessionContainer};
 use codebox_sessions::{Client, Place};
 
 use super::table::{Row, Threshold};
@@ -61,7 +61,7 @@ impl Keeper {
     }
 
     fn create(&mut self) -> String {
-        self.client.create(Job::python("")).expect("a session")
+        self.client.create(Job::python(""), SessionContainer::default()).expect("a session")
     }
 
     fn exec(&mut self, id: &str, text: &str) -> RunReport {

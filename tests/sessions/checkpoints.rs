@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use codebox::{Cell, Limit, LimitOverrides, Request, Session};
+use codebox::{Cell, Language, Limit, LimitOverrides, Request, Session};
+use codebox_testkit::soak;
 
 use crate::support::{Home, PLACES, TestSession, value};
 
@@ -160,4 +161,48 @@ fn parked_sessions_resume() {
         assert_eq!(fork.value("check()"), CHECKED);
         home.wait(fork.session.close());
     }
+}
+
+/// Saves, changes, restores and parks a session again and again: 1,000 times in the long form.
+#[test]
+fn cycles_lose_nothing() {
+    let home = Home::new();
+    let cell = |language: Language, first: &str, next: &str, change: &str, check: &str| {
+        for place in PLACES {
+            let request = Request { language: Some(language.clone()), ..Request::python("") };
+            let session = home.session(place, request);
+            session.ok(first);
+            let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+            let mut open = 0;
+            for round in 1..=soak().of(10, 1000) {
+                session.ok(next);
+                let saved = home.wait(session.session.checkpoint("saved")).expect("a checkpoint");
+                session.ok(change);
+                home.wait(session.session.restore(&saved)).expect("it is restored");
+                assert_eq!(session.value(check), round.to_string(), "{place:?}");
+                home.wait(session.session.park()).expect("it is parked");
+                assert_eq!(session.value(check), round.to_string(), "{place:?}");
+                if round == 5 {
+                    open = descriptors();
+                }
+            }
+            // Other tests of this process have descriptors open as well.
+            assert!(descriptors() < open + 200, "{} after {open}", descriptors());
+            home.wait(session.session.close());
+        }
+    };
+    cell(
+        Language::Python,
+        "import os; all = []",
+        "all.append(len(all) + 1); open(f'f{len(all) % 7}', 'w').write(str(len(all)))",
+        "all.clear(); [os.remove(name) for name in os.listdir('.')]",
+        "all[-1] if all == list(range(1, len(all) + 1)) and open(f'f{len(all) % 7}').read() == str(len(all)) else all",
+    );
+    cell(
+        Language::JavaScript,
+        "const fs = require('fs'); const all = []",
+        "all.push(all.length + 1); fs.writeFileSync('f', `${all.length}`)",
+        "all.length = 0; fs.unlinkSync('f')",
+        "all.every((one, at) => one === at + 1) && fs.readFileSync('f', 'utf8') === `${all.length}` ? all.at(-1) : all",
+    );
 }

@@ -6,6 +6,7 @@ mod blocks;
 mod checkpoints;
 mod command_line;
 mod configured_tools;
+mod containers;
 mod files;
 mod javascript;
 mod python;

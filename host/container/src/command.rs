@@ -90,7 +90,11 @@ fn inline_argument(text: String) -> Result<String, ContainerError> {
 }
 
 /// Returns a program's text, without types if the language has them.
-async fn strip_types(language: &Language, text: &str, stripper: &Stripper) -> Result<String, ContainerError> {
+pub(crate) async fn strip_types(
+    language: &Language,
+    text: &str,
+    stripper: &Stripper,
+) -> Result<String, ContainerError> {
     if !language.is_typed() {
         return Ok(text.to_owned());
     }

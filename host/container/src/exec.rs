@@ -8,6 +8,7 @@ use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin, WriteError};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::agent_connection::AgentConnection;
+use crate::cell::{Cell, CellQuery};
 use crate::classify::HostStop;
 use crate::error::ContainerError;
 use crate::port_forwards::{JobConnections, NetworkEvent};
@@ -45,6 +46,59 @@ pub(crate) struct ExecResult {
     pub began: Instant,
 }
 
+/// Result of a cell of a session.
+pub(crate) struct CellResult {
+    /// The agent's report, if the interpreter has ended with the cell.
+    pub ended: Option<JobExit>,
+    pub stop: Option<HostStop>,
+    pub captured: [CapturedOutput; 2],
+    pub began: Instant,
+}
+
+/// Runs a cell of a session to its end. The interpreter is started with the first one.
+///
+/// # Errors
+/// Returns an error if the cell could not be started, or if its end is unknown.
+pub(crate) async fn run_cell(
+    agent_connection: &mut AgentConnection,
+    limits: &Limits,
+    streams: Streams,
+    stripper: &Stripper,
+    watch: Option<&mut Watch>,
+    job_connections: Option<&mut JobConnections>,
+    cell: &mut Cell,
+) -> Result<CellResult, ContainerError> {
+    let Streams { stdin: _, sinks, cancel, tools } = streams;
+    // Without a request, the interpreter has not requested the cell so far, and will.
+    if let Some(request) = cell.begin() {
+        agent_connection.request(&request).await?;
+    }
+    let began = Instant::now();
+    let mut job = RunningJob {
+        stdin: None,
+        credit: 0,
+        outputs: [Output::new(limits.output), Output::new(limits.output)],
+        delivery: Delivery::new(sinks),
+        delivering: true,
+        queries: Queries::new(stripper.clone(), tools),
+        watch,
+        job_connections,
+        cell: Some(cell),
+        stop: None,
+        killed_at: None,
+    };
+    // The agent does not know the cells.
+    let deadline = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall);
+    let ended = job.drive(agent_connection, &cancel, deadline).await;
+    let _ = timeout(DRAIN_TIMEOUT, job.delivery.finish()).await;
+    let [stdout, stderr] = job.outputs;
+    let captured = [stdout.finish(), stderr.finish()];
+    match ended {
+        Ok(ended) => Ok(CellResult { ended, stop: job.stop, captured, began }),
+        Err(error) => Err(ContainerError::mid_job(captured)(error)),
+    }
+}
+
 /// Runs a job to its end. The job's output is kept however the job ends, even if its end is unknown.
 ///
 /// # Errors
@@ -68,6 +122,7 @@ pub(crate) async fn run(
         queries: Queries::new(stripper.clone(), tools),
         watch,
         job_connections,
+        cell: None,
         stop: None,
         killed_at: None,
     };
@@ -109,6 +164,8 @@ struct RunningJob<'a> {
     watch: Option<&'a mut Watch>,
     /// Network connections of the job.
     job_connections: Option<&'a mut JobConnections>,
+    /// The cell, if the job is an interpreter that runs one cell after the other.
+    cell: Option<&'a mut Cell>,
     stop: Option<HostStop>,
     /// Time of the kill.
     killed_at: Option<tokio::time::Instant>,
@@ -125,6 +182,8 @@ enum JobEvent {
     CancelledAgain,
     LimitHit,
     DirectoryLimitHit(LimitKind),
+    /// The cell has ended, and its output will not be complete.
+    CellOverdue,
     /// Timeout of an agent that accepts no requests and sends no events.
     AgentStalled,
     /// Timeout of an agent that does not report the end after an interrupt or a kill.
@@ -142,7 +201,11 @@ impl RunningJob<'_> {
         // The error that prevents further requests, and the deadline for an event that explains it.
         let mut write_failure: Option<(ContainerError, tokio::time::Instant)> = None;
         loop {
+            if self.cell.as_ref().is_some_and(|cell| cell.is_over()) {
+                return Ok(None);
+            }
             let job_event = {
+                let cell_deadline = self.cell.as_ref().and_then(|cell| cell.deadline());
                 let exit_deadline = match (self.killed_at, interrupted_at) {
                     (Some(killed_at), _) => Some(killed_at + EXIT_REPORT_TIMEOUT),
                     (None, Some(interrupted_at)) => Some(interrupted_at + INTERRUPT_TIMEOUT),
@@ -172,6 +235,7 @@ impl RunningJob<'_> {
                     () = cancel.forced_token().cancelled(), if interrupting => JobEvent::CancelledAgain,
                     () = at(deadline), if running => JobEvent::LimitHit,
                     () = at(exit_deadline) => JobEvent::ExitOverdue,
+                    () = at(cell_deadline) => JobEvent::CellOverdue,
                     () = at(write_failure.as_ref().map(|(_, until)| *until)) => JobEvent::AgentStalled,
                     kind = exceeded(watch), if running => JobEvent::DirectoryLimitHit(kind),
                     // Before the agent's events, of which a job can cause an endless number.
@@ -216,6 +280,7 @@ impl RunningJob<'_> {
                 JobEvent::Written(Err(error)) => {
                     write_failure = Some((error, tokio::time::Instant::now() + EXIT_REPORT_TIMEOUT))
                 }
+                JobEvent::CellOverdue => return Ok(None),
                 JobEvent::AgentStalled => return write_failure.map_or(Ok(None), |(error, _)| Err(error)),
                 JobEvent::Network(NetworkEvent::LimitHit(kind)) if self.stop.is_none() => {
                     self.kill(HostStop::Limit(kind), agent_connection)
@@ -251,14 +316,21 @@ impl RunningJob<'_> {
         deadline: Option<tokio::time::Instant>,
     ) -> Result<(), ContainerError> {
         match event {
-            Event::Stdout(bytes) => self.output(0, &bytes, agent_connection, cancel, deadline).await,
-            Event::Stderr(bytes) => self.output(1, &bytes, agent_connection, cancel, deadline).await,
+            Event::Stdout(bytes) => self.output(0, bytes, agent_connection, cancel, deadline).await,
+            Event::Stderr(bytes) => self.output(1, bytes, agent_connection, cancel, deadline).await,
             Event::InputCredit(count) => {
                 // The credit never exceeds its initial value, whatever the agent requests.
                 self.credit = self.credit.saturating_add(count).min(INITIAL_INPUT_CREDIT);
                 Ok(())
             }
-            Event::Query(number, query) => self.queries.submit(number, query),
+            Event::Query(number, query) => {
+                match self.cell.as_mut().map_or(CellQuery::Other, |cell| cell.query(number, &query)) {
+                    CellQuery::Other => self.queries.submit(number, query)?,
+                    CellQuery::Answer(answer) => agent_connection.write_queue.enqueue(&answer),
+                    CellQuery::Waits => {}
+                }
+                Ok(())
+            }
             Event::Accepted(number, port_forward) => {
                 if let Some(job_connections) = &mut self.job_connections {
                     job_connections.open_connection(number, port_forward);
@@ -281,12 +353,16 @@ impl RunningJob<'_> {
     async fn output(
         &mut self,
         stream: usize,
-        bytes: &[u8],
+        bytes: Vec<u8>,
         agent_connection: &mut AgentConnection,
         cancel: &CancelToken,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<(), ContainerError> {
-        let fits = match self.outputs[stream].write(bytes) {
+        let bytes = match &mut self.cell {
+            Some(cell) => cell.output(stream, bytes),
+            None => bytes,
+        };
+        let fits = match self.outputs[stream].write(&bytes) {
             Ok(fits) => fits,
             Err(WriteError::Closed) => return Ok(()),
             Err(WriteError::Flood) if self.killed_at.is_some() => return Ok(()),

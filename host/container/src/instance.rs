@@ -1,15 +1,16 @@
 //! One container, from its creation to its removal.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use codebox_agent::{CgroupStats, JobExit, QueryPermission, Run, Status};
 use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
-    Isolation, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager, Provenance, RunReport,
-    Usage,
+    BackendError, BackendId, BoxFuture, CapturedOutput, Effects, Enforcement, ExecIo, FileChanges, GuestError,
+    GuestPath, Instance, Isolation, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager,
+    Provenance, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{
@@ -39,6 +40,7 @@ mod leased;
 mod make;
 mod places;
 mod removal;
+mod session;
 
 use places::{PRIVATE_DIRS, own};
 use removal::ContainerGuard;
@@ -70,6 +72,8 @@ pub(crate) struct ContainerInstance {
     on_close: Option<Box<dyn FnOnce() + Send>>,
     /// Parser for the job's TypeScript.
     analyzer: Option<Analyzer>,
+    /// The interpreter, if the jobs are cells of a session.
+    session: Option<Box<session::KeptInterpreter>>,
 }
 
 impl ContainerInstance {
@@ -182,12 +186,7 @@ impl ContainerInstance {
         {
             report.error = Some(not_started(program, number));
         } else if !report.is_success() {
-            // The interpreter in a container is not under our control, so its text is the only source.
-            let adapter = job.language.adapter();
-            let text = String::from_utf8_lossy(stderr.bytes().as_ref()).into_owned();
-            report.error = adapter.and_then(|adapter| adapter.parse_error(&text));
-            let module = adapter.zip(report.error.as_ref()).and_then(|(adapter, error)| adapter.missing_module(error));
-            report.missing.extend(module.map(|name| Missing::module(&name)));
+            describe_error(job, &stderr, &mut report);
         }
         (report.stdout, report.stderr) = (stdout, stderr);
         Ok(report)
@@ -213,9 +212,8 @@ impl ContainerInstance {
             Some(ended) => outcome(ended, stop, full),
             None => self.outcome_by_engine(stop).await?,
         };
-        let mut report = RunReport::new(job_outcome, self.provenance(), job.limits);
         let evidence = ended.map(|ended| ended.evidence).unwrap_or_default();
-        report.usage = Usage {
+        let usage = Usage {
             wall: ended.map_or(began.elapsed(), |ended| Duration::from_micros(ended.wall_us)),
             cpu: evidence.cpu_us.map(Duration::from_micros),
             peak_memory: evidence.peak_memory,
@@ -223,13 +221,20 @@ impl ContainerInstance {
             disk_written: None,
             fuel: None,
         };
+        Ok(self.report_of(job_outcome, job, usage))
+    }
+
+    /// Creates a report with the facts of the container.
+    fn report_of(&self, outcome: Outcome, job: &Job, usage: Usage) -> RunReport {
+        let mut report = RunReport::new(outcome, self.provenance(), job.limits);
+        report.usage = usage;
         report.effects = Effects::Possible;
         report.enforcement = Enforcement {
             limits: limit_enforcement(&self.engine.facts),
             uncovered: self.granted.uncovered(),
             layers: sandbox_layers(&self.engine.facts, &self.port_forwards),
         };
-        Ok(report)
+        report
     }
 
     /// Returns the outcome of a job whose agent is gone, from the engine's state of the container.
@@ -368,6 +373,15 @@ fn append(variables: &mut BTreeMap<String, String>, name: &str, separator: char,
     value.push_str(part);
 }
 
+/// Adds the error of a program to its report. The interpreter in a container is not under our control, so its text is the only source.
+fn describe_error(job: &Job, stderr: &CapturedOutput, report: &mut RunReport) {
+    let adapter = job.language.adapter();
+    let text = String::from_utf8_lossy(stderr.bytes().as_ref()).into_owned();
+    report.error = adapter.and_then(|adapter| adapter.parse_error(&text));
+    let module = adapter.zip(report.error.as_ref()).and_then(|(adapter, error)| adapter.missing_module(error));
+    report.missing.extend(module.map(|name| Missing::module(&name)));
+}
+
 fn not_started(program: &str, number: i32) -> GuestError {
     let (name, value) = if number == 2 {
         (GuestError::NOT_FOUND, format!("{program}: command not found in the image"))
@@ -387,8 +401,18 @@ impl Instance for ContainerInstance {
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
         Box::pin(async move {
             let backend = self.backend.clone();
-            self.run(job, io).await.map_err(|error| error.of(&backend))
+            let ran = match self.session {
+                Some(_) => self.run_cell(job, io).await,
+                None => self.run(job, io).await,
+            };
+            ran.map_err(|error| error.of(&backend))
         })
+    }
+
+    fn checkpoint<'a>(&'a mut self, _dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+        let why = "sessions in containers cannot be saved, forked, parked or exported".to_owned();
+        let refused = BackendError::Input { subject: "the session".to_owned(), detail: why, source: None };
+        Box::pin(std::future::ready(Err(refused)))
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {

@@ -13,6 +13,7 @@ mod agent_connection;
 mod agent_file;
 mod backend;
 mod caller;
+mod cell;
 mod classify;
 mod command;
 mod discover;

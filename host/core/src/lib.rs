@@ -72,7 +72,7 @@ pub use report::{
     SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;
-pub use session::{InterpreterState, SessionInfo, is_checkpoint_name};
+pub use session::{InterpreterState, SessionContainer, SessionInfo, is_checkpoint_name};
 pub use shortening::Shortening;
 pub use tools::{
     Approval, RunTools, TOOL_TAG, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult, encode_tool_result,

@@ -2,6 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Container of a session, beyond what its job says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionContainer {
+    /// Image; `None` takes the one of the language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Engine; `None` accepts every engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+}
+
 /// Facts about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {

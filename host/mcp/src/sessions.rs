@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use codebox_core::{LimitOverrides, RunnerError};
+use codebox_core::{LimitOverrides, RunnerError, SessionContainer};
 use codebox_runner::{Cell, CellIo, SessionClient};
 use codebox_service::{Program, Request};
 use rmcp::model::CallToolResult;
@@ -51,7 +51,7 @@ pub(crate) async fn create(
     };
     let runner = Arc::clone(&server.runner);
     let job = blocking(move || runner.prepare_session(request)).await?;
-    let id = with(server, move |client| client.create(job)).await?;
+    let id = with(server, move |client| client.create(job, SessionContainer::default())).await?;
     Ok(ids(server, vec![id]))
 }
 

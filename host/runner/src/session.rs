@@ -43,7 +43,9 @@ const CHECKPOINTS: &str = "checkpoints";
 ///   report names, or without one with a new interpreter.
 /// - The limits on time and output apply to each cell. Those on memory, disk, files and network apply to the session.
 ///
-/// Cells of concurrent calls run in the order of the calls. Sessions run in WebAssembly, and support Python, JavaScript and TypeScript.
+/// Cells of concurrent calls run in the order of the calls. Sessions support Python, JavaScript and TypeScript. They run in WebAssembly, or, for
+/// requests that accept containers alone, with an interpreter that is kept in a container. Those in containers cannot be saved or forked, and
+/// keep their state if a cell is cancelled and ends by itself.
 pub struct Session {
     runner: Arc<Runner>,
     request: Request,
@@ -160,7 +162,9 @@ impl Runner {
         let request = session_request(request)?;
         block_on(async {
             let admitted = self.admit_stage(request).await?;
-            self.ensure_runtime(&admitted.job().language, Preparation::Complete).await?;
+            if admitted.job().isolations.contains(Isolation::Wasm) {
+                self.ensure_runtime(&admitted.job().language, Preparation::Complete).await?;
+            }
             Ok(admitted.job().clone())
         })?
     }
@@ -209,9 +213,11 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
         let line = format!("cannot create a session: {what}");
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
     };
-    if !request.isolation.acceptable().contains(Isolation::Wasm) {
-        return refused("the request accepts only other isolations than wasm", "allow wasm");
-    }
+    let isolations = request.isolation.acceptable();
+    let isolation = [Isolation::Wasm, Isolation::Container].into_iter().find(|one| isolations.contains(*one));
+    let Some(isolation) = isolation else {
+        return refused("the request accepts neither wasm nor container", "allow one of them");
+    };
     if request.out.is_some() {
         return refused("a session has no directory for output files", "grant a directory with write access");
     }
@@ -225,12 +231,22 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
         }
         Some(_) => {}
     }
+    check_cpu_limit(request.limits, Preference::Only(isolation))?;
     Ok(Request {
-        isolation: Preference::Only(Isolation::Wasm),
+        isolation: Preference::Only(isolation),
         program: Program::Inline(String::new()),
         results: true,
         ..request
     })
+}
+
+/// Refuses a limit on the processor time of a cell in a container, where it cannot be held.
+fn check_cpu_limit(limits: LimitOverrides, isolation: Preference) -> Result<(), RunnerError> {
+    if isolation != Preference::Only(Isolation::Container) || limits.cpu.is_none_or(|cpu| cpu.at().is_none()) {
+        return Ok(());
+    }
+    let line = "cells in containers have no limit on processor time";
+    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("limit the wall time"))
 }
 
 impl Session {
@@ -319,6 +335,7 @@ impl Session {
         let own = self.request.limits;
         let limits =
             LimitOverrides { wall: wall.or(own.wall), cpu: cpu.or(own.cpu), output: output.or(own.output), ..own };
+        check_cpu_limit(limits, self.request.isolation)?;
         Ok(Request { program: Program::Inline(text), limits, stdin, ..self.request.clone() })
     }
 

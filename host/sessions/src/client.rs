@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_core::{Job, ResultKind, RunReport, RunnerError, SessionInfo, ToolCalls as _, ToolFailure, ToolResult};
+use codebox_core::{
+    Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo, ToolCalls as _, ToolFailure, ToolResult,
+};
 use codebox_runner::{Cell, CellIo};
 use codebox_worker::frame::{self, Kind};
 use serde_bytes::ByteBuf;
@@ -101,8 +103,8 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Runner::session`](codebox_runner::Runner::session).
-    pub fn create(&mut self, job: Job) -> Result<String, ClientError> {
-        match self.ask(&Request::Create(Box::new(job)))? {
+    pub fn create(&mut self, job: Job, container: SessionContainer) -> Result<String, ClientError> {
+        match self.ask(&Request::Create(Box::new(job), container))? {
             Answer::Created(mut ids) => ids.pop().ok_or_else(unexpected),
             _ => Err(unexpected()),
         }

@@ -127,7 +127,7 @@ fn not_saved(left: &[(String, String)]) -> Answer {
 async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerError> {
     let keeper = &process.keeper;
     Ok(match request {
-        Request::Create(job) => Answer::Created(vec![keeper.create(*job).await?]),
+        Request::Create(job, container) => Answer::Created(vec![keeper.create(*job, container).await?]),
         Request::Fork { id, count } => Answer::Created(keeper.fork(&id, count).await?),
         Request::Checkpoint { id, name } => {
             keeper.checkpoint(&id, &name).await?;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebox_core::{
-    CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SessionInfo, is_checkpoint_name,
+    CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo,
+    is_checkpoint_name,
 };
 use codebox_runner::{Cell, Checkpoint, Runner, Session};
 use codebox_service::Request;
@@ -108,7 +109,7 @@ impl Keeper {
         let checkpoints: BTreeMap<String, Checkpoint> =
             stored.checkpoints.iter().map(|one| (one.name.clone(), open(one))).collect();
         let last = stored.last.as_ref().map(open);
-        let request = Request::try_from(stored.job.clone())?;
+        let request = stored.request()?;
         let session = self.runner.resume(request, last, stored.has_unsaved_state, stored.has_run)?;
         Ok(self.kept(id.to_owned(), dir, session, stored, checkpoints))
     }
@@ -137,7 +138,7 @@ impl Keeper {
     }
 
     /// Adds a session under a new id.
-    fn add(&self, session: Session, job: Job) -> Result<Arc<Kept>, RunnerError> {
+    fn add(&self, session: Session, stored: Stored) -> Result<Arc<Kept>, RunnerError> {
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= MAX_SESSIONS {
             let line = format!("there are {MAX_SESSIONS} sessions already");
@@ -150,7 +151,6 @@ impl Keeper {
             }
         };
         let dir = self.saved.join(&id);
-        let stored = Stored::new(job, now());
         let created = fs::create_dir(&dir).and_then(|()| stored.write(&dir));
         created.map_err(|error| disk_error("record a session in", &dir, &error))?;
         let kept = Arc::new(self.kept(id.clone(), dir, session, stored, BTreeMap::new()));
@@ -167,9 +167,11 @@ impl Keeper {
     }
 
     /// Creates a session, and returns its id.
-    pub(crate) async fn create(&self, job: Job) -> Result<String, RunnerError> {
-        let session = self.runner.session(Request::try_from(job.clone())?).await?;
-        Ok(self.add(session, job)?.id.clone())
+    pub(crate) async fn create(&self, job: Job, container: SessionContainer) -> Result<String, RunnerError> {
+        let mut stored = Stored::new(job, now());
+        stored.container = container;
+        let session = self.runner.session(stored.request()?).await?;
+        Ok(self.add(session, stored)?.id.clone())
     }
 
     /// Runs a cell.
@@ -227,7 +229,7 @@ impl Keeper {
 
     /// Adds a session that has an interpreter, and returns its id.
     fn add_fork(&self, fork: Session, job: Job) -> Result<String, RunnerError> {
-        let added = self.add(fork, job)?;
+        let added = self.add(fork, Stored::new(job, now()))?;
         added.is_live.store(true, Ordering::Relaxed);
         added.record(|stored| (stored.has_unsaved_state, stored.has_run) = (true, false))?;
         Ok(added.id.clone())

@@ -1,6 +1,6 @@
 //! Messages between a client and the process that keeps the sessions.
 
-use codebox_core::{Job, LimitOverrides, RunReport, SessionInfo, ToolDescription, ToolFailure};
+use codebox_core::{Job, LimitOverrides, RunReport, SessionContainer, SessionInfo, ToolDescription, ToolFailure};
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -21,7 +21,7 @@ pub(crate) const MAX_TOOL_RESULT: usize = 16 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Creates a session with the language, grants, limits and packages of a job.
-    Create(Box<Job>),
+    Create(Box<Job>, SessionContainer),
     /// Runs a cell, which may call these tools of the client.
     Exec { id: String, text: String, limits: LimitOverrides, tools: Option<Vec<ToolDescription>> },
     /// Result of the call of a tool with this number.

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use codebox_core::Job;
+use codebox_core::{Job, RunnerError, SessionContainer};
+use codebox_service::Request;
 use serde::{Deserialize, Serialize};
 
 /// File of a session's record, in the directory of the session.
@@ -22,6 +23,9 @@ pub(crate) struct Stored {
     pub created: u64,
     /// Job with the language, grants, limits and packages of the session.
     pub job: Job,
+    /// Container of the session, if it has one.
+    #[serde(default)]
+    pub container: SessionContainer,
     /// Checkpoints by name, the latest last.
     pub checkpoints: Vec<StoredCheckpoint>,
     /// State that was saved last, under a name or because the session was parked: the next interpreter starts with it.
@@ -52,12 +56,19 @@ impl Stored {
             version: VERSION,
             created,
             job,
+            container: SessionContainer::default(),
             checkpoints,
             last: None,
             has_unsaved_state: false,
             has_run: false,
             used: created,
         }
+    }
+
+    /// Returns the request of the session.
+    pub(crate) fn request(&self) -> Result<Request, RunnerError> {
+        let SessionContainer { image, engine } = self.container.clone();
+        Ok(Request { image, engine, ..Request::try_from(self.job.clone())? })
     }
 
     /// Reads the record of a session.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::project::{Project, output_of};
 
 /// Folders whose test targets have a long form.
-const FOLDERS: [&str; 3] = ["tests/reliability", "tests/containers", "tests/workers"];
+const FOLDERS: [&str; 4] = ["tests/reliability", "tests/containers", "tests/workers", "tests/sessions"];
 
 /// Default of `CODEBOX_REQUIRE`.
 const REQUIRE: &str = "wasm";

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use codebox_core::{ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, parse_duration, parse_size};
-use codebox_service::{EnvRequest, Program, Request};
+use codebox_service::{EnvRequest, Preference, Program, Request};
 
 use super::run::LimitArgs;
 use super::tools::ToolArgs;
+use super::values::{engine, preference};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -101,6 +102,20 @@ pub(crate) struct NewSessionArgs {
     /// Language of the cells
     #[arg(long, value_name = "LANGUAGE", default_value = "python")]
     pub lang: Language,
+
+    /// Isolation between the cells and this machine: wasm, or container for an interpreter that is kept in a container
+    ///
+    /// Sessions in containers cannot be saved, forked, parked or exported.
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
+    pub isolation: Preference,
+
+    /// Container image of a session in a container
+    #[arg(long, value_name = "NAME")]
+    pub image: Option<String>,
+
+    /// Container engine of a session in a container
+    #[arg(long, value_name = "ENGINE", value_parser = engine())]
+    pub engine: Option<String>,
 
     // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError, exit};
+use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError, SessionContainer, exit};
 use codebox_runner::{Cell, Runner, SessionControl};
 use reedline::{Reedline, Signal, ValidationResult, Validator};
 
@@ -31,7 +31,7 @@ pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Ho
     let language = args.lang;
     let job = runner.prepare_session(args.grants.request(Some(language.clone())))?;
     let mut client = host.sessions.connect()?;
-    let id = client.create(job)?;
+    let id = client.create(job, SessionContainer::default())?;
     // An interrupt cancels the current cell. The other signals end the session, also while the terminal is read.
     let current = Arc::new(Mutex::new(CancelToken::new()));
     let (interrupt, others) = Signals::handled().split();

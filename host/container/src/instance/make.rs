@@ -58,7 +58,9 @@ impl ContainerInstance {
         // Node finds npm packages by itself, and other layers contain no packages to import.
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
-        let labels = shared.owner.labels(&name, shared.secret()?, max_lifetime(&spec.limits));
+        // The time limit is that of each cell.
+        let lifetime = if spec.session.is_some() { None } else { max_lifetime(&spec.limits) };
+        let labels = shared.owner.labels(&name, shared.secret()?, lifetime);
         let inputs = ContainerInputs {
             image: &image,
             user: &user,
@@ -96,6 +98,7 @@ impl ContainerInstance {
             background: None,
             on_close: None,
             analyzer: None,
+            session: spec.session.as_ref().map(|_| Box::default()),
         })
     }
 }

@@ -216,6 +216,11 @@ impl JobConnections {
         }
     }
 
+    /// Returns the network usage so far.
+    pub(crate) fn used(&self) -> NetworkUsage {
+        self.egress.used()
+    }
+
     /// Closes the connections at the end of a job, and returns the network usage.
     ///
     /// If the job ended by itself, the data of programs that have sent everything is still delivered to hosts that

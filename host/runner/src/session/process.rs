@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use std::sync::Arc;
 
-use codebox_core::{CancelToken, Job, ResultKind, RunReport, RunnerError, SessionInfo};
+use codebox_core::{CancelToken, Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo};
 use codebox_tools::ToolRun;
 use tokio::runtime::Handle;
 
@@ -49,7 +49,7 @@ pub struct CellTools {
 #[expect(clippy::missing_errors_doc, reason = "the trait describes them")]
 pub trait SessionClient {
     /// Creates a session with the language, grants, limits and packages of an admitted job, and returns its id.
-    fn create(&mut self, job: Job) -> Result<String, RunnerError>;
+    fn create(&mut self, job: Job, container: SessionContainer) -> Result<String, RunnerError>;
 
     /// Runs a cell.
     fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, RunnerError>;

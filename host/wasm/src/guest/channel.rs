@@ -6,12 +6,12 @@
 
 use codebox_analysis::StripRequest;
 use codebox_core::{BoxFuture, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call};
+use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::memory::{memory, range};
-use crate::guest::results::{self, Results};
 use crate::guest::strip::Stripper;
 use crate::guest::{Guest, descriptors, net};
 
@@ -40,7 +40,7 @@ pub(crate) struct Channel {
     pub error: Option<UncaughtException>,
     pub missing: Vec<Missing>,
     /// The rich results, if they are collected.
-    pub results: Option<Results>,
+    pub results: Option<RichResults>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
     /// The names of modules that the imports of programs added to an image.
@@ -137,7 +137,7 @@ impl Channel {
 
     /// Collects rich results.
     pub(crate) fn with_results(self, collects: bool) -> Self {
-        Self { results: collects.then(Results::default), ..self }
+        Self { results: collects.then(RichResults::default), ..self }
     }
 
     /// Creates a channel for a guest from which an image is made.
@@ -232,7 +232,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
     let answer = {
         let (bytes, guest) = memory(caller)?.data_and_store_mut(&mut *caller);
         match range(bytes, ptr, len) {
-            Some(request) if bytes[request.clone()].first() == Some(&results::REQUEST_TAG) => {
+            Some(request) if bytes[request.clone()].first() == Some(&RESULT_TAG) => {
                 guest.channel.record_result(&bytes[request]).map(|()| Answer::Ready(Vec::new())).ok_or(FAULT)
             }
             Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {

@@ -13,7 +13,6 @@ mod net;
 mod parts;
 mod paths;
 mod quota;
-mod results;
 mod strip;
 mod witness;
 

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 /// First byte of a request that has a rich result.
-pub(crate) const REQUEST_TAG: u8 = 3;
+pub const RESULT_TAG: u8 = 3;
 
 /// Maximum number of results of one job.
 const MAX_RESULTS: usize = 256;
@@ -31,7 +31,8 @@ const MAX_NAME_LEN: usize = 256;
 
 /// The rich results of one job.
 #[derive(Debug, Default)]
-pub(crate) struct Results {
+pub struct RichResults {
+    /// The results, in the order in which they were sent.
     pub bundles: Vec<MimeBundle>,
     /// Number of results that were left out, entirely or in some of their forms.
     pub dropped: u64,
@@ -91,10 +92,11 @@ impl<'de> Deserialize<'de> for Forms {
     }
 }
 
-impl Results {
+impl RichResults {
     /// Stores a result without the forms above the maximum size, and counts it if it is not complete. `None` if the request is
     /// malformed.
-    pub(crate) fn record(&mut self, request: &[u8]) -> Option<()> {
+    #[must_use]
+    pub fn record(&mut self, request: &[u8]) -> Option<()> {
         if self.bundles.len() == MAX_RESULTS || request.len() > MAX_REQUEST_LEN || self.size == MAX_SIZE {
             self.dropped += 1;
             return Some(());
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     fn request(data: &Value) -> Vec<u8> {
-        [&[REQUEST_TAG][..], data.to_string().as_bytes()].concat()
+        [&[RESULT_TAG][..], data.to_string().as_bytes()].concat()
     }
 
     fn text(text: &str) -> Value {
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn results_have_texts_and_documents() {
-        let mut results = Results::default();
+        let mut results = RichResults::default();
         let sent = serde_json::json!({
             "role": "value", "data": {"text/plain": "1"}, "json": {"application/json": "{\"a\": [1]}"},
             "metadata": "{\"image/png\": {\"width\": 2}}",
@@ -179,13 +181,13 @@ mod tests {
 
     #[test]
     fn results_above_the_maximum_are_counted() {
-        let mut results = Results::default();
+        let mut results = RichResults::default();
         for _ in 0..MAX_RESULTS + 3 {
             results.record(&request(&text("x"))).expect("a result");
         }
         assert_eq!((results.bundles.len(), results.dropped), (MAX_RESULTS, 3));
 
-        let mut results = Results::default();
+        let mut results = RichResults::default();
         for _ in 0..20 {
             results.record(&request(&text(&"x".repeat(1 << 20)))).expect("a result");
         }
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn forms_above_the_maximum_are_left_out() {
-        let mut results = Results::default();
+        let mut results = RichResults::default();
         let document = format!("[{}0]", "0,".repeat(MAX_JSON_SIZE / 2 - 100));
         let sent = serde_json::json!({
             "role": "display", "data": {"text/plain": "x"}, "json": {"application/json": document}, "metadata": "{}",
@@ -216,7 +218,7 @@ mod tests {
             (serde_json::json!({"text/plain": "x"}), serde_json::json!({}), true, 1),
             (serde_json::json!({}), serde_json::json!({}), false, 0),
         ] {
-            let mut results = Results::default();
+            let mut results = RichResults::default();
             let sent = serde_json::json!({
                 "role": "value", "data": data, "json": json, "metadata": "{}", "incomplete": incomplete,
             });
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn malformed_results_are_refused() {
-        let mut results = Results::default();
+        let mut results = RichResults::default();
         let with = |name: &str, value: Value| {
             let mut sent = text("x");
             sent[name] = value;
@@ -236,7 +238,7 @@ mod tests {
         };
         let many: serde_json::Map<_, _> = (0..=MAX_FORMS).map(|n| (n.to_string(), "x".into())).collect();
         for bad in [
-            vec![REQUEST_TAG],
+            vec![RESULT_TAG],
             b"\x03[]".to_vec(),
             with("role", "other".into()),
             with("data", serde_json::json!({"a": 1})),
