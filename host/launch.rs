@@ -42,9 +42,9 @@ fn may_name_descriptor(arg: &OsStr) -> bool {
     arg.as_encoded_bytes().windows(3).any(|part| part == b"fd/")
 }
 
-/// Returns true for an option like `--mcp` or `--tool`. A worker is confined and can neither start servers nor run tools.
+/// Returns true for an option like `--mcp`, `--tool` or `--show`. A worker is confined: it cannot start servers, run tools or save images.
 fn needs_tools(arg: &OsStr) -> bool {
-    [&b"--mcp"[..], b"--tool"].into_iter().any(|option| arg.as_encoded_bytes().starts_with(option))
+    [&b"--mcp"[..], b"--tool", b"--show"].into_iter().any(|option| arg.as_encoded_bytes().starts_with(option))
 }
 
 fn complete_program() -> io::Result<PathBuf> {

@@ -314,3 +314,35 @@ fn results_above_the_maximum_are_counted() {
     let value = report("x = 'x' * (300 << 20)\nx");
     assert_eq!((&value["results"], &value["results_dropped"]), (&json!([]), &json!(1)));
 }
+
+#[test]
+fn images_are_drawn_or_saved() {
+    let folder = kit().folder().expect("a directory");
+    let figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('out')\n'value'";
+    let run = |options: &[&str], text: &str| {
+        let words = [&["run"], options, &["-c", text]].concat().into_iter().map(str::to_owned);
+        let ran = kit().codebox().folder(folder.path()).args(words).run().expect("it runs");
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
+        ran
+    };
+    // The output is no terminal.
+    for name in ["codebox-1.png", "codebox-2.png"] {
+        let ran = run(&["--show"], figure);
+        assert_eq!(ran.stdout_text(), "out\n'value'\n");
+        assert!(ran.stderr_text().contains(&format!("saved an image as {name}")), "{}", ran.stderr_text());
+        assert!(std::fs::read(folder.path().join(name)).expect("a file").starts_with(b"\x89PNG"));
+    }
+    for (protocol, begin, end) in [
+        ("kitty", "out\n\x1b_Ga=T,f=100,q=2,m=", "\x1b\\\n'value'\n"),
+        ("iterm", "out\n\x1b]1337;File=inline=1;size=", "\x07\n'value'\n"),
+        ("sixel", "out\n\x1bP", "\x1b\\\n'value'\n"),
+    ] {
+        let drawn = run(&[&format!("--show={protocol}")], figure).stdout_text();
+        assert!(drawn.starts_with(begin) && drawn.ends_with(end), "{protocol} {:?}", &drawn[..drawn.len().min(100)]);
+    }
+    // What is no image is not sent to the terminal, and nothing of it is saved.
+    let text = "display({'image/png': '\\x1b]0;x\\x07'}, raw=True); display({'image/png': 'QUJD', 'text/plain': 't'}, raw=True)";
+    let ran = run(&["--show=kitty"], text);
+    assert_eq!(ran.stdout_text(), "<image/png; see --show>\n<image/png; see --show>\n", "{}", ran.stderr_text());
+    assert!(!folder.path().join("codebox-3.png").exists());
+}

@@ -15,6 +15,7 @@ mod mcp;
 mod repl;
 mod run;
 mod session;
+mod show;
 mod tools;
 mod values;
 

@@ -50,7 +50,9 @@ pub(crate) fn dispatch(
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let runner = ManuallyDrop::new(runner);
     let done = match command {
-        Command::Run(args) if !args.tools.is_empty() => return run::run_with_tools(*args, messages, host, trace),
+        Command::Run(args) if !args.tools.is_empty() || args.show.show.is_some() => {
+            return run::run_with_tools(*args, messages, host, trace);
+        }
         Command::Run(args) => return run::run(*args, messages, &runner, host, trace, takeover),
         Command::Explain(args) => explain::explain(*args, messages, &runner, host),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),

@@ -22,6 +22,7 @@ mod exit;
 mod front_end;
 mod handover;
 mod host;
+mod images;
 mod interrupt;
 mod messages;
 mod progress;

@@ -12,6 +12,6 @@ pub(crate) use escaped::{Escaped, escape_json};
 pub(crate) use explained::Explained;
 pub(crate) use outcome::notes;
 pub(crate) use provenance::explanation;
-pub(crate) use shown::shown;
+pub(crate) use shown::{shown, shown_one};
 pub(crate) use table::Table;
 pub(crate) use values::bytes;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::session::GrantArgs;
+use super::show::ShowArgs;
 use super::tools::ToolArgs;
 
 /// Arguments of `codebox blocks`.
@@ -37,6 +38,9 @@ pub(crate) struct BlocksArgs {
     /// Container image for blocks of `sh` and `bash`
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
+
+    #[command(flatten)]
+    pub show: ShowArgs,
 
     #[command(flatten)]
     pub tools: ToolArgs,

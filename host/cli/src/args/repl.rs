@@ -5,6 +5,7 @@ use codebox_core::Language;
 
 use super::session::GrantArgs;
 use super::tools::ToolArgs;
+use crate::images::Show;
 
 /// Arguments of `codebox repl`.
 #[derive(Debug, Args)]
@@ -16,6 +17,10 @@ pub(crate) struct ReplArgs {
     /// Keep the session at the end, and print its id
     #[arg(long)]
     pub keep: bool,
+
+    /// Draw images in the terminal, or save them, as in `codebox run`
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub show: Option<Show>,
 
     #[command(flatten)]
     pub tools: ToolArgs,

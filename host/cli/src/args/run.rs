@@ -10,6 +10,7 @@ use codebox_core::{
 };
 use codebox_service::{EnvRequest, Preference};
 
+use super::show::ShowArgs;
 use super::tools::ToolArgs;
 use super::values::{engine, parse_small_count, preference};
 
@@ -114,6 +115,9 @@ pub(crate) struct RunArgs {
     /// the same image, directories, hosts and limits on memory, disk, processes and open files.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_WARM_INSTANCES)))]
     pub warm: Option<u32>,
+
+    #[command(flatten)]
+    pub show: ShowArgs,
 
     #[command(flatten)]
     pub tools: ToolArgs,

@@ -8,6 +8,7 @@ use codebox_core::{ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetG
 use codebox_service::{EnvRequest, Preference, Program, Request};
 
 use super::run::LimitArgs;
+use super::show::ShowArgs;
 use super::tools::ToolArgs;
 use super::values::{engine, preference};
 
@@ -186,6 +187,9 @@ pub(crate) struct CellArgs {
     /// Bytes kept of each of stdout and stderr of this cell
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub max_output: Option<Limit<ByteSize>>,
+
+    #[command(flatten)]
+    pub show: ShowArgs,
 
     #[command(flatten)]
     pub tools: ToolArgs,

@@ -10,6 +10,7 @@ use crate::args::BlocksArgs;
 use crate::commands::server_runner;
 use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
+use crate::images::{self, Show};
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::{explanation, notes, shown};
@@ -39,7 +40,7 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Re
     let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
     let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(&runner, blocks, &options, observer));
     let report = if is_streamed {
-        let mut live = Live { messages, cancel, output: None, status: None };
+        let mut live = Live { messages, cancel, output: None, status: None, show: args.show.show };
         let report = run(&mut live);
         if let Some(status) = live.status {
             return Ok(status);
@@ -96,17 +97,18 @@ struct Live {
     output: Option<OutputState>,
     /// Exit status of this process, if output could not be written.
     status: Option<u8>,
+    /// Destination of images.
+    show: Option<Show>,
 }
 
 impl Live {
-    /// Prints a text of the guest as its output is printed.
-    fn print(&mut self, text: &str) {
-        let mut streams = Streams::live_until(self.cancel.clone());
-        if let Some(stdout) = &mut streams.io.stdout {
-            // An error is recorded by the sink.
-            let _ = stdout.write(text.as_bytes());
-        }
-        self.status = match streams.finish() {
+    /// Prints the objects that a block has shown.
+    fn print(&mut self, report: &RunReport) {
+        let printed = match self.show {
+            Some(show) => images::show(report, show, self.messages),
+            None => images::print(&shown(report).concat()),
+        };
+        self.status = match printed {
             Delivery::Complete => None,
             Delivery::ReaderClosed => Some(PIPE),
             Delivery::Failed(error) => {
@@ -132,7 +134,7 @@ impl Observer for Live {
         self.status = self.status.or(failure);
         match &one.result {
             Some(Ok(report)) if self.status.is_none() => {
-                self.print(&shown(report).concat());
+                self.print(report);
                 notes(report, None).into_iter().for_each(|line| self.messages.note(line));
                 explanation(report).into_iter().for_each(|line| self.messages.explain(line));
             }

@@ -49,7 +49,7 @@ pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Ho
     let mut run = |text: String| {
         let cancel = CancelToken::new();
         lock(&current).clone_from(&cancel);
-        run_cell(&mut *client, &id, Cell::from(text), tools.as_ref(), cancel, messages)
+        run_cell(&mut *client, &id, Cell::from(text), tools.as_ref(), args.show, cancel, messages)
     };
     let ended = if io::stdin().is_terminal() {
         messages.note(format!("{language} in a sandbox; Ctrl-D ends, Ctrl-C cancels"));

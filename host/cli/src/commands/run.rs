@@ -13,6 +13,7 @@ use crate::args::{ProgramLocation, RunArgs};
 use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
+use crate::images::{self, Show};
 use crate::messages::Messages;
 use crate::progress::progress;
 use crate::render::{explanation, notes};
@@ -41,16 +42,17 @@ pub(super) fn run(
     if let Some(takeover) = &mut takeover {
         takeover.watch_preparation(streams.io.cancel.clone());
     }
+    let show = args.show.show;
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
     if takeover.is_some_and(|takeover| takeover.refuse(why)) {
         // The first process reports the end.
         return exit::FAILURE;
     }
-    if is_json { print_json_report(finished, messages) } else { print_lines(finished, messages) }
+    if is_json { print_json_report(finished, messages) } else { print_lines(finished, show, messages) }
 }
 
-/// Runs a program that calls host tools. The guest runs in a process of its own, because this one has to call them.
+/// Runs a program that calls host tools, or whose images are saved. The guest runs in a process of its own, because this one is not confined.
 pub(super) fn run_with_tools(mut args: RunArgs, messages: Messages, host: Host<'_>, trace: RunTrace) -> u8 {
     let tools = match CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host) {
         Ok(tools) => tools,
@@ -93,10 +95,14 @@ fn execute(
     Ok(FinishedRun { ended, out: front_end.out().cloned(), delivery: streams.finish() })
 }
 
-fn print_lines(finished: Result<FinishedRun, RunnerError>, messages: Messages) -> u8 {
+fn print_lines(finished: Result<FinishedRun, RunnerError>, show: Option<Show>, messages: Messages) -> u8 {
     let status = finished.and_then(|FinishedRun { ended, out, delivery }| match ended {
         RunEnd::Report(_) if matches!(delivery, Delivery::ReaderClosed) => Ok(PIPE),
         RunEnd::Report(report) => {
+            let delivery = match (show, delivery) {
+                (Some(show), Delivery::Complete) => images::show(&report, show, messages),
+                (_, delivery) => delivery,
+            };
             let lines = notes(&report, out.as_ref());
             if matches!(report.outcome, Outcome::Exited(_)) {
                 lines.into_iter().for_each(|line| messages.note(line));
@@ -185,7 +191,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         requirements: args.requirements,
         build: args.build,
         engine: args.engine,
-        results: args.json,
+        results: args.json || args.show.show.is_some(),
         tools: args.tool_names,
         ..Request::new(program)
     })

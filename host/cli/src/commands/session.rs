@@ -14,6 +14,7 @@ use crate::answer;
 use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
 use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
+use crate::images::{self, Show};
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::{Table, explanation, notes, shown};
@@ -169,7 +170,7 @@ fn exec(args: CellArgs, messages: Messages, host: Host<'_>) -> Result<u8, Runner
     Signals::handled().cancel(cancel.clone());
     let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
     let mut client = host.sessions.connect()?;
-    run_cell(&mut *client, &args.id, cell, tools.as_ref(), cancel, messages)
+    run_cell(&mut *client, &args.id, cell, tools.as_ref(), args.show.show, cancel, messages)
 }
 
 /// Runs a cell until it ends or is cancelled, and prints its output, its values, and notes about it.
@@ -178,6 +179,7 @@ pub(super) fn run_cell(
     id: &str,
     cell: Cell,
     tools: Option<&CommandTools>,
+    show: Option<Show>,
     cancel: CancelToken,
     messages: Messages,
 ) -> Result<u8, RunnerError> {
@@ -189,13 +191,17 @@ pub(super) fn run_cell(
     };
     let io = CellIo { cancel: &cancel, tools: tools.and_then(CommandTools::of_cell), output: &mut output };
     let ran = client.exec(id, cell, io);
-    if let (Ok(report), Some(stdout)) = (&ran, &mut streams.io.stdout) {
+    if let (Ok(report), Some(stdout), None) = (&ran, &mut streams.io.stdout, show) {
         for text in shown(report) {
             let _ = stdout.write(text.as_bytes());
         }
     }
     let delivery = streams.finish();
     let report = ran?;
+    let delivery = match (show, delivery) {
+        (Some(show), Delivery::Complete) => images::show(&report, show, messages),
+        (_, delivery) => delivery,
+    };
     state_notes(&report, id).into_iter().for_each(|line| messages.note(line));
     if matches!(delivery, Delivery::ReaderClosed) {
         return Ok(PIPE);
