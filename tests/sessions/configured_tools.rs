@@ -257,3 +257,46 @@ print(sorted(found) == list(range(0, 24, 2)))
         assert!(ran.stderr_text().contains("ModuleNotFoundError"), "{engine} {}", ran.stderr_text());
     }
 }
+
+#[test]
+fn cells_in_containers_call_tools() {
+    for engine in ["podman", "docker"] {
+        if let Err(reason) = check_engine(kit(), engine) {
+            assert!(!is_required(engine), "{reason}");
+            continue;
+        }
+        let project = Project::new();
+        let home = project.dir.path().join("home");
+        kit().home_with_engine(&home, engine, "").expect("a home");
+        let run = |words: &[&str]| {
+            let ran = project.codebox(&[&["session"], words].concat()).home(&home).run().expect("it runs");
+            assert_eq!(
+                (ran.code, ran.stderr_text().as_str()),
+                (Some(0), ""),
+                "{engine} {words:?} {}",
+                ran.stdout_text()
+            );
+            ran.stdout_text()
+        };
+        let python = run(&["new", "--isolation", "container"]);
+        let exec = |options: &[&str], code: &str| run(&[&["exec", python.trim()], options, &["-c", code]].concat());
+        assert_eq!(exec(&["--tool", "double"], "from codebox import tools\ntools.double(n=4)"), "8\n");
+        assert_eq!(exec(&["--tool", "fail"], "list(tools)"), "['fail']\n");
+        assert_eq!(exec(&[], "list(tools)"), "[]\n");
+        let child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'from codebox import tools; print(tools.double(n=1))']).returncode";
+        assert_eq!(exec(&["--tool", "double"], child), "2\n0\n");
+        // Calls that outlive their cells do not use up the places of the agent.
+        let left = "import threading\nfor _ in range(3): threading.Thread(target=tools.slow, daemon=True).start()";
+        for _ in 0..4 {
+            exec(&["--tool", "slow"], left);
+        }
+        assert_eq!(exec(&["--tool", "double"], "tools.double(n=5)"), "10\n");
+        let script = run(&["new", "--isolation", "container", "--lang", "js"]);
+        let exec = |options: &[&str], code: &str| run(&[&["exec", script.trim()], options, &["-c", code]].concat());
+        let code = "import { tools } from 'codebox'; await tools.double({ n: 4 })";
+        assert_eq!(exec(&["--tool", "double"], code), "8\n");
+        assert_eq!(exec(&["--tool", "fail"], "Object.keys(tools)"), "[ 'fail' ]\n");
+        run(&["stop", python.trim(), script.trim()]);
+        run(&["end"]);
+    }
+}

@@ -102,6 +102,18 @@ fn cells_of_python_share_their_state() {
         assert_eq!(home.exec(&id, "len(print('x' * 3_000_000) or '')").len(), 3_000_003);
         let named = "import codebox\ntry: codebox.tools.a()\nexcept AttributeError as error: print('none')";
         assert_eq!(home.exec(&id, named), "none\n");
+        // The standard input is empty, and the files of the interpreter are no modules.
+        assert_eq!(home.exec(&id, "import sys\nsys.stdin.read(), subprocess.run(['cat']).returncode"), "('', 0)\n");
+        assert_eq!(home.report(&id, "import session")["error"]["name"], "ModuleNotFoundError");
+        // What a cell leaves behind does not run until the next one.
+        home.exec(&id, "import threading, time\ncount = [0]\ndef go():\n    while True: count[0] += 1\nthreading.Thread(target=go, daemon=True).start()");
+        let counted = |code: &str| home.exec(&id, code).trim().parse::<u64>().expect("a number");
+        let before = counted("time.sleep(0.05); count[0]");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let used = counted(
+            "import resource; u = resource.getrusage(resource.RUSAGE_SELF); int(1000 * (u.ru_utime + u.ru_stime))",
+        );
+        assert!(counted("count[0]") > before && used < 450, "{used} ms");
         let other = home.new_session(&[]);
         assert_eq!(home.exec(&other, "'x' in globals()"), "False\n");
     }
@@ -126,10 +138,18 @@ fn cells_of_scripts_share_their_state() {
         assert_eq!((&report["exit_code"], &report["error"]["name"]), (&1.into(), &"TypeError".into()), "{report}");
         let shown = report["stderr"].as_str().expect("a text");
         assert!(shown.contains("<cell 6>:1:7") && !shown.contains("inspector"), "{shown}");
+        let wrong = home.run(&["exec", &id, "-c", "const a: = 1"]);
+        assert_eq!(wrong.code, Some(1), "{}", wrong.stderr_text());
+        assert!(wrong.stderr_text().starts_with("SyntaxError: "), "{}", wrong.stderr_text());
         for wrong in ["let =", "const a: = 1"] {
             assert_eq!(home.report(&id, wrong)["error"]["name"], "SyntaxError", "{wrong}");
         }
         assert_eq!(home.report(&id, "process.exit(3)")["exit_code"], 3);
+        assert_eq!(home.exec(&id, "console.log('x'.repeat(300_000))").len(), 300_001);
+        assert_eq!(home.exec(&id, "undefined"), "");
+        assert_eq!(home.exec(&id, "require('node:fs').readFileSync(0, 'utf8')"), "\n");
+        let template = "const text = `\nimport fs from 'node:fs';\n`; text";
+        assert_eq!(home.exec(&id, template), "\nimport fs from 'node:fs';\n\n");
         assert_eq!(home.exec(&id, "require('node:fs').existsSync('/work') && x"), "5\n");
     }
 }
@@ -158,6 +178,10 @@ fn limits_end_the_interpreter_and_interrupts_do_not() {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
         assert_eq!(child.wait().expect("it ends").code(), Some(130));
         assert_eq!(home.exec(&id, "y"), "2\n");
+        // Files count when the cell has ended, however short it was.
+        let few = home.new_session(&["--max-files", "50"]);
+        let ran = home.run(&["exec", &few, "-c", "for i in range(100): open(f'/tmp/{i}', 'w')"]);
+        assert_eq!(ran.code, Some(122), "{}", ran.stderr_text());
     }
 }
 

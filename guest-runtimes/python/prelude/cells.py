@@ -69,8 +69,23 @@ def _run(source, name):
         # Of a coroutine, the call returns the object that has to be awaited.
         awaited = eval(code, _main.__dict__)
         if code.co_flags & _IS_COROUTINE:
-            return _event_loop().run_until_complete(_await(awaited))
+            return _complete(_await(awaited))
     except BaseException as exc:
+        return exc
+
+
+def _complete(awaited):
+    """Runs the event loop until a cell has ended, also if the loop is interrupted."""
+    loop = _event_loop()
+    task = loop.create_task(awaited)
+    try:
+        return loop.run_until_complete(task)
+    except BaseException as exc:
+        task.cancel()
+        try:
+            loop.run_until_complete(task)
+        except BaseException:
+            pass
         return exc
 
 

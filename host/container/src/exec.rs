@@ -26,6 +26,8 @@ const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SIGINT: u8 = 2;
 const SIGKILL: u8 = 9;
+const SIGCONT: u8 = 18;
+const SIGSTOP: u8 = 19;
 
 /// Standard streams and cancellation of a job.
 pub(crate) struct Streams {
@@ -69,9 +71,19 @@ pub(crate) async fn run_cell(
     cell: &mut Cell,
 ) -> Result<CellResult, ContainerError> {
     let Streams { stdin: _, sinks, cancel, tools } = streams;
-    // Without a request, the interpreter has not requested the cell so far, and will.
-    if let Some(request) = cell.begin() {
-        agent_connection.request(&request).await?;
+    match cell.begin() {
+        Some(start @ Request::Run(_)) => {
+            agent_connection.request(&start).await?;
+            // The standard input of cells is empty.
+            agent_connection.request(&Request::InputEnd).await?;
+        }
+        // Without an answer, the interpreter was stopped before it requested the cell, and will.
+        answer => {
+            agent_connection.request(&Request::Signal(SIGCONT)).await?;
+            if let Some(answer) = answer {
+                agent_connection.request(&answer).await?;
+            }
+        }
     }
     let began = Instant::now();
     let mut job = RunningJob {
@@ -83,7 +95,7 @@ pub(crate) async fn run_cell(
         queries: Queries::new(stripper.clone(), tools),
         watch,
         job_connections,
-        cell: Some(cell),
+        cell: Some(&mut *cell),
         stop: None,
         killed_at: None,
     };
@@ -91,10 +103,18 @@ pub(crate) async fn run_cell(
     let deadline = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall);
     let ended = job.drive(agent_connection, &cancel, deadline).await;
     let _ = timeout(DRAIN_TIMEOUT, job.delivery.finish()).await;
-    let [stdout, stderr] = job.outputs;
+    let RunningJob { outputs: [stdout, stderr], queries, stop, .. } = job;
+    if matches!(ended, Ok(None)) && cell.status().is_some() {
+        // The agent has a place for a query until it is answered.
+        for answer in queries.interrupted() {
+            agent_connection.request(&answer).await?;
+        }
+        // Nothing runs between cells: no limit would apply to it.
+        agent_connection.request(&Request::Signal(SIGSTOP)).await?;
+    }
     let captured = [stdout.finish(), stderr.finish()];
     match ended {
-        Ok(ended) => Ok(CellResult { ended, stop: job.stop, captured, began }),
+        Ok(ended) => Ok(CellResult { ended, stop, captured, began }),
         Err(error) => Err(ContainerError::mid_job(captured)(error)),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) const NODE_OPTION: &str = "--require=/.codebox/hooks/node/preload.cjs
 /// Returns the file that runs the cells of a session; `None` for languages without sessions.
 pub(crate) fn session_file(language: &Language) -> Option<&'static str> {
     match language.adapter()? {
-        Adapter::Python => Some("/.codebox/hooks/python/session.py"),
+        Adapter::Python => Some("/.codebox/hooks/session/session.py"),
         Adapter::Node => Some("/.codebox/hooks/node/session.cjs"),
         Adapter::Lua => None,
     }
@@ -24,7 +24,7 @@ pub(crate) const FILES: [(&str, &str); 15] = [
     ("python/_host.py", include_str!("guest_modules/_host.py")),
     ("python/_codebox/host.py", include_str!("../../../guest-runtimes/python/prelude/host.py")),
     ("python/_codebox/tools.py", include_str!("../../../guest-runtimes/python/prelude/tools.py")),
-    ("python/session.py", include_str!("guest_modules/session.py")),
+    ("session/session.py", include_str!("guest_modules/session/session.py")),
     ("python/_codebox/cells.py", include_str!("../../../guest-runtimes/python/prelude/cells.py")),
     ("python/_codebox/results.py", include_str!("../../../guest-runtimes/python/prelude/results.py")),
     ("python/_codebox/hooks.py", include_str!("guest_modules/hooks.py")),

@@ -111,7 +111,12 @@ impl ContainerInstance {
         } = job.limits;
         let request = Run {
             argv: started.argv.clone(),
-            env: environment(job, &self.packages, self.port_forwards.environment(job, self.ca_bundle)),
+            env: environment(
+                job,
+                io.tools.is_some(),
+                &self.packages,
+                self.port_forwards.environment(job, self.ca_bundle),
+            ),
             from_image: INHERITED_VARIABLES.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             query_permission: if io.tools.is_some() { QueryPermission::Allowed } else { started.query_permission },
@@ -343,6 +348,7 @@ impl ContainerInstance {
 /// Returns the whole environment of a job.
 fn environment(
     job: &Job,
+    has_tools: bool,
     packages: &[GuestPath],
     port_forwards: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
@@ -353,7 +359,6 @@ fn environment(
     let packages = packages.iter().map(GuestPath::as_str);
     let packages = packages.filter(|_| job.language.package_manager() == Some(PackageManager::Pip));
     // The module of the host tools is found after the packages of the program.
-    let has_tools = !job.grants.tools.is_empty();
     for place in packages.chain(has_tools.then_some(guest_modules::PYTHON_DIR)) {
         append(&mut all, "PYTHONPATH", ':', place);
     }

@@ -1,5 +1,6 @@
 //! Queries of a job's programs to the host while the job runs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -70,6 +71,8 @@ impl Stripper {
 /// Queries of a job that have no answer yet, each a separate future. Dropping the value cancels them.
 pub(crate) struct Queries {
     open: FuturesUnordered<BoxFuture<'static, (u32, Vec<u8>)>>,
+    /// Numbers of the open queries.
+    numbers: BTreeSet<u32>,
     workers: Arc<Semaphore>,
     stripper: Stripper,
     tools: Option<RunTools>,
@@ -78,7 +81,13 @@ pub(crate) struct Queries {
 impl Queries {
     /// Creates an empty set of queries for a job whose TypeScript this stripper handles, and which may call these tools.
     pub(crate) fn new(stripper: Stripper, tools: Option<RunTools>) -> Self {
-        Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(MAX_WORKERS)), stripper, tools }
+        Self {
+            open: FuturesUnordered::new(),
+            numbers: BTreeSet::new(),
+            workers: Arc::new(Semaphore::new(MAX_WORKERS)),
+            stripper,
+            tools,
+        }
     }
 
     /// Returns true if the answers alone have used more processor time than the job's limit.
@@ -97,6 +106,7 @@ impl Queries {
             return Err(ContainerError::Agent(format!("more than {} concurrent requests", 2 * MAX_OPEN_QUERIES)));
         }
         let answer = (self.open.len() < MAX_OPEN_QUERIES).then(|| self.answer(query));
+        self.numbers.insert(number);
         self.open.push(Box::pin(async move {
             match answer {
                 Some(answer) => (number, answer.await),
@@ -104,6 +114,15 @@ impl Queries {
             }
         }));
         Ok(())
+    }
+
+    /// Ends the open queries, and returns an answer to each.
+    pub(crate) fn interrupted(self) -> Vec<Request> {
+        let answer = match self.tools {
+            Some(_) => encode_tool_result(Err(ToolFailure::new(ToolFailure::FAILED, "the cell has ended"))),
+            None => Vec::new(),
+        };
+        self.numbers.into_iter().map(|number| Request::Answer(number, answer.clone())).collect()
     }
 
     fn answer(&self, query: Vec<u8>) -> BoxFuture<'static, Vec<u8>> {
@@ -135,7 +154,10 @@ impl Queries {
     /// safe.
     pub(crate) async fn next_answer(&mut self) -> (u32, Vec<u8>) {
         match self.open.next().await {
-            Some(next_answer) => next_answer,
+            Some((number, answer)) => {
+                self.numbers.remove(&number);
+                (number, answer)
+            }
             None => std::future::pending().await,
         }
     }

@@ -110,7 +110,8 @@ impl Watch {
         let used =
             spawn_blocking(move || over.used()).await.unwrap_or(DiskUsage { unreadable: 1, ..DiskUsage::default() });
         let full = self.over.ceiling.bytes.is_some_and(|most| used.bytes >= most).then_some(LimitKind::Disk);
-        FinalUsage { full, bytes: (used.unreadable == 0).then_some(used.bytes) }
+        let exceeded = self.over.exceeded(&used);
+        FinalUsage { full, exceeded, bytes: (used.unreadable == 0).then_some(used.bytes) }
     }
 
     /// Returns the denial for a job that was ended because it kept directories from being measured.
@@ -128,6 +129,8 @@ impl Watch {
 pub(crate) struct FinalUsage {
     /// The limit that is reached, if any. Writes of the job may have failed because of it.
     pub full: Option<LimitKind>,
+    /// The limit that is exceeded, if any. A job may have ended before a measurement.
+    pub exceeded: Option<LimitKind>,
     /// The size of the content in bytes, if all of it was measured.
     pub bytes: Option<u64>,
 }

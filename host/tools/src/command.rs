@@ -5,7 +5,7 @@ use std::process::Stdio;
 use codebox_core::ToolFailure;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use crate::tool::{Tool, ToolError};
 
@@ -45,9 +45,8 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
     // A signal of the terminal is for this process, which ends the program first.
     #[cfg(unix)]
     command.process_group(0);
-    let started = command.spawn().map_err(|error| failed(format!("cannot start {shown}: {error}")))?;
-    let mut group = Group(started);
-    let child = &mut group.0;
+    let mut child = command.spawn().map_err(|error| failed(format!("cannot start {shown}: {error}")))?;
+    let group = Group(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let text = input.to_string();
     let write = async move {
@@ -56,8 +55,14 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
             let _ = stdin.write_all(text.as_bytes()).await;
         }
     };
-    let ((), output, errors) = tokio::join!(write, read(stdout), read(stderr));
-    let status = child.wait().await.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?;
+    let wait = async {
+        let status = child.wait().await;
+        // A process that it has started may keep the streams open.
+        drop(group);
+        status
+    };
+    let ((), output, errors, status) = tokio::join!(write, read(stdout), read(stderr), wait);
+    let status = status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?;
     if !status.success() {
         return Err(failed(format!("{shown} failed ({status}){}", end_of(&errors))));
     }
@@ -97,14 +102,14 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     kept
 }
 
-/// A command and its process group, which end with this value.
-struct Group(Child);
+/// Process group of a command, which ends with this value.
+struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         #[cfg(unix)]
-        if let Some(id) = self.0.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
-            // It may have ended meanwhile.
+        if let Some(id) = self.0.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
+            // It may have ended.
             let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
         }
     }
@@ -144,6 +149,15 @@ mod tests {
         assert_eq!(failed.kind, ToolFailure::INVALID_OUTPUT);
     }
 
+    /// A process that stays behind does not keep the call waiting, and ends with it.
+    #[tokio::test]
+    async fn processes_that_stay_behind_are_ended() {
+        let call = words(&["sh", "-c", "cat > /dev/null; sleep 1000 & echo $!"]);
+        let pid = run(&call, &json!({})).await.expect("it succeeds").as_i64().expect("a number");
+        let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+        wait_for_end(pid).await;
+    }
+
     #[tokio::test]
     async fn the_process_group_ends_with_the_call() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -162,7 +176,11 @@ mod tests {
             }
         };
         drop(running);
-        // The process is gone when its parent, which the system replaces, has waited for it.
+        wait_for_end(pid).await;
+    }
+
+    /// Waits until a process has ended. It may not have been waited for by the process that the system made its parent.
+    async fn wait_for_end(pid: rustix::process::Pid) {
         while rustix::process::test_kill_process(pid).is_ok() {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
             if stat.contains(") Z ") {

@@ -3,7 +3,7 @@
 use clap::Args;
 use codebox_core::Language;
 
-use super::session::GrantArgs;
+use super::session::{GrantArgs, PlaceArgs};
 use super::tools::ToolArgs;
 use crate::images::Show;
 
@@ -13,6 +13,9 @@ pub(crate) struct ReplArgs {
     /// Language
     #[arg(long, value_name = "LANGUAGE", default_value = "python")]
     pub lang: Language,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
 
     /// Keep the session at the end, and print its id
     #[arg(long)]

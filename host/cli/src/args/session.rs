@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use codebox_core::{ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, parse_duration, parse_size};
+use codebox_core::{
+    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, SessionContainer, parse_duration, parse_size,
+};
 use codebox_service::{EnvRequest, Preference, Program, Request};
 
 use super::run::LimitArgs;
@@ -104,6 +106,17 @@ pub(crate) struct NewSessionArgs {
     #[arg(long, value_name = "LANGUAGE", default_value = "python")]
     pub lang: Language,
 
+    #[command(flatten)]
+    pub place: PlaceArgs,
+
+    // This field is last because its help heading would also apply to the arguments that follow.
+    #[command(flatten)]
+    pub grants: GrantArgs,
+}
+
+/// Place of the interpreter of a session.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
     /// Isolation between the cells and this machine: wasm, or container for an interpreter that is kept in a container
     ///
     /// Sessions in containers cannot be saved, forked, parked or exported.
@@ -117,10 +130,15 @@ pub(crate) struct NewSessionArgs {
     /// Container engine of a session in a container
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<String>,
+}
 
-    // This field is last because its help heading would also apply to the arguments that follow.
-    #[command(flatten)]
-    pub grants: GrantArgs,
+impl PlaceArgs {
+    /// Returns the request with this place, and the container for the process that keeps the session.
+    pub(crate) fn of(self, request: Request) -> (Request, SessionContainer) {
+        let Self { isolation, image, engine } = self;
+        let container = SessionContainer { image: image.clone(), engine: engine.clone() };
+        (Request { isolation, image, engine, ..request }, container)
+    }
 }
 
 /// Arguments of `codebox session import`.

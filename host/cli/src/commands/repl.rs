@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError, SessionContainer, exit};
+use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError, exit};
 use codebox_runner::{Cell, Runner, SessionControl};
 use reedline::{Reedline, Signal, ValidationResult, Validator};
 
@@ -29,9 +29,10 @@ const ENDS: [&str; 5] = [".exit", "exit", "exit()", "quit", "quit()"];
 pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Host<'_>) -> Result<u8, RunnerError> {
     let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
     let language = args.lang;
-    let job = runner.prepare_session(args.grants.request(Some(language.clone())))?;
+    let (request, container) = args.place.of(args.grants.request(Some(language.clone())));
+    let job = runner.prepare_session(request)?;
     let mut client = host.sessions.connect()?;
-    let id = client.create(job, SessionContainer::default())?;
+    let id = client.create(job, container)?;
     // An interrupt cancels the current cell. The other signals end the session, also while the terminal is read.
     let current = Arc::new(Mutex::new(CancelToken::new()));
     let (interrupt, others) = Signals::handled().split();

@@ -4,10 +4,8 @@ use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo, exit, wire};
+use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
 use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead};
-
-use codebox_service::Request;
 
 use crate::Host;
 use crate::answer;
@@ -60,10 +58,9 @@ fn with(
 }
 
 fn new(args: NewSessionArgs, runner: &Runner, control: &dyn SessionControl) -> Result<u8, RunnerError> {
-    let NewSessionArgs { lang, isolation, image, engine, grants } = args;
-    let container = SessionContainer { image, engine };
-    let SessionContainer { image, engine } = container.clone();
-    let job = runner.prepare_session(Request { isolation, image, engine, ..grants.request(Some(lang)) })?;
+    let NewSessionArgs { lang, place, grants } = args;
+    let (request, container) = place.of(grants.request(Some(lang)));
+    let job = runner.prepare_session(request)?;
     let mut client = control.connect()?;
     let id = client.create(job, container)?;
     print_new(&mut *client, &[id])

@@ -4,8 +4,30 @@ const { execFileSync } = require('node:child_process')
 const net = require('node:net')
 
 const TAG = '\u0004'
-const functions = { __proto__: null }
+let functions = { __proto__: null }
 let descriptions
+
+// The cells of a session may have different tools.
+Object.defineProperty(globalThis, Symbol.for('codebox.renewTools'), {
+  value: () => {
+    functions = { __proto__: null }
+    descriptions = undefined
+  },
+})
+
+// The agent passes eight requests on at a time; two places are for the interpreter of a session.
+let places = 6
+const waiting = []
+
+async function place() {
+  if (places === 0) await new Promise(resolve => waiting.push(resolve))
+  else places--
+}
+
+function free() {
+  if (waiting.length > 0) waiting.shift()()
+  else places++
+}
 
 class ToolError extends Error {
   constructor(kind, message) {
@@ -42,7 +64,8 @@ function request(text) {
 
 async function call(name, input) {
   const text = `${TAG}${name}\0${JSON.stringify(input) ?? 'null'}`
-  const answer = await request(text).catch(() => Buffer.alloc(0))
+  await place()
+  const answer = await request(text).catch(() => Buffer.alloc(0)).finally(free)
   if (answer.length === 0) throw new ToolError('failed', `the host has not answered the call of the tool ${name}`)
   const value = JSON.parse(answer.subarray(1).toString())
   if (answer[0] === 1) return value

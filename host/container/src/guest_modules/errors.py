@@ -3,7 +3,7 @@ import os
 import sys
 import traceback
 
-_PRELUDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PRELUDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def set_program(name):

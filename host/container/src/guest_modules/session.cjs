@@ -79,9 +79,8 @@ const CALL = /('(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[\s\S]|[^`\\])*`|\/
 
 // Code of the console has no way to import, so a function does.
 let withoutModules
-const compiled = text =>
-  withoutModules(text)
-    .replace(CALL, (whole, other) => (other === undefined ? "globalThis[Symbol.for('codebox.import')](" : whole))
+const withImportCalls = text =>
+  text.replace(CALL, (whole, other) => (other === undefined ? "globalThis[Symbol.for('codebox.import')](" : whole))
 
 // Returns the argument of a call for a value of the inspector.
 function argument({ objectId, unserializableValue, value }) {
@@ -131,12 +130,24 @@ process.exit = status => {
   throw exiting
 }
 
+const evaluate = (text, name) =>
+  post('Runtime.evaluate', { expression: `${withImportCalls(text)}\n//# sourceURL=${name}`, replMode: true, awaitPromise: true })
+
+// Evaluates a cell. A text with static imports or exports does not compile; it is changed then, and only then.
+async function evaluated(text, name) {
+  const answer = await evaluate(text, name)
+  const { className, description } = answer.exceptionDetails?.exception ?? {}
+  const changed = withoutModules(text)
+  const isCompiled = className !== 'SyntaxError' || description?.includes(name)
+  return isCompiled || changed === text ? answer : evaluate(changed, name)
+}
+
 async function run(text, name) {
   exiting = undefined
   process.exitCode = undefined
-  const evaluated = post('Runtime.evaluate', { expression: `${compiled(text)}\n//# sourceURL=${name}`, replMode: true, awaitPromise: true })
+  globalThis[Symbol.for('codebox.renewTools')]?.()
   const interrupted = new Promise(resolve => { interrupt = () => resolve(undefined) })
-  const answer = await Promise.race([evaluated, interrupted])
+  const answer = await Promise.race([evaluated(text, name), interrupted])
   interrupt = undefined
   if (answer === undefined) return 130
   const { result, exceptionDetails } = answer
@@ -155,6 +166,13 @@ async function run(text, name) {
   return status
 }
 
+// Waits until the output of a stream has been written, unless a cell has closed it.
+const flushed = stream =>
+  new Promise(resolve => {
+    if (stream.destroyed || stream.writableEnded) resolve()
+    else stream.write('', () => resolve())
+  })
+
 async function main() {
   ({ withoutModules } = await import(pathToFileURL(path.join(__dirname, 'imports.mjs')).href))
   for (let count = 1; ; count++) {
@@ -163,6 +181,7 @@ async function main() {
     const job = JSON.parse(answer.slice(0, end))
     const status = await run(answer.slice(end + 1), `codebox-cell-${count}`)
     await sent
+    await Promise.all([process.stdout, process.stderr].map(flushed))
     for (const stream of streams) fs.writeSync(stream, job.mark)
     await request(JSON.stringify({ op: 'ended', status }))
   }

@@ -5,7 +5,8 @@ use codebox_core::{
     EnforcementLevel, ExecIo, GuestPath, Job, LimitKind, Outcome, RunReport, SessionState, Source, Usage,
 };
 use codebox_files::{Budget, InputManifest, file_time};
-use codebox_streams::{Output, Stdin};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
+use tokio::time::timeout;
 
 use super::{ContainerInstance, INHERITED_VARIABLES, describe_error, environment};
 use crate::cell::Cell;
@@ -47,7 +48,9 @@ impl ContainerInstance {
             // A text that cannot be compiled is an error of its cell alone.
             Err(error) => {
                 self.session = Some(kept);
-                return Ok(self.not_compiled(job, io, &error));
+                let (report, text) = self.not_compiled(job, &error);
+                deliver_error(io, &text).await;
+                return Ok(report);
             }
         };
         let start = match kept.is_started {
@@ -82,7 +85,7 @@ impl ContainerInstance {
             None => None,
         };
         let CellResult { mut ended, stop, captured, began } = ran?;
-        let full = final_usage.as_ref().and_then(|usage| usage.full);
+        let full = final_usage.as_ref().and_then(|usage| usage.full.or(usage.exceeded));
         let status = kept.cell.status().filter(|_| ended.is_none());
         let mut report = match status {
             Some(status) => {
@@ -127,22 +130,21 @@ impl ContainerInstance {
         Ok(report)
     }
 
-    /// Returns the report of a cell whose types cannot be stripped.
-    fn not_compiled(&self, job: &Job, io: &mut ExecIo, error: &ContainerError) -> RunReport {
+    /// Returns the report of a cell whose types cannot be stripped, and its error.
+    fn not_compiled(&self, job: &Job, error: &ContainerError) -> (RunReport, String) {
         let text = match error {
             ContainerError::Input { why, .. } => format!("SyntaxError: {why}\n"),
             error => format!("Error: {error}\n"),
         };
         let mut stderr = Output::new(job.limits.output);
-        // The rest of a text above the limit is counted, and a reader that is gone needs nothing.
+        // The rest of a text above the limit is counted.
         let _ = stderr.write(text.as_bytes());
-        let _ = io.stderr.as_mut().map(|sink| sink.write(text.as_bytes()));
         let mut report = self.report_of(Outcome::Exited(1), job, Usage::default());
         let stderr = stderr.finish();
         describe_error(job, &stderr, &mut report);
         report.stderr = stderr;
         report.session = Some(SessionState { is_kept: true, ..SessionState::default() });
-        report
+        (report, text)
     }
 
     /// Returns the start of the interpreter.
@@ -157,7 +159,8 @@ impl ContainerInstance {
         argv.push(file.to_owned());
         Ok(Run {
             argv,
-            env: environment(job, &self.packages, self.port_forwards.environment(job, self.ca_bundle)),
+            // The tools come with each cell.
+            env: environment(job, true, &self.packages, self.port_forwards.environment(job, self.ca_bundle)),
             from_image: INHERITED_VARIABLES.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             query_permission: QueryPermission::Allowed,
@@ -166,4 +169,14 @@ impl ContainerInstance {
             cpu_ms: None,
         })
     }
+}
+
+/// Delivers an error to the reader of the standard error. A reader that is gone needs nothing.
+async fn deliver_error(io: &mut ExecIo, text: &str) {
+    let mut delivery = Delivery::new([io.stdout.take(), io.stderr.take()]);
+    let delivered = async {
+        let _ = delivery.send(1, text.as_bytes()).await;
+        delivery.finish().await;
+    };
+    let _ = timeout(DRAIN_TIMEOUT, delivered).await;
 }

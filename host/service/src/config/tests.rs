@@ -78,6 +78,7 @@ fn tools_of_a_project_have_no_powers() {
         ("[tools.a]\nrun = 'a.py'\ndirs = ['/:/host']", "tools.a.dirs: a project cannot give its tools grants"),
         ("[tools.a]\nrun = 'a.py'\nnet = ['x.org']", "tools.a.net: "),
         ("[tools.a]\nrun = 'a.py'\nenv = ['TOKEN']", "tools.a.env: "),
+        ("[tools.a]\nrun = ['cat']\nimage = 'registry.internal/x'", "tools.a.image: "),
         ("[tools.log]\nrun = 'a.py'", "tools.log: the user configuration has a tool of this name"),
         ("[tools.log]\napproval = 'allow'", "tools.log: the user configuration has a tool of this name"),
     ] {

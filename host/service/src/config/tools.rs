@@ -122,7 +122,7 @@ pub(super) fn read(tables: BTreeMap<String, Table>, file: &Path) -> Result<Tools
     tables.into_iter().map(read).collect()
 }
 
-/// Adds the tools of a project to those of the user. Tools of a project run in the sandbox, without grants.
+/// Adds the tools of a project to those of the user. Tools of a project run in the sandbox, without grants, and in the images of the user.
 pub(super) fn narrowed(ours: &Tools, theirs: &Tools, file: &Path) -> Result<Tools, ConfigError> {
     let fix = "define the tool in your own configuration";
     for (name, tool) in theirs {
@@ -135,10 +135,15 @@ pub(super) fn narrowed(ours: &Tools, theirs: &Tools, file: &Path) -> Result<Tool
                 return Err(at.fault("command", "a project cannot run commands outside of the sandbox", fix));
             }
             Some(ToolAction::Run(tool)) => {
-                let grants =
-                    [("dirs", tool.dirs.is_empty()), ("net", tool.net.is_empty()), ("env", tool.env.is_empty())];
+                let grants = [
+                    ("dirs", tool.dirs.is_empty()),
+                    ("net", tool.net.is_empty()),
+                    ("env", tool.env.is_empty()),
+                    // The engine would pull it outside of the sandbox.
+                    ("image", tool.image.is_none()),
+                ];
                 if let Some((key, _)) = grants.into_iter().find(|(_, is_empty)| !is_empty) {
-                    return Err(at.fault(key, "a project cannot give its tools grants", fix));
+                    return Err(at.fault(key, "a project cannot give its tools grants or images", fix));
                 }
             }
             None => {}

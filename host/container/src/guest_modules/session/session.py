@@ -4,8 +4,12 @@ import os
 import signal
 import sys
 
+# This file cannot be imported, and the modules of codebox come last.
 sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+_modules = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python")
+if _modules in sys.path:
+    sys.path.remove(_modules)
+sys.path.append(_modules)
 
 import _host
 from _codebox import cells, results
