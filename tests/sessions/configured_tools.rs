@@ -286,7 +286,13 @@ fn cells_in_containers_call_tools() {
         let child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'from codebox import tools; print(tools.double(n=1))']).returncode";
         assert_eq!(exec(&["--tool", "double"], child), "2\n0\n");
         // Calls that outlive their cells do not use up the places of the agent.
-        let left = "import threading\nfor _ in range(3): threading.Thread(target=tools.slow, daemon=True).start()";
+        let left = "
+import threading
+from codebox import ToolError
+def call():
+    try: tools.slow()
+    except ToolError: pass
+for _ in range(3): threading.Thread(target=call, daemon=True).start()";
         for _ in 0..4 {
             exec(&["--tool", "slow"], left);
         }
