@@ -340,7 +340,7 @@ fn images_are_drawn_or_saved() {
         let drawn = run(&[&format!("--show={protocol}")], figure).stdout_text();
         assert!(drawn.starts_with(begin) && drawn.ends_with(end), "{protocol} {:?}", &drawn[..drawn.len().min(100)]);
     }
-    // What is no image is not sent to the terminal, and nothing of it is saved.
+    // A form that is no image is neither sent to the terminal nor saved.
     let text = "display({'image/png': '\\x1b]0;x\\x07'}, raw=True); display({'image/png': 'QUJD', 'text/plain': 't'}, raw=True)";
     let ran = run(&["--show=kitty"], text);
     assert_eq!(ran.stdout_text(), "<image/png; see --show>\n<image/png; see --show>\n", "{}", ran.stderr_text());

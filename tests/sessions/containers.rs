@@ -105,7 +105,7 @@ fn cells_of_python_share_their_state() {
         // The standard input is empty, and the files of the interpreter are no modules.
         assert_eq!(home.exec(&id, "import sys\nsys.stdin.read(), subprocess.run(['cat']).returncode"), "('', 0)\n");
         assert_eq!(home.report(&id, "import session")["error"]["name"], "ModuleNotFoundError");
-        // What a cell leaves behind does not run until the next one.
+        // Threads that a cell leaves behind do not run until the next one.
         home.exec(&id, "import threading, time\ncount = [0]\ndef go():\n    while True: count[0] += 1\nthreading.Thread(target=go, daemon=True).start()");
         let counted = |code: &str| home.exec(&id, code).trim().parse::<u64>().expect("a number");
         let before = counted("time.sleep(0.05); count[0]");

@@ -109,7 +109,7 @@ pub(crate) async fn run_cell(
         for answer in queries.interrupted() {
             agent_connection.request(&answer).await?;
         }
-        // Nothing runs between cells: no limit would apply to it.
+        // No limit applies between cells, so no process runs.
         agent_connection.request(&Request::Signal(SIGSTOP)).await?;
     }
     let captured = [stdout.finish(), stderr.finish()];
