@@ -289,8 +289,9 @@ fn cells_in_containers_call_tools() {
         let left = "
 import threading
 from codebox import ToolError
+slow = tools.slow
 def call():
-    try: tools.slow()
+    try: slow()
     except ToolError: pass
 for _ in range(3): threading.Thread(target=call, daemon=True).start()";
         for _ in 0..4 {

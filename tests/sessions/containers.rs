@@ -125,19 +125,26 @@ fn cells_of_scripts_share_their_state() {
         let id = home.new_session(&["--lang", "ts"]);
         assert_eq!(home.exec(&id, "const x: number = 41; x + 1"), "42\n");
         assert_eq!(home.exec(&id, "const x = x2() + 0; function x2() { return 5 }\nx"), "5\n");
-        assert_eq!(home.exec(&id, "import { basename } from 'node:path'\nbasename('/a/b')"), "b\n");
+        assert_eq!(home.exec(&id, "import { basename } from 'node:path'\nbasename('/a/b')"), "'b'\n");
         assert_eq!(
             home.exec(&id, "const os = await import('node:os'); display('import(x)'); typeof os.cpus"),
-            "import(x)\nfunction\n"
+            "'import(x)'\n'function'\n"
         );
         assert_eq!(
             home.exec(&id, "console.log('out'); await new Promise((r) => setTimeout(() => r({ a: 1 }), 5))"),
             "out\n{ a: 1 }\n"
         );
+        let raw = home.report(
+            &id,
+            "display({ 'text/html': '<b>', 'image/png': new Uint8Array([1]) }, { raw: true, metadata: { a: 1 } })",
+        );
+        let shown = &raw["results"][0];
+        assert_eq!((&shown["data"]["image/png"], &shown["metadata"]["a"]), (&"AQ==".into(), &1.into()), "{raw}");
+        assert_eq!(raw["results"].as_array().map(Vec::len), Some(1));
         let report = home.report(&id, "throw new TypeError('no')");
         assert_eq!((&report["exit_code"], &report["error"]["name"]), (&1.into(), &"TypeError".into()), "{report}");
         let shown = report["stderr"].as_str().expect("a text");
-        assert!(shown.contains("<cell 6>:1:7") && !shown.contains("inspector"), "{shown}");
+        assert!(shown.contains("<cell 7>:1:7") && !shown.contains("inspector"), "{shown}");
         let wrong = home.run(&["exec", &id, "-c", "const a: = 1"]);
         assert_eq!(wrong.code, Some(1), "{}", wrong.stderr_text());
         assert!(wrong.stderr_text().starts_with("SyntaxError: "), "{}", wrong.stderr_text());
@@ -147,9 +154,9 @@ fn cells_of_scripts_share_their_state() {
         assert_eq!(home.report(&id, "process.exit(3)")["exit_code"], 3);
         assert_eq!(home.exec(&id, "console.log('x'.repeat(300_000))").len(), 300_001);
         assert_eq!(home.exec(&id, "undefined"), "");
-        assert_eq!(home.exec(&id, "require('node:fs').readFileSync(0, 'utf8')"), "\n");
-        let template = "const text = `\nimport fs from 'node:fs';\n`; text";
-        assert_eq!(home.exec(&id, template), "\nimport fs from 'node:fs';\n\n");
+        assert_eq!(home.exec(&id, "require('node:fs').readFileSync(0, 'utf8')"), "''\n");
+        let template = "const text = `\nimport fs from 'node:fs';\n`; text.length";
+        assert_eq!(home.exec(&id, template), "27\n");
         assert_eq!(home.exec(&id, "require('node:fs').existsSync('/work') && x"), "5\n");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn session_file(language: &Language) -> Option<&'static str> {
 
 /// Files below the directory of hooks, with their texts. The tools and cells of Python are those of the interpreter in WebAssembly, over another
 /// channel to the host.
-pub(crate) const FILES: [(&str, &str); 15] = [
+pub(crate) const FILES: [(&str, &str); 16] = [
     ("python/codebox.py", include_str!("guest_modules/codebox.py")),
     ("python/_host.py", include_str!("guest_modules/_host.py")),
     ("python/_codebox/host.py", include_str!("../../../guest-runtimes/python/prelude/host.py")),
@@ -34,5 +34,6 @@ pub(crate) const FILES: [(&str, &str); 15] = [
     ("node/imports.mjs", include_str!("../../../guest-runtimes/javascript/prelude/src/imports.js")),
     ("node/preload.cjs", include_str!("guest_modules/preload.cjs")),
     ("node/resolve.mjs", include_str!("guest_modules/resolve.mjs")),
+    ("node/request.cjs", include_str!("guest_modules/request.cjs")),
     ("node/codebox.cjs", include_str!("guest_modules/codebox.cjs")),
 ];

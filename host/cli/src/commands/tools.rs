@@ -122,6 +122,11 @@ fn is_approved(request: &ToolRequest) -> bool {
         input.truncate(input.floor_char_boundary(MAX_SHOWN));
         input.push_str("...[truncated]");
     }
+    // Text that was typed before the question, perhaps for the program, is no answer to it.
+    #[cfg(unix)]
+    if rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush).is_err() {
+        return false;
+    }
     let question = format!("codebox: the program calls the tool {} with {input}\nAllow it? [y/N] ", request.tool);
     if (&terminal).write_all(question.as_bytes()).is_err() {
         return false;

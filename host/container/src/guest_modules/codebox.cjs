@@ -1,7 +1,7 @@
 'use strict'
 // The module `codebox`: functions of the host with JSON in and out.
 const { execFileSync } = require('node:child_process')
-const net = require('node:net')
+const { request } = require('./request.cjs')
 
 const TAG = '\u0004'
 let functions = { __proto__: null }
@@ -49,17 +49,6 @@ function all() {
     }
   }
   return descriptions
-}
-
-// Sends a request and returns the answer.
-function request(text) {
-  return new Promise((resolve, reject) => {
-    const parts = []
-    const socket = net.connect({ path: '\0codebox-query', allowHalfOpen: true }, () => socket.end(text))
-    socket.on('data', part => parts.push(part))
-    socket.on('end', () => resolve(Buffer.concat(parts)))
-    socket.on('error', reject)
-  })
 }
 
 async function call(name, input) {

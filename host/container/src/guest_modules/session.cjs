@@ -4,24 +4,13 @@
 const fs = require('node:fs')
 const inspector = require('node:inspector')
 const Module = require('node:module')
-const net = require('node:net')
 const path = require('node:path')
 const { pathToFileURL } = require('node:url')
 const { inspect } = require('node:util')
+const { request } = require('./request.cjs')
 
 const TAG = '\u0003'
 const LONGEST = 4 << 20
-
-// Sends a request and returns the answer.
-function request(text) {
-  return new Promise((resolve, reject) => {
-    const parts = []
-    const socket = net.connect({ path: '\0codebox-query', allowHalfOpen: true }, () => socket.end(text))
-    socket.on('data', part => parts.push(part))
-    socket.on('end', () => resolve(Buffer.concat(parts)))
-    socket.on('error', reject)
-  })
-}
 
 // The streams of the interpreter: a cell may close its own.
 const streams = ['/proc/self/fd/1', '/proc/self/fd/2'].map(file => fs.openSync(file, 'a'))
@@ -34,15 +23,16 @@ const post = (method, options) => new Promise((resolve, reject) => session.post(
 let sent = Promise.resolve()
 
 // Adds a rich result.
-function send(role, data) {
+function send(role, data, metadata = {}) {
   const texts = {}
   const documents = {}
   for (const [kind, form] of Object.entries(data)) {
     if (typeof form === 'string') texts[kind] = form
-    else if (form instanceof Uint8Array) texts[kind] = Buffer.from(form).toString('base64')
+    else if (form instanceof ArrayBuffer) texts[kind] = Buffer.from(form).toString('base64')
+    else if (ArrayBuffer.isView(form)) texts[kind] = Buffer.from(form.buffer, form.byteOffset, form.byteLength).toString('base64')
     else if (form !== undefined) documents[kind] = JSON.stringify(form) ?? 'null'
   }
-  let text = JSON.stringify({ role, data: texts, json: documents, metadata: '{}' })
+  let text = JSON.stringify({ role, data: texts, json: documents, metadata: JSON.stringify(metadata) })
   if (Buffer.byteLength(text) + 1 > LONGEST) text = JSON.stringify({ role, data: {}, json: {}, metadata: '{}', incomplete: true })
   sent = sent.then(() => request(TAG + text)).catch(() => {})
 }
@@ -52,11 +42,11 @@ const mimeBundle = Symbol.for('Jupyter.display')
 function formsOf(value) {
   const own = value?.[mimeBundle]
   const forms = typeof own === 'function' ? own.call(value) : undefined
-  return { 'text/plain': typeof value === 'string' ? value : inspect(value), ...forms }
+  return { 'text/plain': inspect(value), ...forms }
 }
 
-function display(...values) {
-  for (const value of values) send('display', formsOf(value))
+function display(value, { raw = false, metadata } = {}) {
+  send('display', raw ? value : formsOf(value), metadata)
 }
 
 // Imports a module for a cell, relative to the working directory.
@@ -97,9 +87,9 @@ async function withValue(result, name, use) {
   await post('Runtime.callFunctionOn', { functionDeclaration, objectId: scope.objectId, arguments: [argument(result)] })
 }
 
-// The frames of the console's own calls come last in a stack.
 // A name of a script has no spaces.
 const named = text => text.replace(/codebox-cell-(\d+)/g, '<cell $1>')
+// The frames of the console's own calls come last in a stack.
 const withoutOwnFrames = text => named(text).split('\n').filter(line => !/^ {4}at .*(?:node:inspector|node:internal\/process\/task_queues|\.codebox\/hooks\/)|^ {4}at new Promise \(<anonymous>\)$/.test(line)).join('\n')
 
 function show(error) {
