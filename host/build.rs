@@ -20,7 +20,9 @@ fn main() {
         && is("CARGO_CFG_TARGET_ENV", "gnu")
         && glibc() >= Some(SUPPORTS_PACKED)
     {
-        println!("cargo:rustc-link-arg-bin=codebox-full=-Wl,-z,pack-relative-relocs");
+        for program in ["codebox-run", "codebox-full"] {
+            println!("cargo:rustc-link-arg-bin={program}=-Wl,-z,pack-relative-relocs");
+        }
     }
     if native && is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") {
         link_statically();
@@ -45,7 +47,7 @@ fn link_statically() {
         let script = format!("INPUT({})\n", path.display());
         fs::write(out.join(name), script).expect("the output directory is writable");
     }
-    for program in ["codebox", "codebox-full"] {
+    for program in ["codebox", "codebox-run", "codebox-full"] {
         println!("cargo:rustc-link-arg-bin={program}=-L{}", out.display());
         println!("cargo:rustc-link-arg-bin={program}=-static-pie");
         println!("cargo:rustc-link-arg-bin={program}=-Wl,-z,nodynamic-undefined-weak");

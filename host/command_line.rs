@@ -1,12 +1,12 @@
 //! The command line, over the parts of this machine.
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use codebox_cli::{Host, RunnerOptions, ServerOptions};
+use codebox_cli::{Host, RunHost, RunnerOptions, ServerOptions, StandbyLauncher};
 use codebox_core::{Progress, ToolName};
-use codebox_runner::{Runner, SessionControl};
+use codebox_runner::{Builder, Runner, SessionControl};
 use codebox_service::Check;
 use codebox_tools::Tool;
 
@@ -58,11 +58,9 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
     };
     let standby_launcher = || standby_launcher(machine);
     let host = Host {
-        args,
-        runner: &compose,
+        run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, admitted: &|_| Ok(()) },
         server_runner: &runner_of_server,
         tools: &tools,
-        standby_launcher: &standby_launcher,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]
@@ -75,14 +73,21 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
 }
 
 fn command_line_runner(machine: &Arc<Machine>, options: RunnerOptions, origin: Origin) -> Runner {
+    let checked = Arc::clone(machine);
+    let builder = for_one_run(machine.builder(), machine, options, origin);
+    builder.checks(move || checks(&checked)).build()
+}
+
+/// Adds the parts of a process that runs one program to a builder.
+pub(crate) fn for_one_run(builder: Builder, machine: &Arc<Machine>, options: RunnerOptions, origin: Origin) -> Builder {
     let RunnerOptions { confinement, progress } = options;
     let confinement = OwnProcess { machine: Arc::clone(machine), choice: confinement, origin };
-    let (journal, checked) = (Arc::clone(machine), Arc::clone(machine));
-    let builder = machine.builder().single_job().progress(progress).confinement(Arc::new(confinement));
+    let journal = Arc::clone(machine);
+    let builder = builder.single_job().progress(progress).confinement(Arc::new(confinement));
     let builder = builder.journal(move || Ok(journal.places()?.jobs()));
     #[cfg(unix)]
     let builder = builder.automatic_images(Arc::new(crate::automatic_images::Images(Arc::clone(machine))));
-    builder.checks(move || checks(&checked)).build()
+    builder
 }
 
 /// Puts together a runner for several programs, whose guests run in workers.
@@ -102,18 +107,17 @@ fn server_runner(machine: &Arc<Machine>, options: ServerOptions) -> Runner {
     builder.build()
 }
 
-/// Returns the command of the small program that waits for a byte and then executes codebox. A program that cannot be
-/// verified is not run; the job is then run only once.
-fn standby_launcher(machine: &Machine) -> Option<Command> {
+/// Returns the start of a standby process. A program that cannot be verified is not run; the job is then run only once.
+pub(crate) fn standby_launcher(machine: &Machine) -> Option<StandbyLauncher> {
     let installed = machine.installation();
     let installed =
         installed.and_then(|installation| codebox_container::installed_agent_program(&installation.programs_dir()));
     let own = || codebox_container::agent_program(&machine.places().ok()?.containers()).ok();
-    let program = installed.or_else(own)?;
-    let command = program.command();
+    let launcher = installed.or_else(own)?;
+    let command = launcher.command();
     // The program's descriptor must stay open until the process has started.
-    std::mem::forget(program);
-    Some(command)
+    std::mem::forget(launcher);
+    Some(StandbyLauncher { command, program: processes::complete_program().ok()? })
 }
 
 /// Checks this machine, its directories, and the confinement that it offers.

@@ -57,6 +57,11 @@ pub(crate) fn backends(
     ContainerBackend::create_all(flavours, shared)
 }
 
+/// Returns true if an engine of a kind may be available, as far as its addresses show.
+pub(crate) fn may_be_available(flavour: Flavour) -> bool {
+    codebox_container::may_be_available(&candidates(&host_environment()), flavour)
+}
+
 /// Returns the file of certificate authorities: the one that `SSL_CERT_FILE` names, or else the system's.
 fn ca_bundle() -> Option<PathBuf> {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);

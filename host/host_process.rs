@@ -1,6 +1,5 @@
 //! The host process of the command line: it has the code of the runtimes loaded, and forks a worker for each run.
 
-use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
@@ -64,7 +63,7 @@ pub(crate) fn close_inherited_descriptors() {
 /// Starts a host process of this user and program, and returns it.
 fn start() -> io::Result<std::process::Child> {
     let dirs = AppDirs::from_env().map_err(io::Error::other)?;
-    start_host::start(&env::current_exe()?, &dirs)
+    start_host::start(&start_host::own_complete_program()?, &dirs)
 }
 
 /// Serves runs in this process.

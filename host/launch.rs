@@ -2,27 +2,27 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use codebox_core::exit;
 use codebox_zygote::{Place, Served};
 
 use crate::app_dirs::AppDirs;
-use crate::start_host::{COMPLETE_PROGRAM, is_enabled};
+use crate::start_host::{RUN_PROGRAM, is_enabled, own_complete_program};
 
 /// Runs the command line of this process in a worker of the host process, or executes the complete program.
 pub fn launch() -> ExitCode {
     let args: Vec<OsString> = env::args_os().collect();
-    let program = match complete_program() {
+    let program = match own_complete_program() {
         Ok(program) => program,
         Err(error) => return fail(&format!("cannot find the directory of this program: {error}")),
     };
-    if args.get(1).is_some_and(|command| command == "run")
+    let is_run = args.get(1).is_some_and(|command| command == "run") && !args.iter().any(|arg| needs_tools(arg));
+    if is_run
         && is_enabled()
-        && !args.iter().any(|arg| may_name_descriptor(arg) || needs_tools(arg))
+        && !args.iter().any(|arg| may_name_descriptor(arg))
         && let Ok(dirs) = AppDirs::from_env()
     {
         match codebox_zygote::run(&Place::below(&dirs.cache), &program, &args) {
@@ -32,8 +32,22 @@ pub fn launch() -> ExitCode {
         }
     }
     let (name, rest) = args.split_first().map_or((OsStr::new("codebox"), &[][..]), |(name, rest)| (name, rest));
-    let error = Command::new(&program).arg0(name).args(rest).exec();
+    let execute = |program: &Path| Command::new(program).arg0(name).args(rest).exec();
+    if is_run && !rest.iter().any(|arg| needs_complete_program(arg)) {
+        // If it is missing, the complete program does the same in more time.
+        let _error = execute(&program.with_file_name(RUN_PROGRAM));
+    }
+    let error = execute(&program);
     fail(&format!("cannot start {}: {error}; install codebox again", program.display()))
+}
+
+/// Returns true for an option or a word of `run` for which the program for jobs in WebAssembly would execute the complete program.
+/// It decides that itself as well; this only saves the time of its start.
+fn needs_complete_program(arg: &OsStr) -> bool {
+    const OPTIONS: [&[u8]; 8] =
+        [b"--with", b"-r", b"--requirements", b"--image", b"--isolation=container", b"--engine", b"--warm", b"--build"];
+    let arg = arg.as_encoded_bytes();
+    arg == b"-" || arg == b"--help" || OPTIONS.into_iter().any(|option| arg.starts_with(option))
 }
 
 /// Returns true for an argument like `/dev/fd/3`, which shells make of `<(command)`. A worker has only the standard streams of
@@ -45,10 +59,6 @@ fn may_name_descriptor(arg: &OsStr) -> bool {
 /// Returns true for an option like `--mcp`, `--tool` or `--show`. A worker is confined: it cannot start servers, run tools or save images.
 fn needs_tools(arg: &OsStr) -> bool {
     [&b"--mcp"[..], b"--tool", b"--show"].into_iter().any(|option| arg.as_encoded_bytes().starts_with(option))
-}
-
-fn complete_program() -> io::Result<PathBuf> {
-    Ok(env::current_exe()?.with_file_name(COMPLETE_PROGRAM))
 }
 
 fn fail(message: &str) -> ExitCode {

@@ -21,12 +21,13 @@
 //!
 //! # Features
 //! - `wasm`: the first tier, WebAssembly. Without it and `containers`, no job can run.
+//! - `compiler`: the compiler of that tier. Without it, runtimes run that a program with it has prepared. Enables `wasm`.
 //! - `analysis`: the analyzer of programs, which selects tiers and images by their needs, and strips TypeScript.
 //! - `containers`: the second tier, in Podman and Docker.
 //! - `packages`: packages of Python and npm, and the download of runtimes. Enables `wasm`.
 //! - `workers`: programs in WebAssembly in processes of their own ([`Builder::workers`]), on Linux. Enables `wasm`.
 //! - `blocks`: the code blocks of Markdown texts ([`blocks`]).
-//! - `cli`: the command line, with all of them. The default.
+//! - `cli`: the command line, with all of them but `compiler` and `packages`. The default is these three.
 
 /// The README and pages of the documentation, whose examples are compiled with the tests.
 #[cfg(all(doctest, feature = "cli"))]
@@ -58,6 +59,8 @@ mod name_service;
 mod network;
 #[cfg(feature = "cli")]
 mod processes;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod run_only;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod session_process;
 #[cfg(all(feature = "workers", target_os = "linux"))]
@@ -95,6 +98,9 @@ pub use command_line::{cli_main, cli_reference};
 #[cfg(all(feature = "cli", target_os = "linux"))]
 #[doc(hidden)]
 pub use launch::launch;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+#[doc(hidden)]
+pub use run_only::run_main;
 #[cfg(feature = "wasm")]
 #[doc(hidden)]
 pub use workbench::{Workbench, workbench};

@@ -206,6 +206,22 @@ impl Machine {
 
     /// Returns a builder with all parts of this machine.
     pub(crate) fn builder(self: &Arc<Self>) -> Builder {
+        let builder = self.builder_of_first_tier();
+        #[cfg(feature = "containers")]
+        let builder = {
+            let engines = Arc::clone(self);
+            builder.backends(move || engines.engines())
+        };
+        #[cfg(feature = "packages")]
+        let builder = {
+            let packages = Arc::clone(self);
+            builder.packages(move || packages.packages())
+        };
+        builder
+    }
+
+    /// Returns a builder without the container engines and the packages.
+    pub(crate) fn builder_of_first_tier(self: &Arc<Self>) -> Builder {
         let of = || Arc::clone(self);
         let (analyzer, catalog, policy) = (of(), of(), of());
         let builder = Runner::builder(move || Ok(analyzer.analyzer()?.clone()), move || catalog.runtimes());
@@ -221,16 +237,6 @@ impl Machine {
             let workers = of();
             // The first program applies.
             builder.with_worker_support(move |program| drop(workers.workers.set(program)))
-        };
-        #[cfg(feature = "containers")]
-        let builder = {
-            let engines = of();
-            builder.backends(move || engines.engines())
-        };
-        #[cfg(feature = "packages")]
-        let builder = {
-            let packages = of();
-            builder.packages(move || packages.packages())
         };
         builder
     }
@@ -301,7 +307,7 @@ fn protected(places: &AppDirs, program: Option<PathBuf>) -> Vec<ProtectedDir> {
 /// native code at the next start. A library is part of another program, and uses these programs for its workers.
 fn files_of_program(program: Option<PathBuf>) -> Vec<ProtectedDir> {
     let Some(program) = program else { return Vec::new() };
-    let programs = ["codebox", "codebox-full"].map(|name| program.with_file_name(name));
+    let programs = ["codebox", "codebox-run", "codebox-full"].map(|name| program.with_file_name(name));
     #[cfg(feature = "wasm")]
     let installed = Some(codebox_wasm::Installation::dir_of_program(&program)).flatten();
     #[cfg(not(feature = "wasm"))]

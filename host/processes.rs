@@ -3,20 +3,23 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use codebox_core::{Backend, ResultKind, RunnerError, Silent};
+use codebox_core::{ResultKind, RunnerError, Silent};
+#[cfg(feature = "packages")]
 use codebox_packages::CompileWork;
 use codebox_wasm::{CodeLevel, Installation, UnknownLevel};
 
 use crate::app_dirs::AppDirs;
 use crate::machine::{Machine, Use};
-use crate::{confinement, network};
+use crate::network;
 
 /// Command of a process that keeps containers ready. The next argument is the container engine.
 const POOL_DAEMON_COMMAND: &str = "keep-warm";
 
 /// Command of a process that compiles modules.
+#[cfg(feature = "packages")]
 const COMPILE_COMMAND: &str = "compile-modules";
 
 /// Command of a process that packs the runtimes for an installation. The next arguments are the directory of the installation
@@ -53,6 +56,7 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
         crate::automatic_images::DRAFT_COMMAND => Some(crate::automatic_images::draft(args.get(2)?.as_ref())),
         COMPILE_REST_COMMAND => Some(done(compile_rest())),
         PACK_COMMAND => Some(done(pack(&args[2..]))),
+        #[cfg(feature = "packages")]
         COMPILE_COMMAND => Some(done(input().and_then(|input| compile(&input)))),
         POOL_DAEMON_COMMAND => {
             let engine = args.get(2).and_then(|engine| engine.to_str()).unwrap_or_default();
@@ -91,9 +95,17 @@ pub(crate) fn input() -> Result<String, RunnerError> {
     }
 }
 
-/// Returns the command of another process of this program.
+/// Returns the path of the program with all parts.
+pub(crate) fn complete_program() -> io::Result<PathBuf> {
+    #[cfg(target_os = "linux")]
+    return crate::start_host::own_complete_program();
+    #[cfg(not(target_os = "linux"))]
+    std::env::current_exe()
+}
+
+/// Returns the command of another process of codebox.
 pub(crate) fn own_program(command: &str) -> io::Result<Command> {
-    let mut program = Command::new(std::env::current_exe()?);
+    let mut program = Command::new(complete_program()?);
     program.arg(command).env_remove(codebox_cli::STANDBY_VARIABLE);
     // Some of these processes have another working directory.
     if let Some(home) = std::env::var_os("CODEBOX_HOME").filter(|home| !home.is_empty()) {
@@ -129,6 +141,7 @@ fn serve_pool(engine: &str, request: &str) -> Result<(), RunnerError> {
 }
 
 /// Runs a compilation in another process. Returns true if it succeeded.
+#[cfg(feature = "packages")]
 pub(crate) fn compile_elsewhere(work: &CompileWork) -> io::Result<bool> {
     let text = work.to_text().map_err(io::Error::other)?;
     start(&mut own_program(COMPILE_COMMAND)?, &text)?.wait().map(|status| status.success())
@@ -161,7 +174,12 @@ fn compile_rest() -> Result<(), RunnerError> {
 }
 
 /// Runs a compilation in this process, which confines itself: the guest reads untrusted modules.
+#[cfg(feature = "packages")]
 fn compile(description: &str) -> Result<(), RunnerError> {
+    use codebox_core::Backend as _;
+
+    use crate::confinement;
+
     let machine = Machine::new(Use::CommandLine, crate::AppDirs::from_env);
     let work = CompileWork::parse(description)?;
     let spec = work.spec()?;

@@ -19,6 +19,9 @@ pub(crate) fn is_enabled() -> bool {
 /// Name of the complete program, which is installed in the directory of the command `codebox`.
 pub(crate) const COMPLETE_PROGRAM: &str = "codebox-full";
 
+/// Name of the program for jobs in WebAssembly, which the command executes for a run that no host process serves.
+pub(crate) const RUN_PROGRAM: &str = "codebox-run";
+
 /// Name of the command, which executes the complete program for everything that it does not do itself.
 pub(crate) const SMALL_PROGRAM: &str = "codebox";
 
@@ -50,6 +53,11 @@ pub(crate) fn start(program: &Path, dirs: &AppDirs) -> io::Result<Child> {
     command.arg(HOST_COMMAND).env_clear().envs(environment_for(dirs).ok_or_else(unknown)?);
     // The directory of a run may be removed while the host process exists.
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+}
+
+/// Returns the path of the complete program that belongs to the program of this process.
+pub(crate) fn own_complete_program() -> io::Result<PathBuf> {
+    Ok(env::current_exe()?.with_file_name(COMPLETE_PROGRAM))
 }
 
 /// Returns the path of the complete program that belongs to an installed command.

@@ -91,7 +91,7 @@ main() {
 
     # Manuals and completions first, then the runtimes, then the programs, each by renaming within one disk. Until the programs are
     # replaced, those of an older installation find no runtimes of their version and ignore the new ones.
-    for name in codebox codebox-full; do
+    for name in codebox codebox-run codebox-full; do
         [ ! -d "$prefix/bin/$name" ] || fail "$prefix/bin/$name is a directory; remove it"
     done
     mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/share"
@@ -105,6 +105,7 @@ main() {
     fi
     mv "$new/lib/codebox" "$prefix/lib/codebox"
     mv -f "$new/bin/codebox-full" "$prefix/bin/codebox-full"
+    mv -f "$new/bin/codebox-run" "$prefix/bin/codebox-run"
     mv -f "$new/bin/codebox" "$prefix/bin/codebox"
     rm -rf "$work/replaced"
 

@@ -33,7 +33,7 @@ fn installation() -> &'static Path {
 /// Links the programs into `bin`.
 fn link_programs(dir: &Path) {
     fs::create_dir(dir.join("bin")).expect("the directory is empty");
-    for name in ["codebox", "codebox-full"] {
+    for name in ["codebox", "codebox-run", "codebox-full"] {
         let program = kit().binary().with_file_name(name);
         if program.exists() {
             fs::hard_link(program, dir.join("bin").join(name)).expect("both are on one disk");

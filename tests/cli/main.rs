@@ -14,6 +14,8 @@ mod json;
 mod meta;
 mod output;
 mod results;
+#[cfg(target_os = "linux")]
+mod run_program;
 mod runtime;
 mod support;
 mod tracing;

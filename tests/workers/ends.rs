@@ -213,7 +213,7 @@ fn a_program_of_another_kind_is_an_error() {
 fn guests_cannot_write_the_program_of_the_workers() {
     let home = Home::without_host();
     let program = home.dir("program");
-    for name in ["codebox", "codebox-full"] {
+    for name in ["codebox", "codebox-run", "codebox-full"] {
         let built = std::path::Path::new(env!("CARGO_BIN_EXE_codebox")).with_file_name(name);
         fs::copy(built, program.join(name)).expect("a copy");
     }

@@ -41,6 +41,23 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
+/// The command line of [`Cli`] with the command `run` alone. Reports no errors and no help, which are those of [`Cli`].
+#[derive(Debug, Parser)]
+#[command(name = "codebox", bin_name = "codebox", disable_help_flag = true, disable_help_subcommand = true)]
+pub(crate) struct RunOnlyCli {
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(subcommand)]
+    pub command: RunOnlyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunOnlyCommand {
+    Run(Box<RunArgs>),
+}
+
 /// Amount of codebox's own messages.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct VerbosityArgs {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use codebox_core::{ResultKind, RunnerError, Sweep};
 use codebox_runner::Runner;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, RunArgs};
 use crate::commands::tools::CommandTools;
 use crate::front_end::Takeover;
 use crate::messages::Messages;
 use crate::progress::progress;
 use crate::reference::reference;
 use crate::trace::RunTrace;
-use crate::{Confinement, Host, RunnerOptions, ServerOptions, answer};
+use crate::{Confinement, Host, RunHost, RunnerOptions, ServerOptions, answer};
 
 mod blocks;
 mod doctor;
@@ -42,18 +42,16 @@ pub(crate) fn dispatch(
     trace: RunTrace,
     takeover: Option<&mut Takeover>,
 ) -> u8 {
-    let (command, confinement) = match command {
-        Command::Run(args) if args.no_confine => (Command::Run(args), Confinement::Off),
-        command => (command, Confinement::On),
+    let confinement = match &command {
+        Command::Run(args) => confinement_of(args),
+        _ => Confinement::On,
     };
-    let runner = (host.runner)(RunnerOptions { confinement, progress: progress(messages) });
-    // Dropping memory that the system reclaims at exit would take a tenth of a short run.
-    let runner = ManuallyDrop::new(runner);
+    let runner = runner(confinement, messages, host.run);
     let done = match command {
         Command::Run(args) if !args.tools.is_empty() || args.show.show.is_some() => {
             return run::run_with_tools(*args, messages, host, trace);
         }
-        Command::Run(args) => return run::run(*args, messages, &runner, host, trace, takeover),
+        Command::Run(args) => return run::run(*args, messages, &runner, host.run, trace, takeover),
         Command::Explain(args) => explain::explain(*args, messages, &runner, host),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),
@@ -77,6 +75,21 @@ pub(crate) fn dispatch(
         messages.fail(&failure);
         failure.exit_status()
     })
+}
+
+/// Runs the program of `codebox run` without host tools, and returns the process's exit status.
+pub(crate) fn run_program(args: RunArgs, messages: Messages, host: RunHost<'_>, trace: RunTrace) -> u8 {
+    let runner = runner(confinement_of(&args), messages, host);
+    run::run(args, messages, &runner, host, trace, None)
+}
+
+fn confinement_of(args: &RunArgs) -> Confinement {
+    if args.no_confine { Confinement::Off } else { Confinement::On }
+}
+
+/// Returns the runner of this process. Dropping memory that the system reclaims at exit would take a tenth of a short run.
+fn runner(confinement: Confinement, messages: Messages, host: RunHost<'_>) -> ManuallyDrop<Runner> {
+    ManuallyDrop::new((host.runner)(RunnerOptions { confinement, progress: progress(messages) }))
 }
 
 /// Returns a runner for several programs in one process, with their tools.

@@ -8,7 +8,7 @@ use codebox_runner::{FrontEnd, Standby};
 use codebox_service::Admitted;
 use codebox_streams::DivergenceFlag;
 
-use crate::Host;
+use crate::RunHost;
 use crate::interrupt::Signals;
 use crate::rerun_command::{ImageOption, rerun_command};
 #[cfg(unix)]
@@ -22,7 +22,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The command line as a front end of one run.
 pub(crate) struct CommandLine<'c> {
-    host: Host<'c>,
+    host: RunHost<'c>,
     /// Number of the last words of the command line that are the program and its arguments.
     program_words: usize,
     trace: RunTrace,
@@ -35,7 +35,7 @@ pub(crate) struct CommandLine<'c> {
 
 impl<'c> CommandLine<'c> {
     pub(crate) fn new(
-        host: Host<'c>,
+        host: RunHost<'c>,
         program_words: usize,
         trace: RunTrace,
         output: OutputState,
@@ -61,6 +61,7 @@ impl FrontEnd for CommandLine<'_> {
     }
 
     fn admitted(&mut self, admitted: &Admitted) -> Result<(), RunnerError> {
+        (self.host.admitted)(admitted)?;
         self.out = admitted.out().cloned();
         self.trace.check(admitted)
     }

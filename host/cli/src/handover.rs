@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 /// First line of the serialized handover; the bytes of the streams follow it.
 #[derive(Serialize, Deserialize)]
 struct Head {
+    /// Version of the program that writes it. The two programs of a partly replaced installation can differ.
+    version: String,
     id: String,
     from: String,
     missing: String,
@@ -23,7 +25,8 @@ const MAX_STREAM_SIZE: usize = 1 << 30;
 pub(crate) fn write(handover: &Handover, to: &mut impl Write) -> io::Result<()> {
     let Handover { id, from, missing, code, stdout, stdin, program } = handover.clone();
     let all_code = code == CodeScope::All;
-    let head = Head { id, from, missing, all_code, stdout: stdout.len(), stdin: stdin.len(), program };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let head = Head { version, id, from, missing, all_code, stdout: stdout.len(), stdin: stdin.len(), program };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
     to.write_all(&line)?;
@@ -44,7 +47,7 @@ pub(crate) fn read(from: &mut impl Read) -> Option<Handover> {
         line.push(byte[0]);
     }
     let head: Head = serde_json::from_slice(&line).ok()?;
-    if head.stdout > MAX_STREAM_SIZE || head.stdin > MAX_STREAM_SIZE {
+    if head.version != env!("CARGO_PKG_VERSION") || head.stdout > MAX_STREAM_SIZE || head.stdin > MAX_STREAM_SIZE {
         return None;
     }
     let mut bytes = |count: usize| {

@@ -38,36 +38,44 @@ mod usage;
 
 pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
-pub use standby::STANDBY_VARIABLE;
+pub use standby::{STANDBY_VARIABLE, StandbyLauncher};
 
-use std::process::Command;
 use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError, ToolName};
 use codebox_runner::{Runner, SessionControl};
+use codebox_service::Admitted;
 use codebox_tools::{Tool, Toolbox};
 
-use args::{Cli, mark_separator};
+use args::{Cli, RunOnlyCli, RunOnlyCommand, mark_separator};
 use front_end::Takeover;
 use messages::Messages;
 use standby::StandbyConnection;
 use trace::{TracedProcess, Tracing};
 
-/// Parts of the command line that the composition root supplies.
+/// Parts of a run that the composition root supplies.
 #[derive(Clone, Copy)]
-pub struct Host<'h> {
+pub struct RunHost<'h> {
     /// The command line, with the program's own name. In a worker of the host process, it is not that of the process.
     pub args: &'h [OsString],
     /// Puts the runner together, without creating any of its parts.
     pub runner: &'h (dyn Fn(RunnerOptions) -> Runner + Sync),
+    /// Returns the start of a standby process. `None` if this machine has no program for it.
+    pub standby_launcher: &'h (dyn Fn() -> Option<StandbyLauncher> + Sync),
+    /// Called with the admitted job of `codebox run`, before anything else happens. Fails if it cannot run in this process.
+    pub admitted: &'h (dyn Fn(&Admitted) -> Result<(), RunnerError> + Sync),
+}
+
+/// Parts of the command line that the composition root supplies.
+#[derive(Clone, Copy)]
+pub struct Host<'h> {
+    /// The parts of a run.
+    pub run: RunHost<'h>,
     /// Puts a runner for several programs together, whose guests run in processes of their own where that is possible.
     pub server_runner: &'h (dyn Fn(ServerOptions) -> Runner + Sync),
     /// Returns the tools of the configuration with these names, and the given tools of MCP servers with their configured approval. Programs
     /// of tools report their preparation to the receiver of progress.
     pub tools: &'h FindTools<'h>,
-    /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
-    /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
-    pub standby_launcher: &'h (dyn Fn() -> Option<Command> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The process that keeps sessions.
@@ -119,7 +127,7 @@ pub fn main(host: Host<'_>) -> u8 {
     raise_open_file_limit();
     let process = if takeover.is_some() { TracedProcess::Standby } else { TracedProcess::First };
     let mut events = Vec::new();
-    let status = match Cli::try_parse_from(mark_separator(host.args.to_vec())) {
+    let status = match Cli::try_parse_from(mark_separator(host.run.args.to_vec())) {
         Ok(cli) => {
             let messages = Messages::new(cli.verbosity.into());
             match Tracing::start(cli.trace, process) {
@@ -134,12 +142,37 @@ pub fn main(host: Host<'_>) -> u8 {
                 }
             }
         }
-        Err(error) => usage::answer(&error, host.args),
+        Err(error) => usage::answer(&error, host.run.args),
     };
     if let Some(takeover) = takeover {
         takeover.end(status, &events);
     }
     status
+}
+
+/// Runs the command line if it is one of `codebox run` whose options need only WebAssembly, and returns the exit status. Returns
+/// `None`, and does nothing, for any other command line, also one with an error.
+///
+/// Call it like [`main`]. It refers to none of the other commands, so a program that calls it alone is a small one.
+pub fn run_only(host: RunHost<'_>) -> Option<u8> {
+    let cli = RunOnlyCli::try_parse_from(mark_separator(host.args.to_vec())).ok()?;
+    let RunOnlyCli { verbosity, trace, command: RunOnlyCommand::Run(args) } = cli;
+    if !args.needs_only_wasm() {
+        return None;
+    }
+    raise_open_file_limit();
+    let messages = Messages::new(verbosity.into());
+    Some(match Tracing::start(trace, TracedProcess::First) {
+        Ok(tracing) => {
+            let status = commands::run_program(*args, messages, host, tracing.run());
+            tracing.finish(messages);
+            status
+        }
+        Err(error) => {
+            messages.fail(&error);
+            error.exit_status()
+        }
+    })
 }
 
 /// Prints an error of codebox, and returns the exit status for it.

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 #[cfg(unix)]
 use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +24,15 @@ use crate::handover;
 
 /// Environment variable of a standby process, with the descriptors of its two pipes.
 pub const STANDBY_VARIABLE: &str = "CODEBOX_STANDBY";
+
+/// Start of a standby process.
+pub struct StandbyLauncher {
+    /// Command of a small program that waits for a byte on a descriptor and then executes another program:
+    /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`.
+    pub command: Command,
+    /// The program to execute: codebox with all of its parts.
+    pub program: PathBuf,
+}
 
 /// Byte that wakes the standby process.
 const WAKE: u8 = b'w';
@@ -43,11 +53,10 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// Starts the standby process with the arguments and the environment of this process. `standby_launcher` waits and then
-    /// executes codebox. The trace events of the process are stored in `events` when it has run the job.
+    /// Starts the standby process with the arguments and the environment of this process. The trace events of the process are stored in `events` when it has run the job.
     #[cfg(unix)]
     pub(crate) fn start(
-        mut standby_launcher: Command,
+        StandbyLauncher { command: mut launcher, program }: StandbyLauncher,
         args: &[OsString],
         events: Arc<Mutex<Vec<u8>>>,
     ) -> io::Result<Self> {
@@ -56,9 +65,9 @@ impl Standby {
         for theirs in [rustix::fd::AsFd::as_fd(&child_in), rustix::fd::AsFd::as_fd(&child_out)] {
             rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
         }
-        standby_launcher.arg("wait").arg(child_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
+        launcher.arg("wait").arg(child_in.as_raw_fd().to_string()).arg(program);
         let descriptors = format!("{} {}", child_in.as_raw_fd(), child_out.as_raw_fd());
-        let child = standby_launcher.args(args).env(STANDBY_VARIABLE, descriptors).spawn()?;
+        let child = launcher.args(args).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { requests, replies, events, _child: child })
     }
 

@@ -13,7 +13,7 @@ use codebox_core::{
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
-use crate::discover::{AddressOrigin, Candidate, EngineAddress};
+use crate::discover::{Candidate, may_be_available};
 use crate::enforcement::limit_enforcement;
 use crate::engine::Engine;
 use crate::error::ContainerError;
@@ -215,20 +215,7 @@ impl Backend for ContainerBackend {
 
     /// Checks whether a socket exists at a candidate address, or a network address is among the candidates.
     fn may_be_available(&self) -> bool {
-        for candidate in &self.shared.candidates {
-            match &candidate.place {
-                EngineAddress::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
-                EngineAddress::Tcp(_) => return true,
-                // An address that the user has named excludes all others.
-                EngineAddress::Unix(_) | EngineAddress::Unusable(_)
-                    if candidate.origin == AddressOrigin::ByUser(self.flavour) =>
-                {
-                    return false;
-                }
-                EngineAddress::Unix(_) | EngineAddress::Unusable(_) => {}
-            }
-        }
-        false
+        may_be_available(&self.shared.candidates, self.flavour)
     }
 
     fn image_store(&self) -> Option<&dyn ImageStore> {

@@ -72,6 +72,25 @@ pub enum AddressOrigin {
     WellKnown,
 }
 
+/// Returns true if a socket exists at one of these addresses, or if one of them is a network address.
+#[must_use]
+pub fn may_be_available(candidates: &[Candidate], flavour: Flavour) -> bool {
+    for candidate in candidates {
+        match &candidate.place {
+            EngineAddress::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
+            EngineAddress::Tcp(_) => return true,
+            // An address that the user has named excludes all others.
+            EngineAddress::Unix(_) | EngineAddress::Unusable(_)
+                if candidate.origin == AddressOrigin::ByUser(flavour) =>
+            {
+                return false;
+            }
+            EngineAddress::Unix(_) | EngineAddress::Unusable(_) => {}
+        }
+    }
+    false
+}
+
 /// Returns every address at which an engine may listen. The first that answers as the requested engine is used.
 #[must_use]
 pub fn candidates(environment: &HostEnvironment) -> Vec<Candidate> {

@@ -44,7 +44,7 @@ mod watch;
 
 pub use agent_file::{agent_program, installed_agent_program, pack_agent};
 pub use backend::{ContainerBackend, Settings};
-pub use discover::{Candidate, EngineAddress, HostEnvironment, candidates};
+pub use discover::{Candidate, EngineAddress, HostEnvironment, candidates, may_be_available};
 pub use error::ContainerError;
 pub use flavour::Flavour;
 pub use images::ImageTable;

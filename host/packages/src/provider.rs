@@ -10,7 +10,7 @@ use codebox_core::{
 };
 use codebox_service::catalog::{Catalog, RuntimeLibrary};
 use codebox_service::config::Settings;
-use codebox_service::{Admitted, EnvLookup, Escalation, PackageLayers, PackageNeeds, StoredPackage};
+use codebox_service::{Admitted, EnvLookup, Escalation, PackageLayers, PackageNeeds, StoredPackage, lock_path};
 
 use crate::index::Index;
 use crate::lock::Lock;
@@ -393,7 +393,7 @@ impl JobPackages {
             lock
         };
         let text = lock.to_text().map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        let file = request::lock_path(script);
+        let file = lock_path(script);
         request::write_lock(&file, &text)?;
         Ok(file)
     }

@@ -43,6 +43,8 @@ pub use missing_features::merge_missing;
 pub use needs::{
     Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed,
 };
-pub use packages::{EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage};
+pub use packages::{
+    EnvLookup, LayerTarget, PackageLayers, PackageProvider, StoredPackage, lock_path, may_request_packages,
+};
 pub use plan::{Plan, PlanError, plan};
 pub use router::{Candidate, Choice, NoRoute, Rejected};

@@ -7,6 +7,29 @@ use codebox_core::{Backend, BoxFuture, Layer, Progress, RunnerError};
 
 use crate::admission::{Admitted, PackageNeeds};
 
+/// Returns false if a job certainly requests no packages, as far as a glance at its program shows. Does not block.
+#[must_use]
+pub fn may_request_packages(admitted: &Admitted) -> bool {
+    let job = admitted.job();
+    let has_metadata = || job.source.text().is_some_and(has_script_metadata);
+    let has_lock = || admitted.script().is_some_and(|script| lock_path(script).symlink_metadata().is_ok());
+    !job.packages.is_empty() || !admitted.requirements().is_empty() || has_metadata() || has_lock()
+}
+
+/// Returns true if a program may have a block of script metadata.
+fn has_script_metadata(text: &[u8]) -> bool {
+    const MARKER: &[u8] = b"# /// script";
+    text.windows(MARKER.len()).any(|window| window == MARKER)
+}
+
+/// Returns the path of a script's lock.
+#[must_use]
+pub fn lock_path(script: &Path) -> PathBuf {
+    let mut name = script.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
 /// Resolver and store of packages, such as those of Python and npm.
 ///
 /// The methods may block for as long as their work takes.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use wasmtime::{Config, OptLevel};
+use wasmtime::Config;
 
 use crate::code::{CodeLevel, CodePublisher};
 use crate::error::WasmError;
@@ -42,6 +42,7 @@ pub(crate) const FORMAT_VERSION: u32 = 6;
 #[derive(Clone)]
 pub struct Engine {
     inner: wasmtime::Engine,
+    level: CodeLevel,
     /// Engine of components, whose code checks for interruption itself. Created when it is needed.
     components: Arc<OnceLock<wasmtime::Engine>>,
     ticker: Arc<Ticker>,
@@ -64,7 +65,7 @@ impl Engine {
     /// As for [`new`](Self::new).
     pub(crate) fn for_level(level: CodeLevel) -> Result<Self, WasmError> {
         let inner = new_engine(!DIVERTS, level)?;
-        Ok(Self { inner, components: Arc::default(), ticker: Arc::default(), kept: Arc::default() })
+        Ok(Self { inner, level, components: Arc::default(), ticker: Arc::default(), kept: Arc::default() })
     }
 
     /// Returns the underlying engine of modules.
@@ -98,20 +99,46 @@ impl Engine {
 
     /// Returns a key that is equal for two engines exactly if each can load code that the other compiled.
     ///
-    /// It covers wasmtime's version, the compiler settings, the processor features used and codebox's own format.
+    /// It covers wasmtime's version, the compiler settings, the processor features used and codebox's own format. It does not
+    /// depend on the compiler's presence: a program without the compiler uses the code of one that has it. The engine
+    /// itself compares all settings of code that it loads.
     pub fn compatibility_key(&self) -> String {
         use std::hash::{Hash, Hasher};
         let mut hasher = std::collections::hash_map::DefaultHasher::new();
-        self.inner.precompile_compatibility_hash().hash(&mut hasher);
-        FORMAT_VERSION.hash(&mut hasher);
+        (wasmtime_environ::VERSION, SETTINGS, processor_features(), FORMAT_VERSION).hash(&mut hasher);
+        self.level.to_string().hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
 }
 
+/// The settings of the engine and of its compiler: the text of the two files that determine them.
+const SETTINGS: [&str; 2] = [include_str!("engine.rs"), include_str!("code/level.rs")];
+
+/// Returns the system, and the features of this machine's processor for which the compiler makes code if it finds them.
+fn processor_features() -> (&'static str, &'static str, Vec<bool>) {
+    #[cfg(target_arch = "x86_64")]
+    macro_rules! features {
+        ($($name:tt)*) => { vec![$(std::is_x86_feature_detected!($name)),*] };
+    }
+    #[cfg(target_arch = "x86_64")]
+    let features = features!["sse3" "ssse3" "sse4.1" "sse4.2" "popcnt" "cmpxchg16b" "avx" "avx2" "fma" "bmi1" "bmi2"
+        "lzcnt" "avx512f" "avx512vl" "avx512dq" "avx512bitalg" "avx512vbmi"];
+    #[cfg(target_arch = "aarch64")]
+    let features = vec![
+        std::arch::is_aarch64_feature_detected!("lse"),
+        std::arch::is_aarch64_feature_detected!("paca"),
+        std::arch::is_aarch64_feature_detected!("fp16"),
+    ];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let features = Vec::new();
+    (std::env::consts::OS, std::env::consts::ARCH, features)
+}
+
 fn new_engine(checks_for_interruption: bool, level: CodeLevel) -> Result<wasmtime::Engine, WasmError> {
     let mut config = Config::new();
+    #[cfg(feature = "compiler")]
+    config.cranelift_opt_level(wasmtime::OptLevel::Speed);
     config
-        .cranelift_opt_level(OptLevel::Speed)
         .wasm_exceptions(true)
         .wasm_threads(false)
         .wasm_memory64(false)

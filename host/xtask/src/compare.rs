@@ -78,7 +78,13 @@ pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let codebox = match &options.codebox {
         Some(path) => std::path::absolute(path).context("make the binary's path absolute")?,
-        None => project.binary()?,
+        None => {
+            let binary = project.binary()?;
+            if !options.quick {
+                project.build_run_program("release")?;
+            }
+            binary
+        }
     };
     let python = Python::find(options.python.as_deref(), &project)?;
     let runs = if options.quick { Runs::QUICK } else { Runs::FULL };

@@ -156,11 +156,13 @@ fn make(release: &Release<'_>, kind: Kind) -> Result<()> {
 
 fn build(project: &Project, profile: &str) -> Result<()> {
     if profile == "release" {
-        return project.binary().map(drop);
+        project.binary()?;
+    } else {
+        let built =
+            project.cargo().args(["build", "--locked", "--profile", profile]).status().context("start cargo")?;
+        ensure!(built.success(), "the programs could not be built");
     }
-    let built = project.cargo().args(["build", "--locked", "--profile", profile]).status().context("start cargo")?;
-    ensure!(built.success(), "the programs could not be built");
-    Ok(())
+    project.build_run_program(profile)
 }
 
 /// Returns the version of the workspace.

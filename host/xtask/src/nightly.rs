@@ -15,8 +15,16 @@ const REAL: &str = "pypi";
 const SERVED_TARGETS: [&str; 3] = ["security", "reliability", "compat"];
 
 /// Sets of features that an embedder may choose, each to be built without the default ones.
-const FEATURE_SETS: [&str; 6] =
-    ["", "wasm", "workers", "containers", "wasm,analysis,blocks", "wasm,analysis,containers,packages"];
+const FEATURE_SETS: [&str; 8] = [
+    "",
+    "wasm",
+    "compiler",
+    "workers",
+    "containers",
+    "wasm,analysis,blocks",
+    "compiler,analysis,containers,packages",
+    "cli",
+];
 
 /// Arguments of `nightly`.
 #[derive(Args)]

@@ -52,6 +52,19 @@ impl Project {
         ensure!(binary.is_file(), "cargo left no binary at {}", binary.display());
         Ok(binary)
     }
+
+    /// Replaces `codebox-run` by the one of releases, which is built without the compiler and the packages. A build of the workspace
+    /// selects all features for all programs. Takes some minutes: most dependencies have other features as well.
+    ///
+    /// # Errors
+    /// Fails if it cannot be built.
+    pub fn build_run_program(&self, profile: &str) -> Result<()> {
+        let mut build = self.cargo();
+        build.args(["build", "--locked", "--profile", profile, "--package", "codebox", "--bin", "codebox-run"]);
+        build.args(["--no-default-features", "--features", "cli"]);
+        ensure!(build.status().context("start cargo")?.success(), "codebox-run could not be built");
+        Ok(())
+    }
 }
 
 /// Runs a command to its end and returns its standard output.

@@ -226,6 +226,16 @@ impl RunArgs {
         self.words.iter().filter(|word| *word != SEPARATOR_MARKER).count()
     }
 
+    /// Returns true if the options name neither packages, containers, images nor host tools, and if the program is not read from
+    /// standard input, which could not be read twice.
+    pub(crate) fn needs_only_wasm(&self) -> bool {
+        let is_file = matches!(self.program(), Ok((ProgramLocation::Inline(_) | ProgramLocation::File(_), _)));
+        let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;
+        let has_container = self.image.is_some() || self.engine.is_some() || self.warm.is_some();
+        let has_others = !self.tools.is_empty() || self.show.show.is_some();
+        is_file && !has_packages && !has_container && !has_others
+    }
+
     /// Separates the program from its arguments.
     pub(crate) fn program(&self) -> Result<(ProgramLocation, Vec<String>), RunnerError> {
         let (program, args) = match (&self.code, self.words.split_first()) {

@@ -19,7 +19,7 @@ use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
 use crate::trace::RunTrace;
-use crate::{Host, ServerOptions, answer};
+use crate::{Host, RunHost, ServerOptions, answer};
 
 /// A run that has ended, with its results.
 struct FinishedRun {
@@ -33,7 +33,7 @@ pub(super) fn run(
     args: RunArgs,
     messages: Messages,
     runner: &Runner,
-    host: Host<'_>,
+    host: RunHost<'_>,
     trace: RunTrace,
     mut takeover: Option<&mut Takeover>,
 ) -> u8 {
@@ -65,7 +65,7 @@ pub(super) fn run_with_tools(mut args: RunArgs, messages: Messages, host: Host<'
     args.tool_names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
     let toolbox = tools.as_ref().map(CommandTools::toolbox);
     let runner = (host.server_runner)(ServerOptions { progress: progress(messages), tools: toolbox });
-    run(args, messages, &runner, host, trace, None)
+    run(args, messages, &runner, host.run, trace, None)
 }
 
 /// Runs a program, from arguments to a report.
@@ -73,7 +73,7 @@ fn execute(
     args: RunArgs,
     mut streams: Streams,
     runner: &Runner,
-    host: Host<'_>,
+    host: RunHost<'_>,
     messages: Messages,
     trace: RunTrace,
     takeover: Option<&mut Takeover>,

@@ -3,17 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use codebox_core::{Backend, BoxFuture, Progress, RunnerError};
-use codebox_service::{Admitted, LayerTarget, PackageLayers, PackageNeeds, PackageProvider, StoredPackage};
+use codebox_service::{
+    Admitted, LayerTarget, PackageLayers, PackageNeeds, PackageProvider, StoredPackage, may_request_packages,
+};
 
 use super::JobPackages;
 
 impl PackageProvider for JobPackages {
     fn may_be_requested(&self, admitted: &Admitted) -> bool {
-        let job = admitted.job();
-        let has_metadata = || job.source.text().is_some_and(has_script_metadata);
-        let has_lock =
-            || admitted.script().is_some_and(|script| super::request::lock_path(script).symlink_metadata().is_ok());
-        !job.packages.is_empty() || !admitted.requirements().is_empty() || has_metadata() || has_lock()
+        may_request_packages(admitted)
     }
 
     fn resolve<'a>(
@@ -59,10 +57,4 @@ impl PackageProvider for JobPackages {
     fn prune(&self, progress: &dyn Progress) -> Result<(usize, u64), RunnerError> {
         self.prune_stores(progress)
     }
-}
-
-/// Returns true if a program may have a block of script metadata.
-fn has_script_metadata(text: &[u8]) -> bool {
-    const MARKER: &[u8] = b"# /// script";
-    text.windows(MARKER.len()).any(|window| window == MARKER)
 }

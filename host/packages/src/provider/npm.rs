@@ -12,7 +12,7 @@ use crate::settings::ConfigFiles;
 use codebox_core::{GuestPath, Isolation, Job, Layer, PackageManager, Progress, ResultKind, RunnerError};
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
-use codebox_service::{Admitted, EnvLookup, Escalation, PackageNeeds};
+use codebox_service::{Admitted, EnvLookup, Escalation, PackageNeeds, lock_path};
 
 use super::{PackageDirs, request};
 
@@ -31,7 +31,7 @@ pub(super) fn requests_packages(admitted: &Admitted) -> bool {
 /// missing.
 pub(super) fn reject_unused_lock(admitted: &Admitted) -> Result<(), RunnerError> {
     let Some(script) = admitted.script().filter(|_| is_npm_job(admitted.job())) else { return Ok(()) };
-    let file = request::lock_path(script);
+    let file = lock_path(script);
     let tree = request::unused_lock_text(&file).and_then(|text| text.parse::<NpmTree>().ok());
     let specs =
         tree.and_then(|tree| tree.requested.iter().map(|spec| spec.parse()).collect::<Result<Vec<NpmSpec>, _>>().ok());
@@ -84,7 +84,7 @@ impl<'p> NpmPackages<'p> {
         let mut request =
             Self { specs, lock: None, settings, store: NpmStore::at(&dirs.npm), home: dirs.home.clone(), env };
         if let (Some(script), LockPolicy::UseExisting) = (admitted.script(), locked) {
-            let file = request::lock_path(script);
+            let file = lock_path(script);
             if request::lock_exists(&file)? {
                 let tree = request::read_text(&file)?.parse::<NpmTree>().map_err(|error| lock_error(&file, &error))?;
                 check_allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
@@ -149,7 +149,7 @@ impl<'p> NpmPackages<'p> {
     pub(super) fn lock(&self, script: &Path, progress: &dyn Progress) -> Result<PathBuf, RunnerError> {
         let text = self.installed(progress)?.tree.to_text();
         let text = text.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        let file = request::lock_path(script);
+        let file = lock_path(script);
         request::write_lock(&file, &text)?;
         Ok(file)
     }

@@ -14,8 +14,8 @@ use crate::resolve::Resolved;
 use crate::target::Target;
 use crate::wheel::Wheel;
 use codebox_core::{PackageManager, ResultKind, RunnerError};
-use codebox_service::Admitted;
 use codebox_service::config::Packages;
+use codebox_service::{Admitted, lock_path};
 
 /// The largest requirements or lock file, in bytes.
 const MAX_FILE_SIZE: u64 = 4 << 20;
@@ -250,13 +250,6 @@ fn shell_quote(requirement: &str) -> String {
     } else {
         format!("'{}'", requirement.replace('\'', "\""))
     }
-}
-
-/// Returns the path of a script's lock.
-pub(super) fn lock_path(script: &Path) -> PathBuf {
-    let mut name = script.as_os_str().to_owned();
-    name.push(".lock");
-    name.into()
 }
 
 pub(super) fn lock_error(file: &Path, error: &LockError) -> RunnerError {

@@ -1,9 +1,30 @@
-//! Threads of the compiler.
+//! The compiler, and its threads.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::error::WasmError;
+
+/// Compiles a module.
+#[cfg(feature = "compiler")]
+pub(crate) fn precompile_module(engine: &wasmtime::Engine, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    engine.precompile_module(wasm)
+}
+
+/// Compiles a component.
+#[cfg(feature = "compiler")]
+pub(crate) fn precompile_component(engine: &wasmtime::Engine, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    engine.precompile_component(wasm)
+}
+
+/// Fails: this program is built without the compiler.
+#[cfg(not(feature = "compiler"))]
+pub(crate) fn precompile_module(_: &wasmtime::Engine, _: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    Err(wasmtime::Error::msg("this program is built without the compiler; use one that has the feature `compiler`"))
+}
+
+#[cfg(not(feature = "compiler"))]
+pub(crate) use precompile_module as precompile_component;
 
 /// Runs a compilation on threads that have ended when it returns. A process that confines itself afterwards must have no
 /// other threads, and those of a global pool never end.

@@ -56,10 +56,18 @@ impl CodeLevel {
         }
     }
 
+    /// Does nothing: without the compiler, code of all usable levels can be loaded.
+    #[cfg(not(feature = "compiler"))]
+    #[expect(clippy::unused_self, reason = "the level matters to the compiler alone")]
+    pub(crate) fn configure(self, _: &mut Config) -> wasmtime::Result<()> {
+        Ok(())
+    }
+
     /// Sets the features of the processors in the compiler's configuration.
     ///
     /// # Errors
     /// The engine's error if it does not support this machine's system.
+    #[cfg(feature = "compiler")]
     pub(crate) fn configure(self, config: &mut Config) -> wasmtime::Result<()> {
         let flags: &[&str] = match self {
             // The compiler detects them itself, unless the target is named.

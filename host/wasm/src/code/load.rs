@@ -11,7 +11,7 @@ use wasmtime::component::Component;
 use wasmtime::{ExternType, InstancePre, Module};
 
 use crate::code::split::GLOBAL_PREFIX;
-use crate::code::{FunctionTable, RuntimeFunctions, on_own_threads, publish, with_trap};
+use crate::code::{FunctionTable, RuntimeFunctions, on_own_threads, precompile_module, publish, with_trap};
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::{self, Guest};
@@ -160,7 +160,7 @@ impl CodeImage {
         } else {
             code
         };
-        on_own_threads(|| engine.inner().precompile_module(code))?.map_err(failed)
+        on_own_threads(|| precompile_module(engine.inner(), code))?.map_err(failed)
     }
 
     /// Maps a compiled module. `later` has the number of its parts, and the files of the parts that follow, as far as they

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wasmtime::component::{Component, Linker};
 
-use crate::code::{load_component, on_own_threads};
+use crate::code::{load_component, on_own_threads, precompile_component};
 use crate::component::bind::RuntimePre;
 use crate::component::contract;
 use crate::component::state::{self, State};
@@ -32,7 +32,7 @@ impl ComponentCode {
         contract::check_kind(path, wasm)?;
         let module_error = |e: wasmtime::Error| WasmError::Module { path: path.to_owned(), reason: format!("{e:#}") };
         let engine = engine.for_components()?;
-        let compiled = on_own_threads(|| engine.precompile_component(wasm))?.map_err(module_error)?;
+        let compiled = on_own_threads(|| precompile_component(engine, wasm))?.map_err(module_error)?;
         contract::check(engine, path, &load_component(engine, path, &compiled)?)?;
         Ok(compiled)
     }

@@ -11,7 +11,7 @@ use super::{licences, sbom};
 use crate::project::{Project, output_of};
 
 /// Programs of an installation.
-const PROGRAMS: [&str; 2] = ["codebox", "codebox-full"];
+const PROGRAMS: [&str; 3] = ["codebox", "codebox-run", "codebox-full"];
 
 /// Shells with the files of their completions.
 const COMPLETIONS: [(&str, &str); 3] = [
