@@ -58,7 +58,7 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
     };
     let standby_launcher = || standby_launcher(machine);
     let host = Host {
-        run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, admitted: &|_| Ok(()) },
+        run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, check: None },
         server_runner: &runner_of_server,
         tools: &tools,
         #[cfg(target_os = "linux")]
@@ -109,6 +109,7 @@ fn server_runner(machine: &Arc<Machine>, options: ServerOptions) -> Runner {
 
 /// Returns the start of a standby process. A program that cannot be verified is not run; the job is then run only once.
 pub(crate) fn standby_launcher(machine: &Machine) -> Option<StandbyLauncher> {
+    let program = processes::complete_program().ok().filter(|program| program.is_file())?;
     let installed = machine.installation();
     let installed =
         installed.and_then(|installation| codebox_container::installed_agent_program(&installation.programs_dir()));
@@ -117,7 +118,7 @@ pub(crate) fn standby_launcher(machine: &Machine) -> Option<StandbyLauncher> {
     let command = launcher.command();
     // The program's descriptor must stay open until the process has started.
     std::mem::forget(launcher);
-    Some(StandbyLauncher { command, program: processes::complete_program().ok()? })
+    Some(StandbyLauncher { command, program })
 }
 
 /// Checks this machine, its directories, and the confinement that it offers.

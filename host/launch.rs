@@ -10,13 +10,13 @@ use codebox_core::exit;
 use codebox_zygote::{Place, Served};
 
 use crate::app_dirs::AppDirs;
-use crate::start_host::{RUN_PROGRAM, is_enabled, own_complete_program};
+use crate::start_host::{COMPLETE_PROGRAM, RUN_PROGRAM, is_enabled};
 
 /// Runs the command line of this process in a worker of the host process, or executes the complete program.
 pub fn launch() -> ExitCode {
     let args: Vec<OsString> = env::args_os().collect();
-    let program = match own_complete_program() {
-        Ok(program) => program,
+    let program = match env::current_exe() {
+        Ok(program) => program.with_file_name(COMPLETE_PROGRAM),
         Err(error) => return fail(&format!("cannot find the directory of this program: {error}")),
     };
     let is_run = args.get(1).is_some_and(|command| command == "run") && !args.iter().any(|arg| needs_tools(arg));
@@ -32,7 +32,9 @@ pub fn launch() -> ExitCode {
         }
     }
     let (name, rest) = args.split_first().map_or((OsStr::new("codebox"), &[][..]), |(name, rest)| (name, rest));
-    let execute = |program: &Path| Command::new(program).arg0(name).args(rest).exec();
+    // Only the complete program can stand by for another process, which executes it directly.
+    let execute =
+        |program: &Path| Command::new(program).arg0(name).args(rest).env_remove(codebox_cli::STANDBY_VARIABLE).exec();
     if is_run && !rest.iter().any(|arg| needs_complete_program(arg)) {
         // If it is missing, the complete program does the same in more time.
         let _error = execute(&program.with_file_name(RUN_PROGRAM));

@@ -3,11 +3,13 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use codebox_cli::{RunHost, RunnerOptions};
+use codebox_cli::{CheckParts, RunHost, RunnerOptions};
 use codebox_container::Flavour;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Instance, InstanceSpec, Isolation, Preparation,
@@ -31,16 +33,14 @@ pub fn run_main() -> ExitCode {
     let machine = Machine::new(Use::CommandLine, AppDirs::from_env);
     let compose = |options: RunnerOptions| runner(&machine, options);
     let standby_launcher = || standby_launcher(&machine);
-    let admitted = |admitted: &Admitted| check(&machine, admitted);
-    let host = RunHost { args: &args, runner: &compose, standby_launcher: &standby_launcher, admitted: &admitted };
+    let check = Check(&machine);
+    let host = RunHost { args: &args, runner: &compose, standby_launcher: &standby_launcher, check: Some(&check) };
     let status = codebox_cli::run_only(host);
+    let status = status.map_or_else(|| codebox_cli::fail(&execute_complete_program(&machine)), ExitCode::from);
     machine.remove_scratch();
     // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     std::mem::forget(machine);
-    match status {
-        Some(status) => ExitCode::from(status),
-        None => codebox_cli::fail(&execute_complete_program()),
-    }
+    status
 }
 
 fn runner(machine: &Arc<Machine>, options: RunnerOptions) -> Runner {
@@ -52,44 +52,59 @@ fn runner(machine: &Arc<Machine>, options: RunnerOptions) -> Runner {
     for_one_run(machine.builder_of_first_tier().backends(engines), machine, options, Origin::Start).build()
 }
 
-/// Executes the complete program unless all parts that a job certainly needs are here: a runtime that is prepared completely, and no
-/// packages.
-fn check(machine: &Machine, admitted: &Admitted) -> Result<(), RunnerError> {
-    let job = admitted.job();
-    let language = job.language.runtime_language();
-    let is_prepared = || Ok::<_, RunnerError>(machine.catalog()?.is_ready(language, Preparation::Complete));
-    if job.isolations.contains(Isolation::Wasm) && !may_request_packages(admitted) && is_prepared()? {
-        return Ok(());
+/// Executes the complete program for a job that needs parts which this one lacks.
+struct Check<'m>(&'m Arc<Machine>);
+
+impl CheckParts for Check<'_> {
+    fn admitted(&self, admitted: &Admitted) -> Result<(), RunnerError> {
+        let is_possible = admitted.job().isolations.contains(Isolation::Wasm) && !may_request_packages(admitted);
+        if is_possible { Ok(()) } else { Err(execute_complete_program(self.0)) }
     }
-    machine.remove_scratch();
-    Err(execute_complete_program())
+
+    fn planned(
+        &self,
+        admitted: &Admitted,
+        is_prepared: &dyn Fn() -> Result<bool, RunnerError>,
+    ) -> Result<(), RunnerError> {
+        let language = admitted.job().language.runtime_language();
+        // Code that is missing is compiled by a standby process, if there can be one.
+        let has_all_code = || Ok::<_, RunnerError>(self.0.catalog()?.is_ready(language, Preparation::Complete));
+        if is_prepared()? && (has_all_code()? || standby_launcher(self.0).is_some()) {
+            return Ok(());
+        }
+        Err(execute_complete_program(self.0))
+    }
 }
 
 /// Executes the complete program with the arguments of this process. Returns only if that fails.
-fn execute_complete_program() -> RunnerError {
+fn execute_complete_program(machine: &Machine) -> RunnerError {
     let args: Vec<OsString> = env::args_os().collect();
     let (name, rest) = args.split_first().map_or((OsStr::new("codebox"), &[][..]), |(name, rest)| (name, rest));
-    let line = match complete_program() {
-        Ok(program) => {
-            let error = Command::new(&program).arg0(name).args(rest).exec();
-            format!("cannot start {}: {error}; install codebox again", program.display())
-        }
-        Err(error) => format!("cannot find the directory of this program: {error}"),
+    let failed = |program: &Path, error: &io::Error| {
+        let line = format!("cannot start {}: {error}; install codebox again", program.display());
+        RunnerError::new(ResultKind::InternalError, line)
     };
-    RunnerError::new(ResultKind::InternalError, line)
+    let program = match complete_program() {
+        Ok(program) => program,
+        Err(error) => return failed(Path::new("the complete program"), &error),
+    };
+    // A job that goes on without it needs the private directories.
+    if let Err(error) = std::fs::metadata(&program) {
+        return failed(&program, &error);
+    }
+    if let Ok(analyzer) = machine.analyzer() {
+        analyzer.close();
+    }
+    machine.remove_scratch();
+    let mut command = Command::new(&program);
+    command.arg0(name).args(rest).env_remove(codebox_cli::STANDBY_VARIABLE);
+    failed(&program, &command.exec())
 }
 
 /// A container engine, which only the complete program can use. The first use executes that program.
 struct Engine {
     flavour: Flavour,
     machine: Arc<Machine>,
-}
-
-impl Engine {
-    fn execute_complete_program(&self) -> RunnerError {
-        self.machine.remove_scratch();
-        execute_complete_program()
-    }
 }
 
 impl Backend for Engine {
@@ -107,7 +122,7 @@ impl Backend for Engine {
 
     /// Executes the complete program: no job has started when backends are probed.
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
-        let error = self.execute_complete_program();
+        let error = execute_complete_program(&self.machine);
         let unavailable = Unavailable { reason: error.message().to_owned(), fix: "install codebox again".to_owned() };
         Box::pin(std::future::ready(Err(unavailable)))
     }

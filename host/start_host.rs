@@ -55,9 +55,11 @@ pub(crate) fn start(program: &Path, dirs: &AppDirs) -> io::Result<Child> {
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }
 
-/// Returns the path of the complete program that belongs to the program of this process.
+/// Returns the path of the complete program that belongs to the program of this process, or that program if it is complete itself.
 pub(crate) fn own_complete_program() -> io::Result<PathBuf> {
-    Ok(env::current_exe()?.with_file_name(COMPLETE_PROGRAM))
+    let own = env::current_exe()?;
+    let is_part = own.file_name().is_some_and(|name| name == RUN_PROGRAM || name == SMALL_PROGRAM);
+    Ok(if is_part { own.with_file_name(COMPLETE_PROGRAM) } else { own })
 }
 
 /// Returns the path of the complete program that belongs to an installed command.

@@ -64,6 +64,14 @@ fn other_runs_need_the_complete_program() {
     for case in cases {
         assert_one_line(&run(command(dir.path(), home.path()).args(*case)), 125, "codebox-full");
     }
+    let fifo = work.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).expect("a pipe");
+    for program in [fifo.as_path(), Path::new("/dev/stdin"), Path::new("/nonexistent.py")] {
+        let args = ["run".as_ref(), "--lang".as_ref(), "python".as_ref(), program.as_os_str()];
+        assert_one_line(&run(command(dir.path(), home.path()).args(args)), 125, "codebox-full");
+    }
+    let logged = ["run", "--log", "debug", "-c", "print(1)"];
+    assert_one_line(&run(command(dir.path(), home.path()).args(logged)), 125, "codebox-full");
     let piped = command(dir.path(), home.path()).args(["run", "-"]).input(Input::Bytes(b"print(1)".to_vec()));
     assert_one_line(&run(piped), 125, "codebox-full");
 }
@@ -75,6 +83,26 @@ fn a_runtime_that_is_not_prepared_needs_the_complete_program() {
     assert_one_line(&run(codebox.args(["run", "-c", "print(1)"])), 125, "codebox-full");
     let jobs = fs::read_dir(home.path().join("data/jobs")).map_or(0, Iterator::count);
     assert_eq!(jobs, 0, "a job was recorded");
+}
+
+#[test]
+fn a_missing_program_for_containers_is_an_unavailable_engine() {
+    let _guard = keep_images();
+    let (dir, home) = programs(&["codebox", "codebox-run"]);
+    // The program prefers a container, and runs without one.
+    let codebox = command(dir.path(), home.path()).args(["run", "-c", "import subprocess; print(6 * 7)"]);
+    assert_eq!(lines(&run(codebox)), "42\n");
+}
+
+#[test]
+fn programs_are_read_from_pipes_once() {
+    let _guard = keep_images();
+    let home = folder();
+    let dir = kit().binary().parent().expect("a directory").to_owned();
+    for program in ["print(6 * 7)", "# /// script\n# dependencies = []\n# ///\nprint(6 * 7)"] {
+        let codebox = command(&dir, home.path()).args(["run", "--lang", "python", "/dev/stdin"]);
+        assert_eq!(lines(&run(codebox.input(Input::Bytes(program.into())))), "42\n", "{program}");
+    }
 }
 
 #[test]

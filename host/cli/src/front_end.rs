@@ -61,9 +61,19 @@ impl FrontEnd for CommandLine<'_> {
     }
 
     fn admitted(&mut self, admitted: &Admitted) -> Result<(), RunnerError> {
-        (self.host.admitted)(admitted)?;
+        if let Some(check) = self.host.check {
+            check.admitted(admitted)?;
+        }
         self.out = admitted.out().cloned();
         self.trace.check(admitted)
+    }
+
+    fn planned(
+        &mut self,
+        admitted: &Admitted,
+        is_prepared: &dyn Fn() -> Result<bool, RunnerError>,
+    ) -> Result<(), RunnerError> {
+        self.host.check.map_or(Ok(()), |check| check.planned(admitted, is_prepared))
     }
 
     /// Starts a process that can run the command again. If it cannot be started, the run continues without it, and the

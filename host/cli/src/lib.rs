@@ -62,8 +62,28 @@ pub struct RunHost<'h> {
     pub runner: &'h (dyn Fn(RunnerOptions) -> Runner + Sync),
     /// Returns the start of a standby process. `None` if this machine has no program for it.
     pub standby_launcher: &'h (dyn Fn() -> Option<StandbyLauncher> + Sync),
-    /// Called with the admitted job of `codebox run`, before anything else happens. Fails if it cannot run in this process.
-    pub admitted: &'h (dyn Fn(&Admitted) -> Result<(), RunnerError> + Sync),
+    /// Check of each job in a program that lacks some of the parts; `None` in a program that has all.
+    pub check: Option<&'h dyn CheckParts>,
+}
+
+/// Check that a program has all parts for a job. A method that does not return runs the job in another program.
+pub trait CheckParts: Sync {
+    /// Checks an admitted job, before its packages are resolved.
+    ///
+    /// # Errors
+    /// Returns an error if the job cannot run.
+    fn admitted(&self, admitted: &Admitted) -> Result<(), RunnerError>;
+
+    /// Checks a job whose backend and image are chosen, before it is recorded. `is_prepared` returns true if all files of the runtime
+    /// with which the job starts are there.
+    ///
+    /// # Errors
+    /// Returns an error if the job cannot run.
+    fn planned(
+        &self,
+        admitted: &Admitted,
+        is_prepared: &dyn Fn() -> Result<bool, RunnerError>,
+    ) -> Result<(), RunnerError>;
 }
 
 /// Parts of the command line that the composition root supplies.
@@ -157,7 +177,7 @@ pub fn main(host: Host<'_>) -> u8 {
 pub fn run_only(host: RunHost<'_>) -> Option<u8> {
     let cli = RunOnlyCli::try_parse_from(mark_separator(host.args.to_vec())).ok()?;
     let RunOnlyCli { verbosity, trace, command: RunOnlyCommand::Run(args) } = cli;
-    if !args.needs_only_wasm() {
+    if !args.needs_only_wasm() || trace.has_log() {
         return None;
     }
     raise_open_file_limit();

@@ -47,6 +47,13 @@ pub(crate) struct TraceArgs {
     pub trace: Option<PathBuf>,
 }
 
+impl TraceArgs {
+    /// Returns true if events are logged.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.is_some() || env::var_os(LOG_VARIABLE).is_some_and(|text| !text.is_empty())
+    }
+}
+
 /// Filter of a log, and the file that it is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogSpec {

@@ -24,6 +24,19 @@ pub trait FrontEnd: Send {
         Ok(())
     }
 
+    /// Called once the backend and the image are chosen, before the job is recorded. `is_prepared` returns true if all files of the
+    /// runtime with which the job starts are there.
+    ///
+    /// # Errors
+    /// Returns an error if the front end refuses the job, which then does not run.
+    fn planned(
+        &mut self,
+        _admitted: &Admitted,
+        _is_prepared: &dyn Fn() -> Result<bool, RunnerError>,
+    ) -> Result<(), RunnerError> {
+        Ok(())
+    }
+
     /// Prepares a second run of the job, in case the first one fails because its backend lacks a feature or code. Called
     /// before the guest is opened, and only if a container engine may be available or code is not compiled.
     fn standby(&mut self) -> Standby {

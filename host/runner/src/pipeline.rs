@@ -92,6 +92,7 @@ impl Runner {
         let compiled = if has_tools { CodeScope::All } else { code };
         let mut planned =
             PlannedJob { job: &job, plan: Arc::new(plan), backend, code, compiled, session: None, image: None };
+        front_end.planned(&job.admitted, &|| self.is_prepared(&planned))?;
         let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
             self.record(&planned, front_end.resumes())
         })?;
@@ -331,6 +332,13 @@ impl Runner {
             && job.language.spec().container.is_some()
             && self.engines_for(&planned.job.admitted)?.iter().any(|engine| engine.may_be_available());
         Ok(can_escalate || !self.is_complete(&job.language)?)
+    }
+
+    /// Returns true if the files of the runtime with which a planned job starts are there.
+    fn is_prepared(&self, planned: &PlannedJob<'_>) -> Result<bool, RunnerError> {
+        let language = planned.job.admitted.job().language.runtime_language();
+        let required = Preparation::of(&planned.plan.image.name, planned.compiled);
+        Ok(planned.isolation() != Isolation::Wasm || self.parts.catalog.get()?.is_ready(language, required))
     }
 
     /// Prepares the runtime and the packages of a job, and opens its guest. Also returns the notes about the packages.

@@ -97,11 +97,11 @@ impl Engine {
         &self.kept
     }
 
-    /// Returns a key that is equal for two engines exactly if each can load code that the other compiled.
+    /// Returns a key that differs for two engines of which one cannot load code that the other compiled.
     ///
     /// It covers wasmtime's version, the compiler settings, the processor features used and codebox's own format. It does not
     /// depend on the compiler's presence: a program without the compiler uses the code of one that has it. The engine
-    /// itself compares all settings of code that it loads.
+    /// refuses code with other settings than its own.
     pub fn compatibility_key(&self) -> String {
         use std::hash::{Hash, Hasher};
         let mut hasher = std::collections::hash_map::DefaultHasher::new();
@@ -143,6 +143,9 @@ fn new_engine(checks_for_interruption: bool, level: CodeLevel) -> Result<wasmtim
         .wasm_threads(false)
         .wasm_memory64(false)
         .wasm_multi_memory(false)
+        // Their defaults depend on the features of the engine's crate, which an embedding program may extend.
+        .collector(wasmtime::Collector::DeferredReferenceCounting)
+        .concurrency_support(false)
         .epoch_interruption(checks_for_interruption)
         .max_wasm_stack(MAX_WASM_STACK)
         .async_stack_size(ASYNC_STACK_SIZE)

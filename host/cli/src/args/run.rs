@@ -226,10 +226,14 @@ impl RunArgs {
         self.words.iter().filter(|word| *word != SEPARATOR_MARKER).count()
     }
 
-    /// Returns true if the options name neither packages, containers, images nor host tools, and if the program is not read from
-    /// standard input, which could not be read twice.
+    /// Returns true if the options name neither packages, containers, images nor host tools, and if the program can be read twice:
+    /// it is no pipe.
     pub(crate) fn needs_only_wasm(&self) -> bool {
-        let is_file = matches!(self.program(), Ok((ProgramLocation::Inline(_) | ProgramLocation::File(_), _)));
+        let is_file = match self.program() {
+            Ok((ProgramLocation::Inline(_), _)) => true,
+            Ok((ProgramLocation::File(path), _)) => std::fs::metadata(path).is_ok_and(|file| file.is_file()),
+            Ok((ProgramLocation::Stdin | ProgramLocation::Command, _)) | Err(_) => false,
+        };
         let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;
         let has_container = self.image.is_some() || self.engine.is_some() || self.warm.is_some();
         let has_others = !self.tools.is_empty() || self.show.show.is_some();
