@@ -110,6 +110,39 @@ fn sessions_keep_their_state() {
 }
 
 #[test]
+fn cells_have_input_and_files() {
+    let mut client = Client::start(&[]);
+    let created = client.structured("session_new", json!({}));
+    let id = &created["sessions"][0];
+    let cell = json!({
+        "session": id,
+        "code": "input() + open('in/a.txt').read() + str(len(open('b', 'rb').read()))",
+        "stdin": "line\n",
+        "files": [{ "path": "in/a.txt", "text": "text" }, { "path": "/work/b", "base64": "AAEC" }],
+    });
+    assert_eq!(client.structured("session_exec", cell)["value"], "'linetext3'");
+    for (files, expected) in [
+        (json!([{ "path": "/etc/passwd", "text": "" }]), "/etc/passwd"),
+        (json!([{ "path": "a" }]), "text or base64"),
+        (json!([{ "path": "../a", "text": "" }]), "../a"),
+    ] {
+        let refused = client.call("session_exec", json!({ "session": id, "code": "1", "files": files }));
+        assert!(refused["isError"] == true && text(&refused).contains(expected), "{refused}");
+    }
+    assert_eq!(client.structured("session_exec", json!({ "session": id, "code": "1 + 1" }))["value"], "2");
+}
+
+#[test]
+fn packages_are_listed() {
+    let mut client = Client::start(&[]);
+    let packages = client.structured("packages", json!({}));
+    let built_in = packages["built_in"].as_array().expect("a list");
+    assert!(built_in.iter().any(|package| package["name"] == "numpy" && package["version"].is_string()), "{packages}");
+    let packages = client.structured("packages", json!({ "language": "javascript" }));
+    assert_eq!(packages["built_in"], json!([]), "{packages}");
+}
+
+#[test]
 fn blocks_and_explanations_are_tools() {
     let mut client = Client::start(&[]);
     let blocks =

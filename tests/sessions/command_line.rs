@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_testkit::{Codebox, ProcessResult};
+use codebox_testkit::{Codebox, Input, ProcessResult};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -484,4 +484,23 @@ fn sessions_have_only_their_own_grants() {
     fs::remove_dir_all(&mine).expect("it is ours");
     let refused = home.run(&["exec", one.trim(), "-c", "1"]);
     assert!(refused.code != Some(0) && refused.stderr_text().contains("mine"), "{}", refused.stderr_text());
+}
+
+#[test]
+fn cells_read_the_standard_input_that_they_are_given() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    let exec = |words: &[&str]| {
+        let words = [&["exec", &id], words].concat();
+        home.command(&words).input(Input::Bytes(b"first\nsecond\n".to_vec())).run().expect("it runs")
+    };
+    assert_eq!(
+        exec(&["--stdin", "-c", "import sys; [input(), sys.stdin.read()]"]).stdout_text(),
+        "['first', 'second\\n']\n"
+    );
+    // Without the option a cell reads nothing.
+    assert_eq!(exec(&["-c", "sys.stdin.read()"]).stdout_text(), "''\n");
+    let refused = exec(&["--stdin", "-"]);
+    assert_eq!(refused.code, Some(125));
+    assert!(refused.stderr_text().contains("pass the cell with -c or as a file"), "{}", refused.stderr_text());
 }

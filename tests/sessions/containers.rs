@@ -216,6 +216,9 @@ fn unsupported_requests_are_refused_and_the_session_goes_on() {
         }
         let ran = home.run(&["exec", &id, "--cpu-time", "1s", "-c", "x"]);
         assert_eq!(ran.code, Some(125), "{}", ran.stderr_text());
+        let ran = home.run(&["exec", &id, "--stdin", "-c", "x"]);
+        assert_eq!(ran.code, Some(125), "{}", ran.stderr_text());
+        assert!(ran.stderr_text().contains("no standard input in a container"), "{}", ran.stderr_text());
         assert_eq!(home.exec(&id, "x"), "1\n");
         let ran = home.run(&["end"]);
         assert_ne!(ran.code, Some(0));

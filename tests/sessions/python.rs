@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codebox::{Cell, Limit, LimitKind, LimitOverrides, Outcome, Request};
+use codebox::{Cell, GuestPath, InputFile, Limit, LimitKind, LimitOverrides, Outcome, Request, Stdin};
 
 use crate::support::{Home, PLACES, value};
 
@@ -79,5 +79,36 @@ fn limits_end_the_interpreter() {
         let limits = LimitOverrides { memory: Some(Limit::Unlimited), ..LimitOverrides::default() };
         let refused = home.wait(session.session.exec(Cell { limits, ..Cell::from("1") })).expect_err("an error");
         assert!(refused.message().contains("wall time, processor time and output only"), "{refused}");
+    }
+}
+
+#[test]
+fn cells_have_input_and_files_of_their_own() {
+    let home = Home::new();
+    for place in PLACES {
+        let session = home.session(place, Request::python(""));
+        let with_input = |text: &str, input: &str| Cell { stdin: Stdin::Bytes(input.into()), ..Cell::from(text) };
+        let read = |cell: Cell| value(&session.exec(cell));
+        assert_eq!(read(with_input("input() + input()", "a\nb\nunread\n")).as_deref(), Some("'ab'"));
+        // The unread rest of the input is not the input of the next cell.
+        assert_eq!(read(with_input("import sys; sys.stdin.read()", "next")).as_deref(), Some("'next'"));
+        assert_eq!(read(Cell::from("sys.stdin.read()")).as_deref(), Some("''"));
+        let file = |path: &str, content: &str| InputFile {
+            path: GuestPath::new(path).expect("a path"),
+            content: content.into(),
+        };
+        let with_file = |text: &str, file| Cell { files: vec![file], ..Cell::from(text) };
+        let first = with_file("open('a/b.txt').read()", file("/work/a/b.txt", "one"));
+        assert_eq!(read(first).as_deref(), Some("'one'"));
+        let second = with_file("open('a/b.txt').read()", file("/work/a/b.txt", "two"));
+        assert_eq!(read(second).as_deref(), Some("'two'"));
+        // A link that an earlier cell has left is replaced, and a directory of the library cannot be written.
+        session.ok("import os; os.symlink('a', 'link')");
+        assert_eq!(read(with_file("open('link').read()", file("/work/link", "three"))).as_deref(), Some("'three'"));
+        for path in ["/lib/x", "/work", "/etc/passwd"] {
+            let refused = home.wait(session.session.exec(with_file("1", file(path, "")))).expect_err("a refusal");
+            assert!(refused.message().contains(path), "{refused}");
+        }
+        assert_eq!(session.value("os.path.exists('link')"), "True");
     }
 }

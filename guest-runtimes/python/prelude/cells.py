@@ -3,6 +3,7 @@ import _ast
 import asyncio
 import builtins
 import gc
+import io
 import linecache
 import random
 import sys
@@ -19,6 +20,9 @@ _IS_COROUTINE = 0x80
 _main = None
 _count = 0
 
+# True if the cell before had standard input. It may have left some unread in the buffer.
+_had_input = False
+
 # Texts kept for tracebacks, newest last: at most this number of bytes.
 _MOST_TEXT = 4 << 20
 _texts = {}
@@ -29,11 +33,14 @@ _loop = None
 
 def run(job, source):
     """Runs a cell and returns its status. Its exception ends the cell alone."""
-    global _main, _count
+    global _main, _count, _had_input
     if job["kind"] == "close_caches":
         return close_caches()
     results.renew(job)
     tools.renew()
+    if job.get("input") or _had_input:
+        _renew_input()
+        _had_input = job.get("input")
     if job.get("restored"):
         start.renew(job)
         if _count:
@@ -61,6 +68,18 @@ def run(job, source):
         del exc
     # Python exits with 120 if its last output could not be written.
     return status if start.flush() else 120
+
+
+def _renew_input():
+    """Replaces the standard input, whose buffer has data of an earlier cell or has seen the end."""
+    old = sys.__stdin__
+    raw = io.FileIO(0, "r", closefd=False)
+    raw.name = "<stdin>"
+    new = io.TextIOWrapper(io.BufferedReader(raw), encoding=old.encoding, errors=old.errors)
+    new.mode = "r"
+    if sys.stdin is old:
+        sys.stdin = new
+    sys.__stdin__ = new
 
 
 def _run(source, name):

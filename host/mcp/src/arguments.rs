@@ -134,6 +134,25 @@ pub(crate) struct NewSessionArguments {
     /// Packages to install, from PyPI or npm
     #[serde(default)]
     pub packages: Vec<String>,
+    /// A session in a container has processes, threads and native packages. It cannot be forked or saved.
+    #[serde(default)]
+    pub isolation: SessionIsolation,
+}
+
+/// Isolation of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SessionIsolation {
+    #[default]
+    Wasm,
+    Container,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PackagesArguments {
+    #[serde(default)]
+    pub language: LanguageName,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -143,6 +162,12 @@ pub(crate) struct CellArguments {
     pub session: String,
     /// Text of the cell
     pub code: String,
+    /// Standard input of the cell. A session in a container has none.
+    #[serde(default)]
+    pub stdin: String,
+    /// Files to create in the session before the cell runs
+    #[serde(default)]
+    pub files: Vec<FileArgument>,
     /// Limit on the run time in seconds
     #[serde(default)]
     pub timeout_seconds: Option<f64>,

@@ -131,6 +131,30 @@ pub(crate) struct ExplainOutput {
     pub notes: Vec<String>,
 }
 
+/// Packages that programs can import.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PackagesOutput {
+    /// Packages of the runtime, which every program can import
+    pub built_in: Vec<PackageOutput>,
+    /// Packages that earlier programs requested; they need no download. Programs have to request them.
+    pub stored: Vec<StoredPackageOutput>,
+}
+
+/// A stored package.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoredPackageOutput {
+    pub name: String,
+    /// File name of a wheel, or name and version in the npm registry
+    pub artifact: String,
+}
+
+/// A package.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PackageOutput {
+    pub name: String,
+    pub version: String,
+}
+
 /// Acknowledgement of a request without a result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DoneOutput {

@@ -6,13 +6,14 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use codebox_blocks::{Block, Observer, parse};
-use codebox_core::{ExecIo, InputFile, Stdin};
+use codebox_core::{ExecIo, InputFile, Language, Stdin};
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
-use codebox_service::{Program, Request};
+use codebox_service::catalog::BundledPackage;
+use codebox_service::{Program, Request, StoredPackage};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-use crate::arguments::{BlocksArguments, ExplainArguments, RunArguments, with_timeout};
-use crate::output::{self, ExplainOutput, invalid, refused};
+use crate::arguments::{BlocksArguments, ExplainArguments, PackagesArguments, RunArguments, with_timeout};
+use crate::output::{self, ExplainOutput, PackageOutput, PackagesOutput, StoredPackageOutput, invalid, refused};
 use crate::server::{Call, CallError, Server, blocking};
 
 /// Maximum size of a returned file in bytes.
@@ -118,6 +119,24 @@ pub(crate) async fn explain(
     for line in output.needs.iter().chain(&output.notes) {
         text.push_str(&format!("- {line}\n"));
     }
+    Ok(output::of(text, &output))
+}
+
+pub(crate) async fn packages(server: &Server, arguments: PackagesArguments) -> Result<CallToolResult, CallError> {
+    let language = Language::from(arguments.language);
+    let runner = std::sync::Arc::clone(&server.runner);
+    let output = blocking(move || {
+        let built_in = runner.bundled_packages(&language)?;
+        let built_in = built_in.into_iter().map(|BundledPackage { name, version }| PackageOutput { name, version });
+        let stored = runner.packages()?.list().into_iter();
+        let stored = stored.map(|StoredPackage { name, file, .. }| StoredPackageOutput { name, artifact: file });
+        Ok(PackagesOutput { built_in: built_in.collect(), stored: stored.collect() })
+    })
+    .await?;
+    let list = |names: Vec<String>| if names.is_empty() { "no packages".to_owned() } else { names.join(", ") };
+    let built_in = output.built_in.iter().map(|package| format!("{} {}", package.name, package.version));
+    let stored = output.stored.iter().map(|package| package.artifact.clone());
+    let text = format!("Built in: {}\nStored: {}\n", list(built_in.collect()), list(stored.collect()));
     Ok(output::of(text, &output))
 }
 

@@ -21,9 +21,11 @@ use tokio::time::timeout;
 
 use crate::arguments::{
     BlocksArguments, CellArguments, CheckpointArguments, ExplainArguments, ForkArguments, NewSessionArguments,
-    NoArguments, RunArguments, SessionArguments,
+    NoArguments, PackagesArguments, RunArguments, SessionArguments,
 };
-use crate::output::{BlocksOutput, DoneOutput, ExplainOutput, IdsOutput, ListOutput, RunOutput, invalid, refused};
+use crate::output::{
+    BlocksOutput, DoneOutput, ExplainOutput, IdsOutput, ListOutput, PackagesOutput, RunOutput, invalid, refused,
+};
 use crate::progress::{Progress, ProgressSink};
 use crate::roots::grants_of_roots;
 use crate::{runs, sessions};
@@ -142,6 +144,7 @@ impl Server {
         // These do not wait for programs.
         match name {
             "session_stop" => return sessions::stop(self, parsed(request)?).await,
+            "packages" => return runs::packages(self, parsed(request)?).await,
             "session_list" => {
                 let NoArguments {} = parsed(request)?;
                 return sessions::list(self).await;
@@ -280,6 +283,11 @@ pub(crate) fn tools(powers: Powers) -> Vec<Tool> {
         tool::<ExplainArguments, ExplainOutput>(
             "explain",
             "Show in which sandbox a program would run, and why, without running it.",
+            Reads,
+        ),
+        tool::<PackagesArguments, PackagesOutput>(
+            "packages",
+            "List the packages that programs can import without requesting them, and those that are stored already.",
             Reads,
         ),
         tool::<NewSessionArguments, IdsOutput>(

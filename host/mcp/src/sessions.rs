@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use codebox_core::{LimitOverrides, RunnerError, SessionContainer};
+use codebox_core::{InputFile, Isolation, LimitOverrides, RunnerError, SessionContainer, Stdin};
 use codebox_runner::{Cell, CellIo, SessionClient};
-use codebox_service::{Program, Request};
+use codebox_service::{Preference, Program, Request};
 use rmcp::model::CallToolResult;
 use tokio::runtime::Handle;
 
 use crate::arguments::{
-    CellArguments, CheckpointArguments, ForkArguments, NewSessionArguments, SessionArguments, with_timeout,
+    CellArguments, CheckpointArguments, ForkArguments, NewSessionArguments, SessionArguments, SessionIsolation,
+    with_timeout,
 };
 use crate::output::{self, DoneOutput, IdsOutput, ListOutput, SessionOutput, invalid};
 use crate::server::{Call, CallError, Server, blocking};
@@ -45,6 +46,10 @@ pub(crate) async fn create(
         program: Program::Inline(String::new()),
         language: Some(arguments.language.into()),
         packages: [call.request.packages.clone(), arguments.packages].concat(),
+        isolation: match arguments.isolation {
+            SessionIsolation::Wasm => call.request.isolation,
+            SessionIsolation::Container => Preference::Only(Isolation::Container),
+        },
         // They are those of this process, and named with each cell.
         tools: Vec::new(),
         ..call.request
@@ -65,6 +70,11 @@ pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) 
     let wall = call.request.limits.wall;
     let limits = LimitOverrides { wall, ..LimitOverrides::default() };
     let limits = with_timeout(limits, arguments.timeout_seconds).map_err(invalid)?;
+    let files = arguments.files.into_iter().map(InputFile::try_from).collect::<Result<_, _>>().map_err(invalid)?;
+    let stdin = match arguments.stdin.is_empty() {
+        true => Stdin::Empty,
+        false => Stdin::Bytes(arguments.stdin.into_bytes()),
+    };
     let mut io = call.io();
     let tools = server.runner.tools_of_cell(&call.request.tools, Handle::current());
     let report = with(server, move |client| {
@@ -74,7 +84,7 @@ pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) 
             // The output is in the report.
             let _ = sink.as_mut().map(|sink| sink.write(bytes));
         };
-        let cell = Cell { limits, ..Cell::from(arguments.code) };
+        let cell = Cell { limits, stdin, files, ..Cell::from(arguments.code) };
         client.exec(&arguments.session, cell, CellIo { cancel: &cancel, tools, output: &mut output })
     });
     Ok(output::of_run(&report.await?, Vec::new()))

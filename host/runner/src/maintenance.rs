@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use codebox_core::{
-    Backend, BackendError, ImageName, Leftovers, LocalImage, NameError, Progress, ResultKind, RunnerError, Sweep,
+    Backend, BackendError, ImageName, Language, Leftovers, LocalImage, NameError, Progress, ResultKind, RunnerError,
+    Sweep,
 };
-use codebox_service::catalog::{Catalog, EntryState, RuntimeEntry};
+use codebox_service::catalog::{BundledPackage, Catalog, EntryState, RuntimeEntry};
 use codebox_service::{Check, PackageProvider, Record, Request};
 
 use tracing::field::Empty;
@@ -38,6 +39,14 @@ impl Runner {
     pub fn packages(&self) -> Result<&Arc<dyn PackageProvider>, RunnerError> {
         let missing = || RunnerError::new(ResultKind::InvalidRequest, "this runner has no package provider");
         self.parts.packages.as_ref().ok_or_else(missing)?.get()
+    }
+
+    /// Returns the packages that the runtime of a language bundles, by name.
+    ///
+    /// # Errors
+    /// Returns an error if the catalog of runtimes cannot be opened.
+    pub fn bundled_packages(&self, language: &Language) -> Result<Vec<BundledPackage>, RunnerError> {
+        Ok(self.parts.catalog.get()?.bundled_packages(language.runtime_language()))
     }
 
     /// Resolves the packages of a script, writes its lock file beside it, and returns the path of that file.

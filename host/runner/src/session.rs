@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    Adapter, CancelToken, CodeScope, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport,
-    RunnerError, SessionSpec, Stdin,
+    Adapter, CancelToken, CodeScope, ExecIo, GuestPath, InputFile, Isolation, Job, LimitOverrides, Preparation,
+    ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Admitted, Preference, Program, Request};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
 use tracing::field::Empty;
@@ -105,19 +107,22 @@ struct SessionDir {
 }
 
 /// One text to run in a session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Text to run.
     pub text: String,
     /// Limits of this cell that differ from those of the session. Only those on time and output can.
     pub limits: LimitOverrides,
-    /// Standard input of the cell.
+    /// Standard input of the cell. A session in a container has none, and refuses it.
     pub stdin: Stdin,
+    /// Files that are written before the cell runs, below `/work` or `/tmp`. They replace files and links of these paths. If an
+    /// earlier cell has made that impossible, for example with a link in place of a directory, the interpreter ends.
+    pub files: Vec<InputFile>,
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), limits: LimitOverrides::default(), stdin: Stdin::Empty }
+        Self { text: text.into(), limits: LimitOverrides::default(), stdin: Stdin::Empty, files: Vec::new() }
     }
 }
 
@@ -207,6 +212,22 @@ impl Runner {
     }
 }
 
+/// Checks the input of a cell. An error of the backend would end the interpreter.
+fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request) -> Result<(), RunnerError> {
+    if *stdin != Stdin::Empty && session.isolation == Preference::Only(Isolation::Container) {
+        let line = "a cell has no standard input in a container";
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("pass the input as a file"));
+    }
+    for InputFile { path, .. } in files {
+        let is_private = [GuestPath::work(), GuestPath::tmp()].iter().any(|dir| path.is_within(dir) && path != dir);
+        if !is_private || session.dirs.iter().any(|grant| path.is_within(&grant.guest)) {
+            let line = format!("cannot write the file {path} for a cell: it is not in a private directory");
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use a path below /work or /tmp"));
+        }
+    }
+    Ok(())
+}
+
 /// Checks a request for a session.
 fn session_request(request: Request) -> Result<Request, RunnerError> {
     let refused = |what: &str, fix: &str| {
@@ -222,7 +243,7 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
         return refused("a session has no directory for output files", "grant a directory with write access");
     }
     if !request.files.is_empty() || !request.args.is_empty() {
-        return refused("a session has no input files and no arguments", "write the files in a cell");
+        return refused("a session has no input files and no arguments", "pass the files with a cell");
     }
     match &request.language {
         None => return refused("the request names no language", "name one"),
@@ -325,7 +346,7 @@ impl Session {
     }
 
     /// Returns the request of a cell: that of the session, with the cell's own limits.
-    fn request_of(&self, Cell { text, limits, stdin }: Cell) -> Result<Request, RunnerError> {
+    fn request_of(&self, Cell { text, limits, stdin, files }: Cell) -> Result<Request, RunnerError> {
         let LimitOverrides { wall, cpu, output, .. } = limits;
         if limits != (LimitOverrides { wall, cpu, output, ..LimitOverrides::default() }) {
             let line = "a cell can set its limits on wall time, processor time and output only";
@@ -336,7 +357,8 @@ impl Session {
         let limits =
             LimitOverrides { wall: wall.or(own.wall), cpu: cpu.or(own.cpu), output: output.or(own.output), ..own };
         check_cpu_limit(limits, self.request.isolation)?;
-        Ok(Request { program: Program::Inline(text), limits, stdin, ..self.request.clone() })
+        check_input(&stdin, &files, &self.request)?;
+        Ok(Request { program: Program::Inline(text), limits, stdin, files, ..self.request.clone() })
     }
 
     /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.

@@ -141,6 +141,10 @@ impl Catalog for Fake {
         Err(CatalogError::NotToAdd { language: language.clone() })
     }
 
+    fn bundled_packages(&self, _language: &Language) -> Vec<codebox_service::catalog::BundledPackage> {
+        Vec::new()
+    }
+
     fn bundled_package(&self, _: &Language, _: &str) -> Option<BundledPackage> {
         None
     }

@@ -234,6 +234,12 @@ impl Catalog for RuntimeCatalog {
         Some(BundledPackage { name: name.to_owned(), version: version.to_owned() })
     }
 
+    fn bundled_packages(&self, language: &Language) -> Vec<BundledPackage> {
+        let store = self.stores.iter().find(|(of, _)| of == language).map(|(_, store)| store);
+        let packages = store.into_iter().flat_map(|store| store.spec().packages());
+        packages.map(|(name, version)| BundledPackage { name: name.to_owned(), version: version.to_owned() }).collect()
+    }
+
     fn is_ready(&self, language: &Language, required: Preparation<'_>) -> bool {
         self.store_of(language).is_ok_and(|(_, store)| store.state(required) == RuntimeState::Ready)
     }

@@ -175,6 +175,9 @@ pub trait Catalog: Send + Sync {
     /// Returns the package of a module that a language's runtime bundles.
     fn bundled_package(&self, language: &Language, module: &str) -> Option<BundledPackage>;
 
+    /// Returns all packages that the runtime of a language bundles, by name.
+    fn bundled_packages(&self, language: &Language) -> Vec<BundledPackage>;
+
     /// Adds a component as the runtime of its own language.
     ///
     /// Replaces a runtime that was added for the same language, unless the new one cannot be used.

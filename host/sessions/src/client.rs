@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_core::{
-    Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo, ToolCalls as _, ToolFailure, ToolResult,
+    Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo, Stdin, ToolCalls as _, ToolFailure,
+    ToolResult,
 };
 use codebox_runner::{Cell, CellIo};
 use codebox_worker::frame::{self, Kind};
@@ -15,7 +16,7 @@ use serde_bytes::ByteBuf;
 use tokio::task::JoinHandle;
 
 use crate::connection::PIECE;
-use crate::message::{Answer, Hello, MAX_TOOL_RESULT, Request, VERSION};
+use crate::message::{Answer, Hello, MAX_CELL, MAX_TOOL_RESULT, Request, VERSION};
 use crate::place::Place;
 
 /// Maximum time until a process that was started accepts clients.
@@ -116,9 +117,21 @@ impl Client {
     /// As for [`Session::exec`](codebox_runner::Session::exec).
     pub fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, ClientError> {
         let CellIo { cancel, tools, output } = io;
-        let Cell { text, limits, .. } = cell;
+        if cell.stdin == Stdin::Streamed {
+            let line = "a cell of a session that another process keeps cannot read a stream";
+            let error =
+                RunnerError::new(ResultKind::InvalidRequest, line).with_fix("pass the whole input with the cell");
+            return Err(error);
+        }
+        let size = cell.text.len() + cell.files.iter().map(|file| file.content.len()).sum::<usize>();
+        let size = size + if let Stdin::Bytes(bytes) = &cell.stdin { bytes.len() } else { 0 };
+        if size > MAX_CELL {
+            let line = format!("the cell, its standard input and its files have more than {MAX_CELL} bytes");
+            let error = RunnerError::new(ResultKind::InvalidRequest, line).with_fix("grant a directory with the data");
+            return Err(error);
+        }
         let list = tools.as_ref().map(|tools| tools.run.list());
-        self.send(&Request::Exec { id: id.to_owned(), text, limits, tools: list })?;
+        self.send(&Request::Exec { id: id.to_owned(), cell: Box::new(cell), tools: list })?;
         let stream = self.stream.try_clone().map_err(|error| failed("reach", &error))?;
         let requests = Arc::new(Mutex::new(stream));
         let cancellation = Arc::clone(&requests);

@@ -3,8 +3,7 @@
 use std::io::{self, BufWriter};
 use std::time::Duration;
 
-use codebox_core::{Job, OutputSink, ResultKind, RunnerError, Stdin};
-use codebox_runner::Cell;
+use codebox_core::{Job, OutputSink, ResultKind, RunnerError};
 use codebox_worker::frame::{self, Kind, MaxSizes};
 use serde_bytes::ByteBuf;
 use tokio::io::AsyncWriteExt as _;
@@ -45,9 +44,8 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
     let mut requests = Requests::read(reader);
     while let Some(request) = requests.next().await? {
         let answer = match request {
-            Request::Exec { id, text, limits, tools } => {
-                let cell = Cell { text, limits, stdin: Stdin::Empty };
-                match Box::pin(exec(process, &id, cell, tools, &mut requests, &mut writer)).await {
+            Request::Exec { id, cell, tools } => {
+                match Box::pin(exec(process, &id, *cell, tools, &mut requests, &mut writer)).await {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }

@@ -1,6 +1,7 @@
 //! Messages between a client and the process that keeps the sessions.
 
-use codebox_core::{Job, LimitOverrides, RunReport, SessionContainer, SessionInfo, ToolDescription, ToolFailure};
+use codebox_core::{Job, RunReport, SessionContainer, SessionInfo, ToolDescription, ToolFailure};
+use codebox_runner::Cell;
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -14,6 +15,9 @@ pub(crate) struct Hello {
     pub version: String,
 }
 
+/// Maximum size of a cell with its standard input and its files in bytes.
+pub(crate) const MAX_CELL: usize = 24 << 20;
+
 /// Maximum size of the result of a tool in bytes.
 pub(crate) const MAX_TOOL_RESULT: usize = 16 << 20;
 
@@ -23,7 +27,7 @@ pub(crate) enum Request {
     /// Creates a session with the language, grants, limits and packages of a job.
     Create(Box<Job>, SessionContainer),
     /// Runs a cell, which may call these tools of the client.
-    Exec { id: String, text: String, limits: LimitOverrides, tools: Option<Vec<ToolDescription>> },
+    Exec { id: String, cell: Box<Cell>, tools: Option<Vec<ToolDescription>> },
     /// Result of the call of a tool with this number.
     ToolResult(u64, Result<ByteBuf, ToolFailure>),
     /// Cancels the cell of this client.

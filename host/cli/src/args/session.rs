@@ -194,6 +194,10 @@ pub(crate) struct CellArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Pass the standard input of this command to the cell, which is read to its end first; only in WebAssembly
+    #[arg(long)]
+    pub stdin: bool,
+
     /// Wall time of this cell, such as 500ms or 5s, in place of that of the session
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub timeout: Option<Limit<Duration>>,

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, exit, wire};
+use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, Stdin, exit, wire};
 use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead};
 
 use crate::Host;
@@ -18,6 +18,9 @@ use crate::messages::Messages;
 use crate::render::{Table, explanation, notes, shown};
 use crate::streams::{Delivery, Streams};
 use crate::text_file::read_text;
+
+/// Maximum size of the standard input of a cell in bytes.
+const MAX_STDIN: u64 = 16 << 20;
 
 /// Runs the command, and returns the exit status.
 pub(super) fn session(command: SessionCommand, messages: Messages, runner: &Runner, host: Host<'_>) -> u8 {
@@ -257,7 +260,27 @@ fn cell_of(args: &CellArgs) -> Result<Cell, RunnerError> {
         (Some(code), _) => code.clone(),
         (None, file) => read_text("the cell", file.as_deref().unwrap_or(Path::new("-")))?,
     };
-    Ok(Cell { limits: args.limits(), ..Cell::from(text) })
+    let stdin = if args.stdin { Stdin::Bytes(read_stdin(args)?) } else { Stdin::Empty };
+    Ok(Cell { limits: args.limits(), stdin, ..Cell::from(text) })
+}
+
+/// Reads the standard input of a cell.
+fn read_stdin(args: &CellArgs) -> Result<Vec<u8>, RunnerError> {
+    let refused = |line: String, fix: &str| Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    if args.code.is_none() && args.file.as_deref().is_none_or(|file| file == Path::new("-")) {
+        return refused(
+            "--stdin: the cell itself is read from standard input".into(),
+            "pass the cell with -c or as a file",
+        );
+    }
+    let mut bytes = Vec::new();
+    match io::stdin().take(MAX_STDIN + 1).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() as u64 > MAX_STDIN => {
+            refused(format!("--stdin: the input has more than {MAX_STDIN} bytes"), "grant a directory with the data")
+        }
+        Ok(_) => Ok(bytes),
+        Err(error) => refused(format!("--stdin: cannot read standard input: {error}"), "redirect a file or a pipe"),
+    }
 }
 
 /// Returns all sessions. A process that does not run yet is started, because it may find sessions on disk.

@@ -42,6 +42,7 @@ impl ContainerInstance {
         let Some(mut kept) = self.session.take().filter(|kept| !kept.is_lost) else {
             return Err(refused("the session", "its interpreter has ended"));
         };
+        self.put_files(job)?;
         let stripper = Stripper::new(self.analyzer.clone(), &job.limits);
         let text = match command::strip_types(&job.language, text, &stripper).await {
             Ok(text) => text,

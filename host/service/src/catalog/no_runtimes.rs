@@ -44,6 +44,10 @@ impl Catalog for NoRuntimes {
         None
     }
 
+    fn bundled_packages(&self, _language: &Language) -> Vec<BundledPackage> {
+        Vec::new()
+    }
+
     fn add(
         &self,
         file: &Path,

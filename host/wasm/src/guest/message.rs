@@ -1,7 +1,7 @@
 //! The job's description for the guest's prelude: one line of JSON, then the program's own bytes.
 
 use codebox_core::path::MappedPath;
-use codebox_core::{GuestPath, Job, Source};
+use codebox_core::{GuestPath, Job, Source, Stdin};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -30,6 +30,9 @@ struct JobHeader<'a> {
     /// True if rich results are collected.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     results: bool,
+    /// True for a cell that has standard input.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    input: bool,
 }
 
 /// The kind of a job.
@@ -91,6 +94,7 @@ pub(crate) fn message(job: &Job, kind: JobKind, packages: &[GuestPath]) -> Optio
         net,
         restored,
         results: job.results,
+        input: is_cell && job.stdin != Stdin::Empty,
     };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');

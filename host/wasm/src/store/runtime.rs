@@ -232,6 +232,11 @@ impl RuntimeSpec {
         Some((name, version))
     }
 
+    /// Returns the packages of the library and their versions, by name.
+    pub fn packages(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.packages.iter().map(|(name, version)| (name.as_str(), version.as_str()))
+    }
+
     /// Returns the runtime's folder name. The contents of a folder of this name never change.
     pub(crate) fn folder(&self) -> String {
         match &self.built_in {
