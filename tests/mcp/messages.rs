@@ -129,6 +129,9 @@ fn cells_have_input_and_files() {
         let refused = client.call("session_exec", json!({ "session": id, "code": "1", "files": files }));
         assert!(refused["isError"] == true && text(&refused).contains(expected), "{refused}");
     }
+    let large = json!({ "session": id, "code": "1", "stdin": "x".repeat(25 << 20) });
+    let refused = client.call("session_exec", large);
+    assert!(text(&refused).contains("more than 25165824 bytes"), "{refused}");
     assert_eq!(client.structured("session_exec", json!({ "session": id, "code": "1 + 1" }))["value"], "2");
 }
 

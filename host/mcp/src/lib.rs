@@ -24,9 +24,13 @@ use codebox_service::Request;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::IntoTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 
 pub use client::{ServerCommand, ServerLog, ServerTools, tools_of_server};
 pub use server::Options;
+
+/// Maximum size of a message of the client in bytes. A larger one is dropped without an answer, because its number is not known.
+const MAX_MESSAGE: usize = 256 << 20;
 
 /// Serves one client over standard input and output, until the input ends. Requires a tokio runtime with several threads, time and I/O
 /// enabled.
@@ -38,7 +42,9 @@ pub async fn serve_stdio(
     sessions: Arc<dyn SessionControl + Send + Sync>,
     options: Options,
 ) -> Result<(), RunnerError> {
-    serve(server::Server::new(runner, sessions, options), rmcp::transport::stdio()).await
+    let (input, output) = rmcp::transport::stdio();
+    let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_MESSAGE);
+    serve(server::Server::new(runner, sessions, options), transport).await
 }
 
 async fn serve<E, A>(
