@@ -35,7 +35,7 @@ pub fn launch() -> ExitCode {
     // Only the complete program can stand by for another process, which executes it directly.
     let execute =
         |program: &Path| Command::new(program).arg0(name).args(rest).env_remove(codebox_cli::STANDBY_VARIABLE).exec();
-    if is_run && !rest.iter().any(|arg| needs_complete_program(arg)) {
+    if is_run && !needs_complete_program(rest) {
         // If it is missing, the complete program does the same in more time.
         let _error = execute(&program.with_file_name(RUN_PROGRAM));
     }
@@ -43,13 +43,17 @@ pub fn launch() -> ExitCode {
     fail(&format!("cannot start {}: {error}; install codebox again", program.display()))
 }
 
-/// Returns true for an option or a word of `run` for which the program for jobs in WebAssembly would execute the complete program.
-/// It decides that itself as well; this only saves the time of its start.
-fn needs_complete_program(arg: &OsStr) -> bool {
+/// Returns true if options or words of `run` show that the program for jobs in WebAssembly would execute the complete program. It
+/// decides that itself as well; this only saves the time of its start.
+fn needs_complete_program(args: &[OsString]) -> bool {
     const OPTIONS: [&[u8]; 8] =
         [b"--with", b"-r", b"--requirements", b"--image", b"--isolation=container", b"--engine", b"--warm", b"--build"];
-    let arg = arg.as_encoded_bytes();
-    arg == b"-" || arg == b"--help" || OPTIONS.into_iter().any(|option| arg.starts_with(option))
+    let shows = |arg: &OsString| {
+        let arg = arg.as_encoded_bytes();
+        arg == b"-" || arg == b"--help" || OPTIONS.into_iter().any(|option| arg.starts_with(option))
+    };
+    let has_container = args.windows(2).any(|words| words[0] == "--isolation" && words[1] == "container");
+    has_container || args.iter().any(shows)
 }
 
 /// Returns true for an argument like `/dev/fd/3`, which shells make of `<(command)`. A worker has only the standard streams of
