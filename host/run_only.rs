@@ -128,7 +128,7 @@ impl Backend for Engine {
     }
 
     fn open<'a>(&'a self, _spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
-        let detail = "the program was not found available".to_owned();
+        let detail = "only the complete program can use it; install codebox again".to_owned();
         let error = BackendError::Input { subject: self.flavour.as_str().to_owned(), detail, source: None };
         Box::pin(std::future::ready(Err(error)))
     }

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use codebox_testkit::{check_engine, is_required};
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, kit};
 
 fn text(result: &Value) -> String {
     result["content"][0]["text"].as_str().expect("a text").to_owned()
@@ -133,6 +134,36 @@ fn cells_have_input_and_files() {
     let refused = client.call("session_exec", large);
     assert!(text(&refused).contains("more than 25165824 bytes"), "{refused}");
     assert_eq!(client.structured("session_exec", json!({ "session": id, "code": "1 + 1" }))["value"], "2");
+}
+
+#[test]
+fn sessions_in_containers_have_files() {
+    for engine in ["podman", "docker"] {
+        if let Err(reason) = check_engine(kit(), engine) {
+            assert!(!is_required(engine), "{reason}");
+            continue;
+        }
+        let folder = kit().folder().expect("a directory");
+        let home = folder.path().join("home");
+        kit().home_with_engine(&home, engine, "").expect("a home");
+        let mut client = Client::start_in(&home, &[]);
+        let created = client.structured("session_new", json!({ "isolation": "container" }));
+        let id = &created["sessions"][0];
+        for content in ["one", "two"] {
+            let file = json!([{ "path": "in/a.txt", "text": content }]);
+            let cell = json!({ "session": id, "code": "x = 1; open('in/a.txt').read()", "files": file });
+            let ran = client.structured("session_exec", cell);
+            assert_eq!((&ran["value"], &ran["isolation"]), (&json!(format!("'{content}'")), &json!("container")));
+        }
+        for refused in [json!({ "stdin": "text" }), json!({ "files": [{ "path": "/etc/a", "text": "" }] })] {
+            let mut cell = json!({ "session": id, "code": "1" });
+            let members = refused.as_object().expect("an object").clone();
+            cell.as_object_mut().expect("an object").extend(members);
+            assert_eq!(client.call("session_exec", cell)["isError"], true, "{refused}");
+        }
+        assert_eq!(client.structured("session_exec", json!({ "session": id, "code": "x" }))["value"], "1");
+        client.structured("session_stop", json!({ "session": id }));
+    }
 }
 
 #[test]

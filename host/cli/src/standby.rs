@@ -53,7 +53,8 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// Starts the standby process with the arguments and the environment of this process. The trace events of the process are stored in `events` when it has run the job.
+    /// Starts the standby process with the arguments and the environment of this process. The trace events of the process
+    /// are stored in `events` when it has run the job.
     #[cfg(unix)]
     pub(crate) fn start(
         StandbyLauncher { command: mut launcher, program }: StandbyLauncher,
