@@ -20,9 +20,11 @@ pub(crate) fn is_enabled() -> bool {
 pub(crate) const COMPLETE_PROGRAM: &str = "codebox-full";
 
 /// Name of the program for jobs in WebAssembly, which the command executes for a run that no host process serves.
+#[cfg(feature = "cli")]
 pub(crate) const RUN_PROGRAM: &str = "codebox-run";
 
 /// Name of the command, which executes the complete program for everything that it does not do itself.
+#[cfg(feature = "cli")]
 pub(crate) const SMALL_PROGRAM: &str = "codebox";
 
 /// Command of the host process.
@@ -56,6 +58,7 @@ pub(crate) fn start(program: &Path, dirs: &AppDirs) -> io::Result<Child> {
 }
 
 /// Returns the path of the complete program that belongs to the program of this process, or that program if it is complete itself.
+#[cfg(feature = "cli")]
 pub(crate) fn own_complete_program() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     let is_part = own.file_name().is_some_and(|name| name == RUN_PROGRAM || name == SMALL_PROGRAM);
