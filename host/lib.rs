@@ -90,7 +90,8 @@ pub use codebox_runner::{
 pub use codebox_service::{
     Admitted, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment,
     ImageChoice, LayerTarget, LinkPolicy, PackageLayers, PackageNeeds, PackageProvider, Policy, Preference, Program,
-    Record, Rejected, Request, State, StoredPackage, catalog,
+    Record, Rejected, Request, SecretOrigin, SecretRequest, SecretRequestError, SecretSource, State, StoredPackage,
+    catalog,
 };
 pub use codebox_tools as tools;
 #[cfg(feature = "cli")]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo};
+use codebox_core::{Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo};
 use codebox_runner::{Cell, CellIo, SessionClient, SessionControl};
 use codebox_service::config::read_user;
 use codebox_sessions::{Client, Options, Place};
@@ -121,6 +121,10 @@ impl SessionClient for Connected {
 
     fn import(&mut self, job: Job, from: &mut dyn io::Read) -> Result<String, RunnerError> {
         self.0.import(job, from)
+    }
+
+    fn give_secrets(&mut self, id: &str, values: Vec<(SecretName, SecretValue)>) -> Result<(), RunnerError> {
+        self.0.give_secrets(id, values)
     }
 
     fn park(&mut self, id: &str) -> Result<(), RunnerError> {

@@ -164,6 +164,16 @@ fn read(stream: &mut BufReader<impl Read>) -> io::Result<Option<Request>> {
     Ok(Some(Request { method, target, headers, body }))
 }
 
+/// Returns the value of the header `Authorization`.
+fn authorization(request: &Request) -> &str {
+    let headers = request.headers.iter().filter_map(|line| line.split_once(": "));
+    headers
+        .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        .map(|(_, value)| value)
+        .next()
+        .unwrap_or_default()
+}
+
 fn handle_request(to: &mut impl Write, request: &Request, number: usize) -> io::Result<()> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let respond = |to: &mut dyn Write, status: &str, more: &str, body: &[u8]| {
@@ -176,6 +186,13 @@ fn handle_request(to: &mut impl Write, request: &Request, number: usize) -> io::
         "/connection" => respond(to, "200 OK", "", number.to_string().as_bytes()),
         "/echo" => respond(to, "200 OK", &format!("X-Method: {}\r\n", request.method), &request.body),
         "/headers" => respond(to, "200 OK", "", request.headers.join("\n").as_bytes()),
+        "/reversed" => respond(to, "200 OK", "", authorization(request).chars().rev().collect::<String>().as_bytes()),
+        "/mirror" => respond(to, "200 OK", &format!("X-Mirror: {}\r\n", authorization(request)), b""),
+        "/padded" => {
+            let padding = "-".repeat(query.parse().unwrap_or_default());
+            respond(to, "200 OK", "", format!("{padding}{}", authorization(request)).as_bytes())
+        }
+        "/reason" => respond(to, &format!("200 Key {}", authorization(request)), "", b""),
         "/gzip" => {
             let mut packed = GzEncoder::new(Vec::new(), Compression::default());
             packed.write_all("hello ".repeat(100).as_bytes())?;

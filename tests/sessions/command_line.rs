@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -484,6 +486,65 @@ fn sessions_have_only_their_own_grants() {
     fs::remove_dir_all(&mine).expect("it is ours");
     let refused = home.run(&["exec", one.trim(), "-c", "1"]);
     assert!(refused.code != Some(0) && refused.stderr_text().contains("mine"), "{}", refused.stderr_text());
+}
+
+/// Answers each request with the value of its header `X-Key` in reverse, which is not masked.
+fn reversing_server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(20).flatten() {
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let key: String = lines.find_map(|line| Some(line.split_once("X-Key: ")?.1.chars().rev().collect())).unwrap_or_default();
+            lines.for_each(drop);
+            let _ = write!(&stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{key}", key.len());
+        }
+    });
+    port
+}
+
+#[test]
+fn secrets_of_sessions_are_in_memory_alone() {
+    const VALUE: &str = "canary-4711";
+    let home = SessionHome::new();
+    let port = reversing_server();
+    let net = format!("127.0.0.1:{port}");
+    let command = |words: &[&str]| home.command(words).env("ORIGIN", VALUE).run().expect("it runs");
+    let created = command(&["new", "--net", &net, "--secret", "KEY=env:ORIGIN@127.0.0.1"]);
+    assert_eq!(created.code, Some(0), "{}", created.stderr_text());
+    let id = created.stdout_text().trim().to_owned();
+    let fetch = format!(
+        "import os, urllib.request as u
+u.urlopen(u.Request('http://{net}', headers={{'X-Key': os.environ['KEY']}})).read().decode()"
+    );
+    let reversed = format!("'{}'\n", VALUE.chars().rev().collect::<String>());
+    assert_eq!(home.exec(&id, &fetch), reversed);
+    assert_eq!(home.exec(&id, "os.environ['KEY']"), "'codebox-secret.KEY.'\n");
+    let fork = home.ok(&["fork", &id]);
+    assert_eq!(home.exec(fork.trim(), &fetch), reversed);
+    home.ok(&["checkpoint", &id, "--name", "one"]);
+    home.ok(&["park", &id]);
+    assert_eq!(home.exec(&id, &fetch), reversed);
+    let file = home.0.path().join("s.codebox");
+    home.ok(&["export", &id, file.to_str().expect("a path")]);
+    // Neither records nor states have the value, and a later process does not.
+    home.ok(&["end"]);
+    let found = Command::new("grep").args(["-rl", VALUE]).arg(home.0.path()).output().expect("grep runs");
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    let refused = home.run(&["exec", &id, "-c", "1"]);
+    let text = refused.stderr_text();
+    assert!(text.contains("not kept on disk") && text.contains("codebox session secret ID KEY=env:"), "{text}");
+    let unknown = command(&["secret", &id, "OTHER=env:ORIGIN"]);
+    assert!(unknown.stderr_text().contains("has no secret OTHER"), "{}", unknown.stderr_text());
+    let given = command(&["secret", &id, "KEY=env:ORIGIN"]);
+    assert_eq!(given.code, Some(0), "{}", given.stderr_text());
+    assert_eq!(home.exec(&id, &fetch), reversed);
+    let live = command(&["secret", &id, "KEY=env:ORIGIN"]);
+    assert!(live.stderr_text().contains("park it first"), "{}", live.stderr_text());
+    // An imported session has the grants of its import alone.
+    let imported = home.ok(&["import", file.to_str().expect("a path")]);
+    let report = home.run(&["exec", imported.trim(), "-c", &fetch]);
+    assert!(report.code != Some(0) && report.stderr_text().contains("KEY"), "{}", report.stderr_text());
 }
 
 #[test]

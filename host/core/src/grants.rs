@@ -9,10 +9,12 @@ use crate::text_form::serialize_as_text;
 
 mod dir;
 mod net;
+mod secret;
 
 pub use dir::{DirGrantSpec, GrantParseError};
 pub use net::{AddressKind, NetGrant, NetRules, Refusal, RefusalReason};
 pub(crate) use net::{authority, shorten_host};
+pub use secret::{SecretGrant, SecretValue};
 
 /// Host resources that the guest may access; none by default.
 ///
@@ -26,6 +28,9 @@ pub struct Grants {
     pub net: Vec<NetGrant>,
     /// Variables of the host's environment that the guest may see; their values are in [`Job::env`](crate::Job::env).
     pub env: Vec<EnvName>,
+    /// Secrets that the guest may use in requests to some of the hosts, without seeing them. In WebAssembly only.
+    #[serde(default)]
+    pub secrets: Vec<SecretGrant>,
     /// Host tools that the guest may call.
     pub tools: Vec<ToolName>,
 }
@@ -40,8 +45,8 @@ impl Grants {
     /// Returns true if no resource is granted.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        let Self { dirs, net, env, tools } = self;
-        dirs.is_empty() && net.is_empty() && env.is_empty() && tools.is_empty()
+        let Self { dirs, net, env, secrets, tools } = self;
+        dirs.is_empty() && net.is_empty() && env.is_empty() && secrets.is_empty() && tools.is_empty()
     }
 }
 
@@ -103,6 +108,16 @@ name! {
     }
 }
 
+name! {
+    /// Name of a secret: letters, digits and `_`, not beginning with a digit.
+    SecretName, "name of a secret", "use up to 64 letters, digits and '_', and no digit as the first",
+    |text| {
+        (1..=64).contains(&text.len())
+            && !text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +133,10 @@ mod tests {
         assert!(EnvName::new("TOKEN").is_ok());
         for bad in ["", "A=B", "A\0"] {
             assert!(EnvName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(SecretName::new("_API_KEY2").is_ok());
+        for bad in ["", "2A", "A-B", "A.B", "é"] {
+            assert!(SecretName::new(bad).is_err(), "{bad:?}");
         }
         assert!(ToolName::new("files.read").is_ok());
         for bad in ["", "a b", "a/b", "é"] {

@@ -48,7 +48,8 @@ pub use capped::{CappedSink, Completeness};
 pub use code::{CodeScope, Preparation};
 pub use error_chain::format_error_chain;
 pub use grants::{
-    AddressKind, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal, RefusalReason, ToolName,
+    AddressKind, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal, RefusalReason,
+    SecretGrant, SecretName, SecretValue, ToolName,
 };
 pub use guest_error::{ErrorFrame, GuestError};
 pub use handover::Handover;

@@ -291,7 +291,7 @@ impl Runner {
         held.release(front_end.release_timeout(&report)).await;
         match (code, why) {
             (Some(CodeScope::Image), Some(why)) => {
-                report.needs_escalation = Some(escalation_hint(&missing, &why, front_end.rerun_hint(admitted)));
+                report.needs_escalation = Some(escalation_hint(&missing, &why, rerun_hint(front_end, admitted)));
             }
             (Some(CodeScope::All), Some(why)) if report.outcome == Outcome::Trapped(TrapKind::MissingCode) => {
                 report.missing.push(missing_code(admitted.job().language.runtime_language().as_str(), &why));
@@ -316,7 +316,7 @@ impl Runner {
                 return Ok(());
             }
         };
-        report.needs_escalation = Some(escalation_hint(&missing, &why, front_end.rerun_hint(admitted)));
+        report.needs_escalation = Some(escalation_hint(&missing, &why, rerun_hint(front_end, admitted)));
         Ok(())
     }
 
@@ -504,4 +504,12 @@ fn cancelled(provenance: Provenance, limits: Limits, when: &str) -> RunEnd {
 fn cancelled_report(mut provenance: Provenance, limits: Limits, when: &str) -> RunReport {
     provenance.reason = format!("cancelled {when}");
     RunReport::new(Outcome::Cancelled, provenance, limits)
+}
+
+/// Returns how to rerun a job in a container. A job with secrets cannot be.
+fn rerun_hint(front_end: &dyn FrontEnd, admitted: &Admitted) -> String {
+    match admitted.job().grants.secrets.is_empty() {
+        true => front_end.rerun_hint(admitted),
+        false => String::new(),
+    }
 }

@@ -28,6 +28,7 @@ mod policy;
 mod request;
 mod reserved_paths;
 mod script;
+mod secrets;
 
 pub use denied::Denied;
 pub use host_environment::{HostEnvironment, Process};
@@ -37,6 +38,7 @@ pub use policy::{Escalation, LinkPolicy, Policy};
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use reserved_paths::NODE_MODULES;
 pub use script::MAX_PROGRAM;
+pub use secrets::{SecretOrigin, SecretRequest, SecretRequestError, SecretSource};
 
 /// Packages of a job, and their effect on the choice of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -221,6 +223,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         dirs,
         net,
         env,
+        secrets,
         limits,
         isolation,
         image,
@@ -246,10 +249,11 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
     }
     let isolations = ceilings::isolations(isolation, policy)?;
     let limits_in_force = ceilings::limits(&limits, policy)?;
-    let environment = environment::resolve(env, host_environment)?;
+    let mut environment = environment::resolve(env, host_environment)?;
     let typed = dirs.clone();
     let dirs = dirs::admit(dirs, policy, host_environment)?;
     let net = hosts::admit(net, policy)?;
+    let secrets = secrets::admit(secrets, &net, isolations, &mut environment.values, host_environment)?;
     let map = map_of(&dirs)?;
     let script = match &program {
         Program::File(path) => Some(path.clone()),
@@ -271,7 +275,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         env: environment.values,
         files: file.into_iter().chain(files).collect(),
         out: out.clone(),
-        grants: Grants { dirs, net, env: environment.from_host, tools },
+        grants: Grants { dirs, net, env: environment.from_host, secrets, tools },
         limits: limits_in_force,
         isolations,
         packages,

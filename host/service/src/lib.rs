@@ -28,7 +28,8 @@ mod testing;
 
 pub use admission::{
     Admitted, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds,
-    Policy, Preference, Process, Program, Request, admit, open_output_file,
+    Policy, Preference, Process, Program, Request, SecretOrigin, SecretRequest, SecretRequestError, SecretSource,
+    admit, open_output_file,
 };
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{

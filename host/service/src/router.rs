@@ -44,6 +44,8 @@ pub struct JobRequirements {
     pub limits: Vec<LimitKind>,
     /// True if the job has grants of network hosts.
     pub has_hosts: bool,
+    /// True if the job uses secrets by placeholders.
+    pub has_secrets: bool,
     /// Reason that the job runs only in containers.
     pub bound: Option<ContainerReason>,
 }
@@ -63,6 +65,7 @@ impl From<&Admitted> for JobRequirements {
             language: job.language.clone(),
             limits: admitted.required_limits().to_vec(),
             has_hosts: !job.grants.net.is_empty(),
+            has_secrets: !job.grants.secrets.is_empty(),
             bound: match (&job.source, admitted.container_image()) {
                 (Source::Command(_), _) => Some(ContainerReason::Command),
                 (_, Some(image)) => Some(ContainerReason::Image(image.to_string())),
@@ -184,7 +187,7 @@ pub(crate) fn check_candidate(
     if !acceptable.contains(isolation) {
         return Err(Rejected::not_accepted(backend, isolation, acceptable));
     }
-    let JobRequirements { language, limits, has_hosts, bound } = job_requirements;
+    let JobRequirements { language, limits, has_hosts, has_secrets, bound } = job_requirements;
     if let Some(bound) = bound.as_ref().filter(|_| isolation == Isolation::Wasm) {
         return against(
             ResultKind::InvalidRequest,
@@ -212,6 +215,13 @@ pub(crate) fn check_candidate(
             ResultKind::InvalidRequest,
             format!("it cannot enforce the {limit} limit"),
             format!("remove the {limit} limit, or set it to unlimited"),
+        );
+    }
+    if *has_secrets && isolation != Isolation::Wasm {
+        return against(
+            ResultKind::InvalidRequest,
+            "it cannot keep secrets from the program".to_owned(),
+            "remove --secret, or pass the value with --env, which shows it to the program".to_owned(),
         );
     }
     let offline = able.network_filter == Support::No || able.offline.contains(language);

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_core::{
-    Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo, Stdin, ToolCalls as _, ToolFailure,
-    ToolResult,
+    Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo, Stdin,
+    ToolCalls as _, ToolFailure, ToolResult,
 };
 use codebox_runner::{Cell, CellIo};
 use codebox_worker::frame::{self, Kind};
@@ -219,6 +219,14 @@ impl Client {
             Answer::Created(mut ids) => ids.pop().ok_or_else(unexpected),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Gives a session values of its secrets, which are kept in memory alone. The next interpreter of the session uses them.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such session, or if it has no secret of a name.
+    pub fn give_secrets(&mut self, id: &str, values: Vec<(SecretName, SecretValue)>) -> Result<(), ClientError> {
+        self.done(&Request::GiveSecrets { id: id.to_owned(), values })
     }
 
     /// Saves the state of a session, and releases its interpreter.

@@ -135,6 +135,10 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
             keeper.restore(&id, &name).await?;
             Answer::Done
         }
+        Request::GiveSecrets { id, values } => {
+            keeper.give_secrets(&id, values).await?;
+            Answer::Done
+        }
         Request::Park(id) => {
             keeper.park(&id).await?;
             Answer::Done

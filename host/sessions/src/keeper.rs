@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebox_core::{
-    CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo,
-    is_checkpoint_name,
+    CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue,
+    SessionContainer, SessionInfo, is_checkpoint_name,
 };
 use codebox_runner::{Cell, Checkpoint, Runner, Session};
 use codebox_service::Request;
@@ -325,6 +325,36 @@ impl Keeper {
             kept.set_last(one, |_| ())?;
         }
         kept.update_state().await
+    }
+
+    /// Gives a session values of its secrets. The next interpreter uses them.
+    pub(crate) async fn give_secrets(
+        &self,
+        id: &str,
+        values: Vec<(SecretName, SecretValue)>,
+    ) -> Result<(), RunnerError> {
+        let kept = self.get(id)?;
+        let _use = InUse::wait(&kept).await;
+        let mut stored = lock(&kept.stored).clone();
+        for (name, value) in values {
+            let secrets = &mut stored.job.grants.secrets;
+            let Some(secret) = secrets.iter_mut().find(|secret| secret.name == name) else {
+                let line = format!("the session {id} has no secret {name}");
+                let fix = "create a session with it: codebox session new --secret";
+                return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+            };
+            secret.value = Some(value);
+        }
+        if kept.session.is_live().await {
+            let line = format!("the session {id} has an interpreter, which has the values already");
+            let fix = format!("park it first, to change a value: codebox session park {id}");
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
+        // Without an interpreter, all state of the session is on disk.
+        let reopened = self.open(id, stored)?;
+        reopened.cells.store(kept.cells.load(Ordering::Relaxed), Ordering::Relaxed);
+        lock(&self.sessions).insert(id.to_owned(), Arc::new(reopened));
+        Ok(())
     }
 
     /// Releases the interpreter of a session.

@@ -1,6 +1,8 @@
 //! Messages between a client and the process that keeps the sessions.
 
-use codebox_core::{Job, RunReport, SessionContainer, SessionInfo, ToolDescription, ToolFailure};
+use codebox_core::{
+    Job, RunReport, SecretName, SecretValue, SessionContainer, SessionInfo, ToolDescription, ToolFailure,
+};
 use codebox_runner::Cell;
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,8 @@ pub(crate) enum Request {
     Import(Box<Job>),
     /// Piece of a file; the last one is empty.
     Piece(ByteBuf),
+    /// Gives a session values of its secrets, which are not recorded.
+    GiveSecrets { id: String, values: Vec<(SecretName, SecretValue)> },
     /// Releases the interpreter of a session.
     Park(String),
     /// Ends a session and removes its checkpoints.

@@ -86,16 +86,20 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Writes the record of a session, in one step.
+    /// Writes the record of a session, without the values of its secrets, in one step.
     pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
         let new: PathBuf = dir.join("session.json.new");
-        fs::write(&new, serde_json::to_vec(self).map_err(io::Error::other)?)?;
+        let mut record = self.clone();
+        record.job.grants.secrets.iter_mut().for_each(|secret| secret.value = None);
+        fs::write(&new, serde_json::to_vec(&record).map_err(io::Error::other)?)?;
         fs::rename(new, dir.join(RECORD))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use codebox_core::{SecretGrant, SecretName, SecretValue};
+
     use super::*;
 
     #[test]
@@ -108,6 +112,12 @@ mod tests {
         stored.checkpoints.push(checkpoint);
         stored.write(dir.path()).expect("it is written");
         assert_eq!(Stored::read(dir.path()).expect("it is read"), stored);
+        let name = SecretName::new("TOKEN").expect("a name");
+        let value = SecretValue::new("sk-12345678").ok();
+        stored.job.grants.secrets.push(SecretGrant { name, value, hosts: Vec::new() });
+        stored.write(dir.path()).expect("it is written");
+        assert!(!fs::read_to_string(dir.path().join(RECORD)).expect("it is read").contains("sk-"));
+        assert_eq!(Stored::read(dir.path()).expect("it is read").job.grants.secrets[0].value, None);
         stored.checkpoints[0].dir = "../other".to_owned();
         stored.write(dir.path()).expect("it is written");
         assert!(Stored::read(dir.path()).is_err());

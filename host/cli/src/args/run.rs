@@ -8,7 +8,7 @@ use codebox_core::{
     ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, ResultKind, RunnerError,
     ToolName, parse_count, parse_duration, parse_size,
 };
-use codebox_service::{EnvRequest, Preference};
+use codebox_service::{EnvRequest, Preference, SecretRequest};
 
 use super::show::ShowArgs;
 use super::tools::ToolArgs;
@@ -69,6 +69,13 @@ pub(crate) struct RunArgs {
     /// Pass a variable of this environment to the program, or set one to a value; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
+
+    /// Let the program use a secret of this environment in requests to HOST, without seeing it; repeatable
+    ///
+    /// The program's variable NAME has a placeholder. In the headers of its HTTP requests to HOST, which --net must grant, the
+    /// placeholder is replaced with the value of VARIABLE, over TLS only. Separate several hosts with commas. In WebAssembly only.
+    #[arg(long = "secret", value_name = "NAME=env:VARIABLE@HOST")]
+    pub secrets: Vec<SecretRequest>,
 
     /// Install this package for the program, such as requests or 'rich>=13'; repeatable
     ///

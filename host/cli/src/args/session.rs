@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use codebox_core::{
     ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, SessionContainer, parse_duration, parse_size,
 };
-use codebox_service::{EnvRequest, Preference, Program, Request};
+use codebox_service::{EnvRequest, Preference, Program, Request, SecretOrigin, SecretRequest};
 
 use super::run::LimitArgs;
 use super::show::ShowArgs;
@@ -70,6 +70,17 @@ pub(crate) enum SessionCommand {
     /// The file is not trusted: it determines the state of the interpreter, and nothing else. The grants and limits are those of this
     /// command. The packages have to be those with which the session was exported.
     Import(Box<ImportArgs>),
+    /// Give a session the values of its secrets again
+    ///
+    /// The values are not saved: the background process has them in memory, and needs them again after it has ended. They are those of
+    /// this environment.
+    Secret {
+        /// The session
+        id: String,
+        /// The secrets
+        #[arg(required = true, value_name = "NAME=env:VARIABLE")]
+        secrets: Vec<SecretOrigin>,
+    },
     /// Save the state of a session to disk and release its interpreter, until the next cell
     Park {
         /// The session
@@ -167,6 +178,13 @@ pub(crate) struct GrantArgs {
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
 
+    /// Let the program use a secret of this environment in requests to HOST, without seeing it; repeatable
+    ///
+    /// The program's variable NAME has a placeholder. In the headers of its HTTP requests to HOST, which --net must grant, the
+    /// placeholder is replaced with the value of VARIABLE, over TLS only. Separate several hosts with commas. In WebAssembly only.
+    #[arg(long = "secret", value_name = "NAME=env:VARIABLE@HOST")]
+    pub secrets: Vec<SecretRequest>,
+
     /// Install this package; repeatable
     #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
     pub with: Vec<String>,
@@ -220,12 +238,13 @@ pub(crate) struct CellArgs {
 impl GrantArgs {
     /// Returns a request with these grants, packages and limits, without a program.
     pub(crate) fn request(self, language: Option<Language>) -> Request {
-        let Self { dirs, net, env, with, limits } = self;
+        let Self { dirs, net, env, secrets, with, limits } = self;
         Request {
             language,
             dirs,
             net,
             env,
+            secrets,
             packages: with,
             limits: limits.overrides(),
             ..Request::new(Program::Inline(String::new()))

@@ -181,6 +181,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         dirs: args.dirs,
         net: args.net,
         env: args.env,
+        secrets: args.secrets,
         limits,
         isolation: args.isolation,
         image: args.image,

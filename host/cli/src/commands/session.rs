@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, Stdin, exit, wire};
 use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead};
+use codebox_service::{Denied, Process, SecretOrigin};
 
 use crate::Host;
 use crate::answer;
@@ -37,6 +38,7 @@ pub(super) fn session(command: SessionCommand, messages: Messages, runner: &Runn
         }),
         SessionCommand::Checkpoint { id, name } => with(control, |client| client.checkpoint(&id, &name)),
         SessionCommand::Restore { id, name } => with(control, |client| client.restore(&id, &name)),
+        SessionCommand::Secret { id, secrets } => give_secrets(&id, secrets, control),
         SessionCommand::Park { id } => with(control, |client| client.park(&id)),
         SessionCommand::Stop { ids } => with(control, |client| ids.iter().try_for_each(|id| client.stop(id))),
         SessionCommand::List { json } => list(json, control),
@@ -67,6 +69,13 @@ fn new(args: NewSessionArgs, runner: &Runner, control: &dyn SessionControl) -> R
     let mut client = control.connect()?;
     let id = client.create(job, container)?;
     print_new(&mut *client, &[id])
+}
+
+/// Gives a session the values of its secrets.
+fn give_secrets(id: &str, secrets: Vec<SecretOrigin>, control: &dyn SessionControl) -> Result<u8, RunnerError> {
+    let value = |secret: SecretOrigin| Ok((secret.name.clone(), secret.value(&Process)?));
+    let values = secrets.into_iter().map(value).collect::<Result<_, Denied>>()?;
+    with(control, |client| client.give_secrets(id, values))
 }
 
 /// Writes a session to a file. A regular file appears when it is complete, and takes the place of an earlier one.

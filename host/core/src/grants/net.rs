@@ -116,6 +116,12 @@ impl NetGrant {
         self.port
     }
 
+    /// Returns the grant of the same host on any port.
+    #[must_use]
+    pub fn without_port(&self) -> Self {
+        Self { port: None, ..self.clone() }
+    }
+
     /// Returns true if `other` allows everything that this grant allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 
 use std::sync::Arc;
 
-use codebox_core::{CancelToken, Job, ResultKind, RunReport, RunnerError, SessionContainer, SessionInfo};
+use codebox_core::{
+    CancelToken, Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo,
+};
 use codebox_tools::ToolRun;
 use tokio::runtime::Handle;
 
@@ -68,6 +70,9 @@ pub trait SessionClient {
 
     /// Creates a session from a file, with the language, grants, limits and packages of an admitted job, and returns its id.
     fn import(&mut self, job: Job, from: &mut dyn Read) -> Result<String, RunnerError>;
+
+    /// Gives a session values of its secrets, which are kept in memory alone.
+    fn give_secrets(&mut self, id: &str, values: Vec<(SecretName, SecretValue)>) -> Result<(), RunnerError>;
 
     /// Saves the state of a session, and releases its interpreter.
     fn park(&mut self, id: &str) -> Result<(), RunnerError>;

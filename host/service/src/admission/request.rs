@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::denied::Denied;
 use super::image::is_container_image_name;
+use super::secrets::SecretRequest;
 
 /// A front end's request, parsed but not yet resolved on this machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,8 @@ pub struct Request {
     pub net: Vec<NetGrant>,
     /// Environment variables of the program.
     pub env: Vec<EnvRequest>,
+    /// Secrets that the program uses by placeholders, in requests to granted hosts. In WebAssembly only.
+    pub secrets: Vec<SecretRequest>,
     /// Limits that the request sets.
     pub limits: LimitOverrides,
     /// Isolation between guest and host.
@@ -67,6 +70,7 @@ impl Request {
             dirs: Vec::new(),
             net: Vec::new(),
             env: Vec::new(),
+            secrets: Vec::new(),
             limits: LimitOverrides::default(),
             isolation: Preference::Auto,
             image: None,
@@ -120,7 +124,7 @@ impl TryFrom<Job> for Request {
     /// Returns an error if the name of an environment variable is invalid.
     fn try_from(job: Job) -> Result<Self, Denied> {
         let Job { source, language, args, stdin, env, packages, files, out, grants, limits, results, isolations } = job;
-        let Grants { dirs, net, env: _, tools } = grants;
+        let Grants { dirs, net, env: _, secrets, tools } = grants;
         let variable = |(name, value): (String, String)| match EnvName::new(&name) {
             Ok(name) => Ok(EnvRequest::Set(name, value)),
             Err(error) => {
@@ -139,6 +143,7 @@ impl TryFrom<Job> for Request {
             dirs: dirs.into_iter().map(dir).collect(),
             net,
             env: env.into_iter().map(variable).collect::<Result<_, _>>()?,
+            secrets: secrets.into_iter().map(SecretRequest::from).collect(),
             limits: LimitOverrides::between(&Limits::default(), &limits),
             isolation: Preference::Among(isolations),
             out: out.map(|out| out.to_path_buf()),

@@ -55,6 +55,9 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
     if matches!(job.source, Source::Tool { .. }) || job.language.spec().container.is_none() {
         return EscalationDecision::Keep;
     }
+    if !job.grants.secrets.is_empty() {
+        return needs("only WebAssembly keeps its secrets from the program");
+    }
     if !job.isolations.contains(Isolation::Container) {
         return needs("only isolation wasm is allowed");
     }

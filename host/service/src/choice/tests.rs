@@ -39,7 +39,13 @@ fn missing(name: &'static str) -> Candidate {
 }
 
 fn job_requirements() -> JobRequirements {
-    JobRequirements { language: Language::Python, limits: vec![LimitKind::Wall], has_hosts: false, bound: None }
+    JobRequirements {
+        language: Language::Python,
+        limits: vec![LimitKind::Wall],
+        has_hosts: false,
+        has_secrets: false,
+        bound: None,
+    }
 }
 
 fn needs(weights: &[Weight]) -> Needs {

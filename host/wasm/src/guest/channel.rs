@@ -233,7 +233,8 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
         let (bytes, guest) = memory(caller)?.data_and_store_mut(&mut *caller);
         match range(bytes, ptr, len) {
             Some(request) if bytes[request.clone()].first() == Some(&RESULT_TAG) => {
-                guest.channel.record_result(&bytes[request]).map(|()| Answer::Ready(Vec::new())).ok_or(FAULT)
+                let request = net::mask_text(guest.net.as_ref(), &bytes[request]);
+                guest.channel.record_result(&request).map(|()| Answer::Ready(Vec::new())).ok_or(FAULT)
             }
             Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {
                 let request = &bytes[request];
@@ -255,7 +256,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
                         }
                         (None, Some(&net::REQUEST_TAG)) => Ok(Answer::Ready(net::not_granted().into_bytes())),
                         _ => {
-                            let answer = guest.channel.answer(request);
+                            let answer = guest.channel.answer(&net::mask_text(guest.net.as_ref(), request));
                             if let (Some(witness), true) = (&guest.witness, guest.channel.has_report()) {
                                 witness.report();
                             }

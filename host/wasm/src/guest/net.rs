@@ -4,16 +4,18 @@
 //! ([`reply`]). Requests are untrusted and checked here, and [`Egress`], which opens every connection, alone decides
 //! which hosts a guest may reach.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use codebox_core::{NetRules, NetworkUsage};
-use codebox_egress::{Egress, TlsMachine, TlsOffer};
+use codebox_egress::{Egress, Mask, Secrets, TlsMachine, TlsOffer, Transport};
 
 mod fetch;
 mod machine;
 mod reply;
 mod request;
+mod secrets;
 mod socket;
 mod tls;
 
@@ -21,7 +23,9 @@ pub(crate) use reply::Reply;
 pub(crate) use request::{Op, REQUEST_TAG, Request};
 
 use fetch::Fetches;
+use machine::Machine;
 use request::WRITABLE;
+use secrets::{SecretFilter, without_http2};
 use socket::Socket;
 use tls::{NegotiatedTls, TlsRequest};
 
@@ -37,10 +41,18 @@ pub(crate) struct Net {
     egress: Egress,
     rules: NetRules,
     sockets: BTreeMap<u32, Socket>,
-    machines: BTreeMap<u32, TlsMachine>,
+    machines: BTreeMap<u32, Machine>,
     fetches: Fetches,
+    secrets: Secrets,
+    /// Masks of the secrets in standard output and error.
+    output_masks: [Mask; 2],
     /// The last handle assigned. Handles are never reused.
     last: u32,
+}
+
+/// Returns a guest's message to the host without the guest's secrets.
+pub(crate) fn mask_text<'b>(net: Option<&Net>, message: &'b [u8]) -> Cow<'b, [u8]> {
+    net.map_or(Cow::Borrowed(message), |net| net.output_masks[0].mask_text(message))
 }
 
 /// Returns the answer to every network request of a guest without network grants.
@@ -50,9 +62,16 @@ pub(crate) fn not_granted() -> Reply {
 
 impl Net {
     /// Creates a network with this allow-list. `egress` enforces the list.
-    pub(crate) fn new(egress: Egress, rules: NetRules) -> Self {
-        let fetches = Fetches::new(egress.clone());
-        Self { egress, rules, sockets: BTreeMap::new(), machines: BTreeMap::new(), fetches, last: 0 }
+    pub(crate) fn new(egress: Egress, rules: NetRules, secrets: Secrets) -> Self {
+        let fetches = Fetches::new(egress.clone(), secrets.clone());
+        let output_masks = [secrets.mask(), secrets.mask()];
+        let (sockets, machines) = (BTreeMap::new(), BTreeMap::new());
+        Self { egress, rules, sockets, machines, fetches, secrets, output_masks, last: 0 }
+    }
+
+    /// Returns output of stream 0 or 1 without secrets.
+    pub(crate) fn mask_output<'b>(&mut self, stream: usize, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        self.output_masks[stream].masked(bytes)
     }
 
     /// Returns the attempted connections and the transferred bytes.
@@ -99,11 +118,13 @@ impl Net {
             Op::Poll => self.poll(bytes).await,
             Op::Machine => self.machine(bytes),
             Op::Step => match self.machines.get_mut(&handle) {
-                Some(machine) => machine::process(machine, number, bytes),
+                Some(machine) => machine.process(number, bytes),
                 None => Reply::closed(),
             },
             Op::Close => {
-                self.sockets.remove(&handle);
+                if let Some(mut socket) = self.sockets.remove(&handle) {
+                    socket.flush_held().await;
+                }
                 self.machines.remove(&handle);
                 Reply::Empty
             }
@@ -153,7 +174,8 @@ impl Net {
                 let Some(handle) = self.next_handle() else { return Reply::closed() };
                 let mut answer = handle.to_le_bytes().to_vec();
                 answer.extend(connection.address().to_string().bytes());
-                self.sockets.insert(handle, Socket::new(connection, host.to_owned(), port));
+                let filter = self.secrets.for_host(host, Transport::Plain).map(SecretFilter::new);
+                self.sockets.insert(handle, Socket::new(connection, host.to_owned(), port, filter));
                 Reply::Done(answer)
             }
             Err(error) => Reply::from_egress(&error),
@@ -174,8 +196,10 @@ impl Net {
             return Reply::denied(&refusal);
         }
         let Some(roots) = self.egress.roots() else { return Reply::missing_roots() };
+        let secrets = self.secrets.for_host(&name, Transport::Tls);
+        let alpn = if secrets.is_some() { without_http2(alpn) } else { alpn };
         let offer = TlsOffer { alpn: &alpn, versions: versions.into() };
-        match socket.start_tls(&name, &offer, roots).await {
+        match socket.start_tls(&name, &offer, roots, secrets.map(SecretFilter::new)).await {
             Ok((socket, facts)) => {
                 self.sockets.insert(handle, socket);
                 Reply::Done(NegotiatedTls::from_facts(facts).encode())
@@ -195,13 +219,16 @@ impl Net {
     }
 
     /// Starts TLS with a granted host. The guest transfers the encrypted bytes itself.
-    fn begin_tls(&self, requested: &[u8]) -> Result<TlsMachine, Reply> {
+    fn begin_tls(&self, requested: &[u8]) -> Result<Machine, Reply> {
         let TlsRequest { name, alpn, versions } = TlsRequest::decode(requested)?;
         self.rules.check_any_port(&name).map_err(|refusal| Reply::denied(&refusal))?;
         self.check_capacity()?;
         let roots = self.egress.roots().ok_or_else(Reply::missing_roots)?;
+        let secrets = self.secrets.for_host(&name, Transport::Tls);
+        let alpn = if secrets.is_some() { without_http2(alpn) } else { alpn };
         let offer = TlsOffer { alpn: &alpn, versions: versions.into() };
-        TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::from_egress(&error))
+        let tls = TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::from_egress(&error))?;
+        Ok(Machine::new(tls, secrets.map(SecretFilter::new)))
     }
 
     /// Waits until one of these connections can be read or, if its interest has the flag `WRITABLE`, written to. Returns

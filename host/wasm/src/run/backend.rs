@@ -10,6 +10,7 @@ use codebox_core::{
     Finding, INITIAL_IMAGE, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, NetRules, Preparation, Source,
     Support, Unavailable,
 };
+use codebox_egress::Secrets;
 use codebox_files::Scratch;
 
 use crate::code::CodeImage;
@@ -18,7 +19,7 @@ use crate::error::WasmError;
 use crate::interrupt::CpuClock;
 use crate::region::{Capacity, RegionPool, ResetChecks, ResetVerification};
 use crate::run::connector::{Connector, Connectors};
-use crate::run::exec::WasmInstance;
+use crate::run::exec::{GrantedNetwork, WasmInstance};
 use crate::store::{ImageRecipe, RuntimeState, Store};
 
 /// The name of this backend.
@@ -364,7 +365,7 @@ impl Backend for WasmBackend {
                     let rules = NetRules(granted.to_vec());
                     let connector = (self.connectors)(&rules, &spec.limits)
                         .map_err(|e| BackendError::io("reach the network", e))?;
-                    Some((rules, connector))
+                    Some(GrantedNetwork { rules, connector, secrets: Secrets::new(&spec.grants.secrets) })
                 }
             };
             let instance = WasmInstance::new(

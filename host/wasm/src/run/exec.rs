@@ -13,7 +13,7 @@ use codebox_core::{
     ErrorFrame, ExecIo, FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind,
     Limits, NetRules, NetworkUsage, Outcome, Provenance, RunReport, SessionState, TrapKind, Usage,
 };
-use codebox_egress::{Egress, EgressLimits};
+use codebox_egress::{Egress, EgressLimits, Secrets};
 use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
 use codebox_streams::{Output, Stdin};
 
@@ -35,6 +35,13 @@ const PROGRAM_DIR: &str = "/run/codebox";
 /// Name of the private directory that is a job's own root.
 const ROOT: &str = "root";
 
+/// The network of an instance.
+pub(crate) struct GrantedNetwork {
+    pub rules: NetRules,
+    pub connector: Connector,
+    pub secrets: Secrets,
+}
+
 /// An environment for jobs: an image or component to start from, and directories.
 pub(crate) struct WasmInstance {
     store: Store,
@@ -45,7 +52,7 @@ pub(crate) struct WasmInstance {
     /// Guest directories of the language's packages.
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
-    network: Option<(NetRules, Connector)>,
+    network: Option<GrantedNetwork>,
     code: CodeScope,
     clock: CpuClock,
     analyzer: Option<Analyzer>,
@@ -59,13 +66,12 @@ impl WasmInstance {
         loaded: Arc<LoadedRuntime>,
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
-        network: Option<(NetRules, Connector)>,
+        network: Option<GrantedNetwork>,
         clock: CpuClock,
         analyzer: Option<Analyzer>,
     ) -> Result<Self, WasmError> {
-        // Environment and tools are not directories: the environment comes with each job as values, and the front end
-        // refuses grants of tools, which are not available yet.
-        let Grants { dirs, net: _, env: _, tools: _ } = spec.grants;
+        // The environment comes with each job as values, and tools and the network with the instance.
+        let Grants { dirs, net: _, env: _, secrets: _, tools: _ } = spec.grants;
         let settled =
             resolve_overlaps(&dirs).map_err(|e| WasmError::input("the granted directories", e.to_string()))?;
         let mut mounts = store.library_mounts()?;
@@ -156,7 +162,7 @@ impl WasmInstance {
             net: egress
                 .as_ref()
                 .zip(self.network.as_ref())
-                .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
+                .map(|(egress, network)| Net::new(egress.clone(), network.rules.clone(), network.secrets.clone())),
             code: self.code,
             witness: None,
         };
@@ -264,7 +270,7 @@ impl WasmInstance {
 
     /// Returns one job's access to the granted network.
     fn egress(&self, limits: &Limits) -> Option<Egress> {
-        let (rules, Connector { dialer, roots }) = self.network.as_ref()?;
+        let GrantedNetwork { rules, connector: Connector { dialer, roots }, secrets: _ } = self.network.as_ref()?;
         let egress = Egress::new(rules.clone(), EgressLimits::of(limits), dialer.clone());
         Some(match roots {
             Some(roots) => egress.with_roots(roots.clone()),

@@ -1,5 +1,7 @@
 //! Reads and writes: codebox serves streams, devices and pipes itself, and writes to files count against the quota.
 
+use std::borrow::Cow;
+
 use codebox_streams::WriteError;
 use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
@@ -217,8 +219,11 @@ async fn write_stream(
     };
     let mut written = 0usize;
     for buffer in buffers {
-        let piece = &bytes[buffer];
-        let sent = match stream.write(piece) {
+        let piece = match &mut guest.net {
+            Some(net) => net.mask_output(number, &bytes[buffer]),
+            None => Cow::Borrowed(&bytes[buffer]),
+        };
+        let sent = match stream.write(&piece) {
             Ok(fits) => guest.delivery.send(number, &piece[..fits]).await,
             Err(failed) => Err(failed),
         };

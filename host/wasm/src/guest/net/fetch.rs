@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use codebox_egress::Egress;
+use codebox_egress::{Egress, Secrets};
 use futures_util::StreamExt as _;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
@@ -57,6 +57,7 @@ pub(super) type Work = BoxFuture<'static, ()>;
 /// The parts that exchanges need to reach a server.
 pub(super) struct ExchangeContext {
     pub egress: Egress,
+    pub secrets: Secrets,
     idle: IdleConnections,
     /// Queue for the futures that drive connections.
     pub work: mpsc::UnboundedSender<Work>,
@@ -112,9 +113,9 @@ impl Fetches {
         self.running.is_empty()
     }
 
-    pub(super) fn new(egress: Egress) -> Self {
+    pub(super) fn new(egress: Egress, secrets: Secrets) -> Self {
         let (work, more_work) = mpsc::unbounded_channel();
-        let context = Arc::new(ExchangeContext { egress, idle: IdleConnections::default(), work });
+        let context = Arc::new(ExchangeContext { egress, secrets, idle: IdleConnections::default(), work });
         let space = Arc::new(Semaphore::new(MAX_WHOLE_BODIES));
         Self { context, running: BTreeMap::new(), last: 0, space, work: FuturesUnordered::new(), more_work }
     }

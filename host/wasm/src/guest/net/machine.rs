@@ -1,8 +1,11 @@
 //! TLS without a connection: the guest transfers the encrypted bytes itself.
 
-use codebox_egress::{TlsMachine, TlsOutput};
+use std::borrow::Cow;
+
+use codebox_egress::{EgressError, TlsMachine, TlsOutput};
 
 use super::reply::Reply;
+use super::secrets::SecretFilter;
 use super::tls::NegotiatedTls;
 
 /// Maximum bytes of one step, in both directions together. The answer is only slightly longer.
@@ -14,29 +17,62 @@ const END: u32 = 1 << 31;
 /// Status: the other side has ended its data.
 const HAS_ENDED: u8 = 1;
 
-/// Advances the machine by one step. The first `number` bytes are plaintext to send, and the others are ciphertext that
-/// was received.
-///
-/// The answer is a status byte, the lengths of the received plaintext and of the negotiated parameters, these two, and
-/// the ciphertext to send.
-pub(super) fn process(machine: &mut TlsMachine, number: u32, bytes: &[u8]) -> Reply {
-    if bytes.len() > MAX_STEP_BYTES {
-        return Reply::failed("other", "EMSGSIZE", "too much data for one TLS operation");
+/// A machine, and the secrets of its other side.
+pub(super) struct Machine {
+    tls: TlsMachine,
+    secrets: Option<SecretFilter>,
+    /// Received data that may be the beginning of a value, until the next data or the end.
+    held: Vec<u8>,
+}
+
+impl Machine {
+    pub(super) fn new(tls: TlsMachine, secrets: Option<SecretFilter>) -> Self {
+        Self { tls, secrets, held: Vec::new() }
     }
-    let parts = usize::try_from(number & !END).ok().and_then(|plaintext| bytes.split_at_checked(plaintext));
-    let Some((plaintext, ciphertext)) = parts else {
-        return Reply::failed("other", "EINVAL", "malformed TLS operation");
-    };
-    let output = machine.process(plaintext, ciphertext).and_then(|mut output| {
-        if number & END != 0 {
-            machine.end();
-            output.ciphertext.extend(machine.process(&[], &[])?.ciphertext);
+
+    /// Advances the machine by one step. The first `number` bytes are plaintext to send, and the others are ciphertext that
+    /// was received.
+    ///
+    /// The answer is a status byte, the lengths of the received plaintext and of the negotiated parameters, these two, and
+    /// the ciphertext to send.
+    pub(super) fn process(&mut self, number: u32, bytes: &[u8]) -> Reply {
+        if bytes.len() > MAX_STEP_BYTES {
+            return Reply::failed("other", "EMSGSIZE", "too much data for one TLS operation");
+        }
+        let parts = usize::try_from(number & !END).ok().and_then(|plaintext| bytes.split_at_checked(plaintext));
+        let Some((plaintext, ciphertext)) = parts else {
+            return Reply::failed("other", "EINVAL", "malformed TLS operation");
+        };
+        let is_last = number & END != 0;
+        match self.advance(plaintext, ciphertext, is_last) {
+            Ok(output) => encode(output),
+            Err(reply) => reply,
+        }
+    }
+
+    fn advance(&mut self, plaintext: &[u8], ciphertext: &[u8], is_last: bool) -> Result<TlsOutput, Reply> {
+        let failed = |error: EgressError| Reply::from_egress(&error);
+        let mut plaintext = Cow::Borrowed(plaintext);
+        if let Some(secrets) = &mut self.secrets {
+            let mut request = secrets.requests.push(&plaintext).map_err(|error| Reply::from_secret(&error))?;
+            if is_last {
+                request.extend(secrets.requests.finish());
+            }
+            plaintext = Cow::Owned(request);
+        }
+        let mut output = self.tls.process(&plaintext, ciphertext).map_err(failed)?;
+        if is_last {
+            self.tls.end();
+            output.ciphertext.extend(self.tls.process(&[], &[]).map_err(failed)?.ciphertext);
+        }
+        if let Some(secrets) = &mut self.secrets {
+            self.held.append(&mut output.plaintext);
+            output.plaintext = match is_last || output.peer_closed {
+                true => secrets.answers.take_all(&mut self.held),
+                false => secrets.answers.take_complete(&mut self.held),
+            };
         }
         Ok(output)
-    });
-    match output {
-        Ok(output) => encode(output),
-        Err(error) => Reply::from_egress(&error),
     }
 }
 

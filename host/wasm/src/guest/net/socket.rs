@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use codebox_egress::{Connection, EgressError, TlsConnection, TlsFacts, TlsOffer, TlsRoots};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use super::reply::Reply;
+use super::secrets::SecretFilter;
 use super::{MAX_ANSWER, with_timeout};
 
 /// Size of the first read-ahead buffer: most answers fit into it, and zeroing a larger buffer takes longer than the
@@ -22,6 +24,15 @@ const READ_AHEAD: usize = 64 << 10;
 /// Maximum time to busy-wait for an answer: waking up from sleep takes about as long.
 const BUSY_WAIT: Duration = Duration::from_micros(100);
 
+/// Maximum time to write the requests of a connection that is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for which the end of received data is held if it may be the beginning of a value.
+pub(super) const HOLD_TIME: Duration = Duration::from_millis(100);
+
+/// Maximum number of bytes that a send with a time limit takes: they count as sent before the system has accepted them.
+const MAX_TAKEN: usize = 16 << 10;
+
 /// Flag in a number of bytes: the bytes stay in the buffer.
 const PEEK: u32 = 1 << 31;
 
@@ -32,8 +43,25 @@ pub(super) struct Socket {
     /// Number of bytes that TLS has encrypted and the system has not completely accepted. The guest has not received
     /// their count. It has to send the same bytes again, as with OpenSSL, and then receives the count.
     pending_write: usize,
+    secrets: Option<Secrets>,
     host: String,
     port: u16,
+}
+
+/// The secrets of the other side.
+struct Secrets {
+    filter: SecretFilter,
+    /// Received bytes that may be the beginning of a value, and the time until which they are held.
+    held: Vec<u8>,
+    hold: Option<Pin<Box<Sleep>>>,
+    /// Rewritten requests that are not written yet. The guest has the count of its own bytes already.
+    unsent: Vec<u8>,
+}
+
+impl From<SecretFilter> for Secrets {
+    fn from(filter: SecretFilter) -> Self {
+        Self { filter, held: Vec::new(), hold: None, unsent: Vec::new() }
+    }
 }
 
 enum Stream {
@@ -54,6 +82,11 @@ impl ReadBuffer {
         &self.buffer[self.from..self.to]
     }
 
+    /// Replaces the bytes. The previous ones have to be consumed before.
+    fn set(&mut self, bytes: Vec<u8>) {
+        (self.from, self.to, self.buffer) = (0, bytes.len(), bytes);
+    }
+
     /// Returns the buffer for the next read. The previous bytes have to be consumed before.
     fn buffer(&mut self) -> ReadBuf<'_> {
         (self.from, self.to) = (0, 0);
@@ -71,12 +104,13 @@ enum ReadState {
 }
 
 impl Socket {
-    pub(super) fn new(connection: Connection, host: String, port: u16) -> Self {
+    pub(super) fn new(connection: Connection, host: String, port: u16, secrets: Option<SecretFilter>) -> Self {
         Self {
             stream: Stream::Plain(connection),
             read_ahead: ReadBuffer::default(),
             read_state: ReadState::Open,
             pending_write: 0,
+            secrets: secrets.map(Secrets::from),
             host,
             port,
         }
@@ -92,22 +126,30 @@ impl Socket {
         name: &str,
         offer: &TlsOffer<'_>,
         roots: &TlsRoots,
+        secrets: Option<SecretFilter>,
     ) -> Result<(Self, TlsFacts), EgressError> {
-        let Self { stream, read_ahead, read_state, pending_write, host, port } = self;
+        let Self { stream, read_ahead, read_state, pending_write, secrets: before, host, port } = self;
         let Stream::Plain(connection) = stream else {
             return Err(tls_error(name, "TLS is already active on this connection"));
         };
-        if !read_ahead.bytes().is_empty() {
+        if !read_ahead.bytes().is_empty() || before.as_ref().is_some_and(|before| !before.held.is_empty()) {
             return Err(tls_error(name, "the peer sent data before the TLS handshake"));
+        }
+        if before.is_some_and(|mut before| !before.unsent.is_empty() || !before.filter.requests.finish().is_empty()) {
+            return Err(tls_error(name, "data is not sent yet"));
         }
         let stream = connection.start_tls(name, roots, offer).await?;
         let facts = stream.facts();
-        Ok((Self { stream: Stream::Tls(Box::new(stream)), read_ahead, read_state, pending_write, host, port }, facts))
+        let (stream, secrets) = (Stream::Tls(Box::new(stream)), secrets.map(Secrets::from));
+        Ok((Self { stream, read_ahead, read_state, pending_write, secrets, host, port }, facts))
     }
 
     /// Sends all of these bytes or, if there is a time limit, as many as can be sent at once. The reply is
     /// [`Reply::Empty`] if all bytes were sent, and otherwise their count. The remaining bytes were not accepted.
     pub(super) async fn send(&mut self, bytes: &[u8], wait: Option<Duration>) -> Reply {
+        if self.secrets.is_some() {
+            return self.send_filtered(bytes, wait).await;
+        }
         if self.pending_write > bytes.len() {
             return Reply::failed("tls", "EPROTO", "bad write retry: unsent data must be sent first");
         }
@@ -130,6 +172,48 @@ impl Socket {
         }
     }
 
+    /// Sends all of these bytes with secrets in place of placeholders. With a time limit, a part of them counts as sent once the ones
+    /// before them are written, and the next operations write them.
+    async fn send_filtered(&mut self, bytes: &[u8], wait: Option<Duration>) -> Reply {
+        match with_timeout(wait, std::future::poll_fn(|cx| self.poll_flush_held(cx))).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Reply::from_io(&error),
+            None => return Reply::Timeout,
+        }
+        let taken = if wait.is_some() { &bytes[..bytes.len().min(MAX_TAKEN)] } else { bytes };
+        if let Some(secrets) = &mut self.secrets {
+            match secrets.filter.requests.push(taken) {
+                Ok(request) => secrets.unsent = request,
+                Err(error) => return Reply::from_secret(&error),
+            }
+        }
+        match with_timeout(wait, std::future::poll_fn(|cx| self.poll_flush_held(cx))).await {
+            Some(Err(error)) => Reply::from_io(&error),
+            Some(Ok(())) | None if taken.len() == bytes.len() => Reply::Empty,
+            Some(Ok(())) | None => Reply::Done(u32::try_from(taken.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec()),
+        }
+    }
+
+    /// Writes the rewritten requests. Ready once the system has accepted all of them.
+    fn poll_flush_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, secrets: Some(secrets), .. } = self else { return Poll::Ready(Ok(())) };
+        while !secrets.unsent.is_empty() {
+            let written = ready!(Pin::new(&mut *stream).poll_write(cx, &secrets.unsent))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            secrets.unsent.drain(..written);
+        }
+        Pin::new(stream).poll_flush(cx)
+    }
+
+    /// Writes the rewritten requests of a connection that is about to be closed, as far as the other side accepts them in time.
+    pub(super) async fn flush_held(&mut self) {
+        if self.secrets.as_ref().is_some_and(|secrets| !secrets.unsent.is_empty()) {
+            let _written = with_timeout(Some(CLOSE_TIMEOUT), std::future::poll_fn(|cx| self.poll_flush_held(cx))).await;
+        }
+    }
+
     /// Sends some of these bytes. Ready with their count once the system has accepted them.
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.pending_write == 0 {
@@ -147,6 +231,9 @@ impl Socket {
         if self.pending_write > 0 && ready!(Pin::new(&mut self.stream).poll_flush(cx)).is_err() {
             return Poll::Ready(());
         }
+        if ready!(self.poll_flush_held(cx)).is_err() {
+            return Poll::Ready(());
+        }
         match &mut self.stream {
             Stream::Plain(connection) => connection.poll_writable(cx),
             Stream::Tls(connection) => connection.poll_writable(cx),
@@ -154,7 +241,15 @@ impl Socket {
     }
 
     pub(super) async fn shut_down(&mut self) -> Reply {
-        match self.stream.shutdown().await {
+        if let Some(secrets) = &mut self.secrets {
+            let incomplete = secrets.filter.requests.finish();
+            secrets.unsent.extend(incomplete);
+        }
+        let shut_down = async {
+            std::future::poll_fn(|cx| self.poll_flush_held(cx)).await?;
+            self.stream.shutdown().await
+        };
+        match shut_down.await {
             Ok(()) => Reply::Empty,
             Err(error) => Reply::from_io(&error),
         }
@@ -190,28 +285,44 @@ impl Socket {
 
     /// Reads ahead. Ready once there are bytes or the end of reading.
     pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.read_ahead.bytes().is_empty() || !matches!(self.read_state, ReadState::Open) {
-            return Poll::Ready(());
-        }
-        if self.pending_write > 0 {
-            // The other side may need these bytes before it answers. The read below or the next send reports a failure.
-            let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        }
-        let mut buffer = self.read_ahead.buffer();
-        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
-        let count = buffer.filled().len();
-        self.read_state = match read {
-            Ok(()) if count > 0 => {
-                self.read_ahead.to = count;
-                ReadState::Open
+        loop {
+            if !self.read_ahead.bytes().is_empty() || !matches!(self.read_state, ReadState::Open) {
+                return Poll::Ready(());
             }
-            Ok(()) => ReadState::Eof,
-            // The other side may close the connection without a TLS close notification. The framing of the data, if
-            // there is any, shows that data is missing.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => ReadState::Eof,
-            Err(error) => ReadState::Failed(Some(error)),
-        };
-        Poll::Ready(())
+            if self.pending_write > 0 {
+                // The other side may need these bytes before it answers. The read below or the next send reports a failure.
+                let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
+            }
+            let _flushed = self.poll_flush_held(cx);
+            if let Some(Secrets { filter, held, hold, .. }) = &mut self.secrets
+                && !held.is_empty()
+                && hold.get_or_insert_with(|| Box::pin(sleep(HOLD_TIME))).as_mut().poll(cx).is_ready()
+            {
+                self.read_ahead.set(filter.answers.take_all(held));
+                continue;
+            }
+            let mut buffer = self.read_ahead.buffer();
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+            let count = buffer.filled().len();
+            self.read_state = match read {
+                Ok(()) if count > 0 => {
+                    self.read_ahead.to = count;
+                    ReadState::Open
+                }
+                Ok(()) => ReadState::Eof,
+                // The other side may close the connection without a TLS close notification. The framing of the data, if
+                // there is any, shows that data is missing.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => ReadState::Eof,
+                Err(error) => ReadState::Failed(Some(error)),
+            };
+            if let Some(Secrets { filter, held, hold, .. }) = &mut self.secrets {
+                *hold = None;
+                held.extend_from_slice(self.read_ahead.bytes());
+                let is_open = matches!(self.read_state, ReadState::Open);
+                let mask = &mut filter.answers;
+                self.read_ahead.set(if is_open { mask.take_complete(held) } else { mask.take_all(held) });
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use codebox_egress::{EgressError, TlsOffer};
+use codebox_egress::{EgressError, HostSecrets, Mask, TlsOffer, Transport};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -14,11 +14,13 @@ use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::body::RequestBody;
 use super::idle::Origin;
 use super::{Event, ExchangeContext, RequestHead, ResponseHead};
 use crate::guest::net::reply::Reply;
+use crate::guest::net::socket::HOLD_TIME;
 
 /// Headers that control the connection, which only the host sets.
 const RESERVED_HEADERS: [&str; 8] = [
@@ -68,7 +70,9 @@ async fn exchange(
     event_sender: &mpsc::Sender<Event>,
 ) -> Result<(), Reply> {
     let (origin, target) = origin(&head.url)?;
-    let request = |body| build_request(head, &target, &origin, body);
+    let transport = if origin.tls { Transport::Tls } else { Transport::Plain };
+    let secrets = context.secrets.for_host(&origin.host, transport);
+    let request = |body| build_request(head, &target, &origin, secrets.as_ref(), body);
     let kept = if pieces.is_some() || complete.len() > MAX_RESENDABLE_BODY { None } else { context.idle.take(&origin) };
     let answered = match kept {
         Some(mut sender) => match sender.send_request(request(RequestBody::Complete(complete.clone()))?).await {
@@ -93,38 +97,63 @@ async fn exchange(
             (sender, response)
         }
     };
-    receive(response, event_sender).await?;
+    let mask = secrets.as_ref().map(HostSecrets::mask).unwrap_or_default();
+    receive(response, mask, event_sender).await?;
     if sender.ready().await.is_ok() {
         context.idle.put(origin, sender);
     }
     Ok(())
 }
 
-/// Sends the response's events, piece by piece, as fast as the guest receives them.
-async fn receive(response: Response<Incoming>, event_sender: &mpsc::Sender<Event>) -> Result<(), Reply> {
+/// Sends the response's events, without secrets, piece by piece, as fast as the guest receives them.
+async fn receive(
+    response: Response<Incoming>,
+    mut mask: Mask,
+    event_sender: &mpsc::Sender<Event>,
+) -> Result<(), Reply> {
     let (parts, mut body) = response.into_parts();
-    let text = |value: &HeaderValue| match value.to_str() {
-        Ok(text) => text.to_owned(),
-        Err(_) => value.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
+    let text = |value: &HeaderValue| match std::str::from_utf8(&mask.mask_text(value.as_bytes())) {
+        Ok(text) if text.is_ascii() => text.to_owned(),
+        _ => mask.mask_text(value.as_bytes()).iter().map(|byte| char::from(*byte)).collect(),
     };
     let head = ResponseHead {
         status: parts.status.as_u16(),
         text: parts.extensions.get::<hyper::ext::ReasonPhrase>().map_or_else(
             || parts.status.canonical_reason().unwrap_or_default().to_owned(),
-            |reason| String::from_utf8_lossy(reason.as_bytes()).into_owned(),
+            |reason| String::from_utf8_lossy(&mask.mask_text(reason.as_bytes())).into_owned(),
         ),
         headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
     };
     let _sent = event_sender.send(Event::Head(head)).await;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| failure(&error))?;
-        if let Ok(data) = frame.into_data()
-            && !data.is_empty()
-        {
-            let _sent = event_sender.send(Event::Data(data)).await;
-        }
+    let mut held = Vec::new();
+    loop {
+        let frame = match held.is_empty() {
+            true => Ok(body.frame().await),
+            false => timeout(HOLD_TIME, body.frame()).await,
+        };
+        let data = match frame {
+            // A part of a value is held no longer.
+            Err(_late) => mask.take_all(&mut held).into(),
+            Ok(None) => break,
+            Ok(Some(frame)) => match frame.map_err(|error| failure(&error))?.into_data() {
+                Ok(data) if mask.is_empty() => data,
+                Ok(data) => {
+                    held.extend_from_slice(&data);
+                    mask.take_complete(&mut held).into()
+                }
+                Err(_) => continue,
+            },
+        };
+        send_data(event_sender, data).await;
     }
+    send_data(event_sender, mask.take_all(&mut held).into()).await;
     Ok(())
+}
+
+async fn send_data(event_sender: &mpsc::Sender<Event>, data: Bytes) {
+    if !data.is_empty() {
+        let _sent = event_sender.send(Event::Data(data)).await;
+    }
 }
 
 async fn connect(context: &ExchangeContext, origin: &Origin) -> Result<SendRequest<RequestBody>, Reply> {
@@ -182,6 +211,7 @@ fn build_request(
     head: &RequestHead,
     target: &Uri,
     origin: &Origin,
+    secrets: Option<&HostSecrets>,
     body: RequestBody,
 ) -> Result<Request<RequestBody>, Reply> {
     let malformed = |what: &str| Reply::failed("other", "EINVAL", &format!("the request's {what} is malformed"));
@@ -197,7 +227,13 @@ fn build_request(
         let name: HeaderName = name.parse().map_err(|_| malformed("header"))?;
         // JavaScript represents each byte of a header as one code unit of a string.
         let value: Option<Vec<u8>> = value.chars().map(|unit| u8::try_from(unit).ok()).collect();
-        let value = value.and_then(|value| HeaderValue::from_bytes(&value).ok()).ok_or_else(|| malformed("header"))?;
+        let mut value = value.ok_or_else(|| malformed("header"))?;
+        if let Some(secrets) = secrets
+            && let Some((replaced, _)) = secrets.replace(&value).map_err(|error| Reply::from_secret(&error))?
+        {
+            value = replaced;
+        }
+        let value = HeaderValue::from_bytes(&value).map_err(|_| malformed("header"))?;
         headers.append(name, value);
     }
     if is_empty && !matches!(head.method.as_str(), "GET" | "HEAD") {
