@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebox_core::{Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo};
-use codebox_runner::{Cell, CellIo, SessionClient, SessionControl};
+use codebox_runner::{Cell, CellIo, Resumption, SessionClient, SessionControl, SuspendedCell};
 use codebox_service::config::read_user;
 use codebox_sessions::{Client, Options, Place};
 
@@ -101,6 +101,24 @@ impl SessionClient for Connected {
 
     fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, RunnerError> {
         self.0.exec(id, cell, io)
+    }
+
+    fn resume(
+        &mut self,
+        id: &str,
+        position: u64,
+        resumption: Resumption,
+        io: CellIo<'_>,
+    ) -> Result<RunReport, RunnerError> {
+        self.0.resume(id, position, resumption, io)
+    }
+
+    fn suspended(&mut self, id: &str) -> Result<SuspendedCell, RunnerError> {
+        self.0.suspended(id)
+    }
+
+    fn discard(&mut self, id: &str) -> Result<(), RunnerError> {
+        self.0.discard(id)
     }
 
     fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError> {

@@ -65,7 +65,7 @@ impl Keeper {
     }
 
     fn exec(&mut self, id: &str, text: &str) -> RunReport {
-        let io = CellIo { cancel: &CancelToken::new(), tools: None, output: &mut |_, _| {} };
+        let io = CellIo { cancel: &CancelToken::new(), tools: None, suspends: None, output: &mut |_, _| {} };
         self.client.exec(id, Cell::from(text), io).expect("a report")
     }
 

@@ -130,6 +130,20 @@ fn cells_have_input_and_files() {
         let refused = client.call("session_exec", json!({ "session": id, "code": "1", "files": files }));
         assert!(refused["isError"] == true && text(&refused).contains(expected), "{refused}");
     }
+    let code = "_ = open('out.txt', 'w').write('new'); open('out.bin', 'wb').write(bytes([255, 0]))";
+    assert_eq!(client.structured("session_exec", json!({ "session": id, "code": code }))["value"], "2");
+    for outputs in [json!(["in/../../x"]), json!(["/etc/passwd"]), json!(vec!["x"; 17])] {
+        let cell = json!({ "session": id, "code": "1", "outputs": outputs });
+        assert_eq!(client.call("session_exec", cell)["isError"], true, "{outputs}");
+    }
+    let cell = json!({ "session": id, "code": "1", "outputs": ["out.txt", "/work/out.bin", "missing", "/tmp/x"] });
+    let returned = client.call("session_exec", cell);
+    assert_eq!(returned["content"][1]["resource"]["text"], "new", "{returned}");
+    assert_eq!(returned["content"][2]["resource"]["blob"], "/wA=");
+    for (index, name) in [(3, "missing"), (4, "/tmp/x")] {
+        let reason = returned["content"][index]["text"].as_str().expect("a reason");
+        assert!(reason.contains(name) && reason.contains("there is no such file"), "{reason}");
+    }
     let large = json!({ "session": id, "code": "1", "stdin": "x".repeat(25 << 20) });
     let refused = client.call("session_exec", large);
     assert!(text(&refused).contains("more than 25165824 bytes"), "{refused}");
@@ -153,6 +167,13 @@ fn sessions_in_containers_have_files() {
             let file = json!([{ "path": "in/a.txt", "text": content }]);
             let cell = json!({ "session": id, "code": "x = 1; open('in/a.txt').read()", "files": file });
             let ran = client.structured("session_exec", cell);
+            let cell = json!({ "session": id, "code": "1", "outputs": ["in/a.txt", "/tmp/none"] });
+            let returned = client.call("session_exec", cell);
+            assert_eq!(returned["content"][1]["resource"]["text"], content, "{returned}");
+            assert!(
+                returned["content"][2]["text"].as_str().is_some_and(|why| why.contains("no such file")),
+                "{returned}"
+            );
             assert_eq!((&ran["value"], &ran["isolation"]), (&json!(format!("'{content}'")), &json!("container")));
         }
         for refused in [json!({ "stdin": "text" }), json!({ "files": [{ "path": "/etc/a", "text": "" }] })] {

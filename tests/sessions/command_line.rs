@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::support::kit;
 
 /// Home with a process that keeps sessions, which is ended when the value is dropped.
-pub(crate) struct SessionHome(TempDir);
+pub(crate) struct SessionHome(pub(crate) TempDir);
 
 impl SessionHome {
     pub(crate) fn new() -> Self {
@@ -30,42 +30,42 @@ impl SessionHome {
         self.0.path().join("home")
     }
 
-    fn command(&self, args: &[&str]) -> Codebox {
+    pub(crate) fn command(&self, args: &[&str]) -> Codebox {
         kit().codebox().home(&self.home()).arg("session").args(args.iter().map(|arg| (*arg).to_owned()))
     }
 
     #[track_caller]
-    fn run(&self, args: &[&str]) -> ProcessResult {
+    pub(crate) fn run(&self, args: &[&str]) -> ProcessResult {
         self.command(args).run().expect("it runs")
     }
 
     /// Returns the output of a successful command.
     #[track_caller]
-    fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {}{}", ran.stdout_text(), ran.stderr_text());
         ran.stdout_text()
     }
 
     #[track_caller]
-    fn new_session(&self) -> String {
+    pub(crate) fn new_session(&self) -> String {
         let id = self.ok(&["new"]);
         assert!(id.ends_with('\n') && id.trim().chars().all(|c| c.is_ascii_hexdigit()), "{id:?}");
         id.trim().to_owned()
     }
 
     #[track_caller]
-    fn exec(&self, id: &str, code: &str) -> String {
+    pub(crate) fn exec(&self, id: &str, code: &str) -> String {
         self.ok(&["exec", id, "-c", code])
     }
 
     #[track_caller]
-    fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.run(args).stdout_text()).expect("a JSON document")
     }
 
     /// Returns the number of the process that keeps the sessions.
-    fn keeper(&self) -> i32 {
+    pub(crate) fn keeper(&self) -> i32 {
         let home = self.home();
         let is_keeper = |pid: &i32| {
             let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
@@ -79,7 +79,7 @@ impl SessionHome {
         pids.into_iter().find(is_keeper).expect("a process that keeps sessions")
     }
 
-    fn saved(&self, id: &str) -> PathBuf {
+    pub(crate) fn saved(&self, id: &str) -> PathBuf {
         self.home().join("cache/sessions/saved").join(id)
     }
 }
@@ -90,7 +90,7 @@ impl Drop for SessionHome {
     }
 }
 
-fn kill(pid: i32) {
+pub(crate) fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).expect("a process number"), Signal::KILL).expect("it is ours");
     let start = Instant::now();
     while Path::new(&format!("/proc/{pid}/exe")).exists() {
@@ -495,9 +495,11 @@ fn reversing_server() -> u16 {
     std::thread::spawn(move || {
         for stream in listener.incoming().take(20).flatten() {
             let mut lines = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
-            let key: String = lines.find_map(|line| Some(line.split_once("X-Key: ")?.1.chars().rev().collect())).unwrap_or_default();
+            let key: String =
+                lines.find_map(|line| Some(line.split_once("X-Key: ")?.1.chars().rev().collect())).unwrap_or_default();
             lines.for_each(drop);
-            let _ = write!(&stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{key}", key.len());
+            let _ =
+                write!(&stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{key}", key.len());
         }
     });
     port
@@ -533,7 +535,10 @@ u.urlopen(u.Request('http://{net}', headers={{'X-Key': os.environ['KEY']}})).rea
     assert_eq!(String::from_utf8_lossy(&found.stdout), "");
     let refused = home.run(&["exec", &id, "-c", "1"]);
     let text = refused.stderr_text();
-    assert!(text.contains("not kept on disk") && text.contains("codebox session secret ID KEY=env:"), "{text}");
+    assert!(
+        text.contains("not kept on disk") && text.contains(&format!("codebox session secret {id} KEY=env:")),
+        "{text}"
+    );
     let unknown = command(&["secret", &id, "OTHER=env:ORIGIN"]);
     assert!(unknown.stderr_text().contains("has no secret OTHER"), "{}", unknown.stderr_text());
     let given = command(&["secret", &id, "KEY=env:ORIGIN"]);
@@ -545,6 +550,50 @@ u.urlopen(u.Request('http://{net}', headers={{'X-Key': os.environ['KEY']}})).rea
     let imported = home.ok(&["import", file.to_str().expect("a path")]);
     let report = home.run(&["exec", imported.trim(), "-c", &fetch]);
     assert!(report.code != Some(0) && report.stderr_text().contains("KEY"), "{}", report.stderr_text());
+}
+
+#[test]
+fn files_are_copied_out_of_sessions() {
+    let home = SessionHome::new();
+    let granted = home.0.path().join("granted");
+    fs::create_dir(&granted).expect("a directory");
+    fs::write(home.0.path().join("canary"), "canary").expect("a file");
+    let id = home.ok(&["new", "--dir", &format!("{}:/data", granted.display())]).trim().to_owned();
+    home.exec(&id, "import os; os.makedirs('a'); open('a/b', 'wb').write(bytes(range(256)) * 40); x = 1");
+    home.exec(&id, "open('/tmp/t', 'w').write('text'); os.symlink('a/b', 'link'); os.symlink('a', 'up')");
+    let to = home.0.path().join("copied");
+    let to = to.to_str().expect("a path");
+    assert_eq!(home.ok(&["get", &id, "a/b", to]), "");
+    let bytes: Vec<u8> = (0..=255).collect();
+    assert_eq!(fs::read(to).expect("a file"), bytes.repeat(40));
+    home.ok(&["get", &id, "/tmp/t", to]);
+    assert_eq!(home.ok(&["get", &id, "/tmp/t", "-"]), "text");
+    home.ok(&["get", &id, "/tmp/t", home.0.path().to_str().expect("a path")]);
+    assert_eq!(fs::read_to_string(home.0.path().join("t")).expect("a file"), "text");
+    // The session has been released, and keeps its state.
+    home.ok(&["park", &id]);
+    assert_eq!(home.ok(&["get", &id, "/tmp/t", "-"]), "text");
+    assert_eq!(home.exec(&id, "x"), "1\n");
+    for (path, expected) in [
+        ("link", "there is no such file"),
+        ("up/b", "there is no such file"),
+        ("a", "there is no such file"),
+        ("missing", "there is no such file"),
+        ("../canary", "canary"),
+        ("/data/x", "it is not in a private directory"),
+        ("/etc/passwd", "it is not in a private directory"),
+    ] {
+        let refused = home.run(&["get", &id, path, to]);
+        assert!(
+            refused.code == Some(125) && refused.stderr_text().contains(expected),
+            "{path}: {}",
+            refused.stderr_text()
+        );
+        assert_eq!(fs::read_to_string(to).expect("it stays"), "text");
+    }
+    home.exec(&id, "open('large', 'wb').truncate((16 << 20) + 1)");
+    let refused = home.run(&["get", &id, "large", to]);
+    assert!(refused.stderr_text().contains("it is larger than 16777216 bytes"), "{}", refused.stderr_text());
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod javascript;
 mod python;
 mod repl;
 mod support;
+mod suspension;
 mod tools;

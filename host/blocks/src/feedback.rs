@@ -118,6 +118,7 @@ fn ending(report: &RunReport) -> String {
         Outcome::Trapped(trap) => format!("trapped: {trap}"),
         Outcome::LimitHit(kind) => limit(*kind, report),
         Outcome::Cancelled => "cancelled".to_owned(),
+        Outcome::Suspended => "suspended".to_owned(),
     }
 }
 

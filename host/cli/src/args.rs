@@ -23,7 +23,7 @@ pub(crate) use blocks::BlocksArgs;
 pub(crate) use mcp::McpArgs;
 pub(crate) use repl::ReplArgs;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
-pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
+pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, ResumeArgs, SessionCommand};
 pub(crate) use tools::ToolArgs;
 
 /// Runtime that commands use if the user names none.

@@ -10,6 +10,7 @@ pub(crate) const PIPE: u8 = 141;
 pub(crate) const TABLE: &[(Status, &str)] = &[
     (Status::Guest("exit status of the program"), "the program exited; 1 is an uncaught exception"),
     (Status::Code(exit::LIMIT), "a limit on output, disk, files, open files, processes or the network ended the guest"),
+    (Status::Code(exit::SUSPENDED), "a cell of a session is suspended until the call of a tool is approved or denied"),
     (Status::Code(exit::TIMEOUT), "a wall time or CPU time limit ended the guest"),
     (
         Status::Code(exit::FAILURE),
@@ -48,7 +49,7 @@ mod tests {
             assert!(documented(kind.failure_status()), "{kind}");
         }
         let limits = LimitKind::ALL.map(Outcome::LimitHit);
-        let others = [Outcome::Cancelled, Outcome::Trapped(TrapKind::StackOverflow)];
+        let others = [Outcome::Cancelled, Outcome::Suspended, Outcome::Trapped(TrapKind::StackOverflow)];
         for outcome in limits.into_iter().chain(others) {
             assert!(documented(exit_status(&outcome)), "{outcome:?}");
         }
@@ -60,7 +61,7 @@ mod tests {
             Status::Code(code) => Some(*code),
             Status::Guest(_) => None,
         });
-        let promised = [122, 124, 125, 126, 130, 134, 137, 141];
+        let promised = [122, 123, 124, 125, 126, 130, 134, 137, 141];
         assert!(codes.eq(promised));
     }
 }

@@ -10,12 +10,12 @@ use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, CapturedOutput, Effects, Enforcement, ExecIo, FileChanges, GuestError,
     GuestPath, Instance, Isolation, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager,
-    Provenance, RunReport, Usage,
+    Provenance, ReturnedFile, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{
     Budget, Dir, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, file_time, open_dir_without_symlinks,
-    write_input_file,
+    read_inner_file, write_input_file,
 };
 use codebox_streams::Stdin;
 use tokio::time::timeout;
@@ -304,12 +304,7 @@ impl ContainerInstance {
         let mut before = InputManifest::new();
         for file in &job.files {
             let parts: Vec<&str> = file.path.components().collect();
-            let place = PRIVATE_DIRS.into_iter().chain([("run", PROGRAM_DIR)]).find_map(|(name, guest)| {
-                let guest = GuestPath::new(guest).ok()?;
-                let ours = file.path.is_within(&guest) && !self.granted.covers(&guest);
-                ours.then(|| (name, guest.components().count()))
-            });
-            let Some((name, above)) = place else {
+            let Some((name, above)) = self.private_place(&file.path) else {
                 let why = "it is not in a private directory of the job".to_owned();
                 return Err(ContainerError::Input { subject: file.path.to_string(), why });
             };
@@ -324,6 +319,29 @@ impl ContainerInstance {
             .map_err(ContainerError::io("write", file.path.as_str().as_ref()))?;
         }
         Ok(before)
+    }
+
+    /// Returns the private directory that contains a path, and the number of components of the path above it.
+    fn private_place(&self, path: &GuestPath) -> Option<(&'static str, usize)> {
+        PRIVATE_DIRS.into_iter().chain([("run", PROGRAM_DIR)]).find_map(|(name, guest)| {
+            let guest = GuestPath::new(guest).ok()?;
+            let ours = path.is_within(&guest) && !self.granted.covers(&guest);
+            ours.then(|| (name, guest.components().count()))
+        })
+    }
+
+    /// Reads the files that a cell returns.
+    fn returned(&mut self, job: &Job) -> Vec<ReturnedFile> {
+        let mut left = ReturnedFile::MAX_BYTES;
+        let mut read = |path: &GuestPath| {
+            let parts: Vec<&str> = path.components().collect();
+            let (name, above) = self.private_place(path).ok_or("it is not in a private directory of the job")?;
+            let dir = self.scratch.open(name).map_err(|error| error.to_string())?;
+            let bytes = read_inner_file(&dir, &parts[above..], left).map_err(|error| error.to_string())?;
+            left -= bytes.len() as u64;
+            Ok(bytes.into())
+        };
+        job.returns.iter().map(|path| ReturnedFile { path: path.clone(), content: read(path) }).collect()
     }
 
     /// Returns the files that the job has changed in its working directory, and copies them to the job's output

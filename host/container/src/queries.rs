@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebox_agent::{MAX_OPEN_QUERIES, Request};
 use codebox_analysis::{Analyzer, Budget, StripRequest, StripResponse, split_answer};
-use codebox_core::{BoxFuture, Limits, RunTools, ToolFailure, encode_tool_result, parse_tool_call};
+use codebox_core::{BoxFuture, Effects, Limits, RunTools, ToolFailure, encode_tool_result, parse_tool_call};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
@@ -138,7 +138,7 @@ impl Queries {
                 Box::pin(std::future::ready(too_large("input", MAX_TOOL_INPUT)))
             }
             Some((name, input)) => {
-                let call = tools.call(name, input.to_vec());
+                let call = tools.call(name, input.to_vec(), Effects::Possible);
                 Box::pin(async move {
                     match call.await {
                         Ok(output) if output.len() > MAX_TOOL_OUTPUT => too_large("output", MAX_TOOL_OUTPUT),

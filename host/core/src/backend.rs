@@ -224,6 +224,8 @@ pub struct SessionSpec {
     pub restore: Option<PathBuf>,
     /// True if the state is that in which the same session was released, so that its random numbers go on.
     pub resumes: bool,
+    /// Seed of the guest's random numbers, for a cell that may be run again with the same ones; `None` for numbers of the system.
+    pub seed: Option<[u8; 32]>,
 }
 
 impl InstanceSpec {

@@ -30,6 +30,9 @@ pub struct Job {
     pub files: Vec<InputFile>,
     /// Host directory that receives the files left in the program's working directory, if they are kept.
     pub out: Option<HostPath>,
+    /// Files below `/work` or `/tmp` that the report returns. Only cells of sessions return files.
+    #[serde(default)]
+    pub returns: Vec<GuestPath>,
     /// Host resources that the program may access.
     pub grants: Grants,
     /// Limits on the program's resource use.
@@ -58,6 +61,7 @@ impl Job {
             packages: Vec::new(),
             files: Vec::new(),
             out: None,
+            returns: Vec::new(),
             grants: Grants::none(),
             limits: Limits::default(),
             results: false,

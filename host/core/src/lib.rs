@@ -69,13 +69,13 @@ pub use path::{Access, DirGrant, GuestPath, HostPath, NotMapped, PathMap, PathMa
 pub use progress::{Progress, Silent};
 pub use report::{
     CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, JsonBytes, MimeBundle, Missing,
-    NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole, RunReport, SessionState,
-    SkippedFile, Usage,
+    NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole, ReturnedFile, RunReport,
+    SessionState, SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;
 pub use session::{InterpreterState, SessionContainer, SessionInfo, is_checkpoint_name};
 pub use shortening::Shortening;
 pub use tools::{
-    Approval, RunTools, TOOL_TAG, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult, encode_tool_result,
-    parse_tool_call,
+    Approval, RunTools, SuspendedCall, TOOL_TAG, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult,
+    encode_tool_result, parse_tool_call,
 };

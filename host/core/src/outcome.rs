@@ -24,6 +24,8 @@ pub enum Outcome {
     LimitHit(LimitKind),
     /// Cancellation by the caller.
     Cancelled,
+    /// Suspension of a cell until the call of a tool is approved or denied. [`SessionState`](crate::SessionState) has the call.
+    Suspended,
 }
 
 /// Cause of a trap.
@@ -62,6 +64,7 @@ impl fmt::Display for TrapKind {
 /// |---|---|
 /// | the guest's, modulo 256 | the guest exited normally |
 /// | 122 | a limit on output, disk, files, open files, processes or the network ended the guest |
+/// | 123 | a cell of a session is suspended until the call of a tool is approved or denied |
 /// | 124 | a time limit ended the guest: wall, cpu or fuel |
 /// | 125 | codebox itself failed, or could not start the guest |
 /// | 126 | denied: the request needs something that is not allowed |
@@ -72,6 +75,8 @@ impl fmt::Display for TrapKind {
 pub mod exit {
     /// Status after a limit on output, disk, files, open files, processes or the network ended the guest.
     pub const LIMIT: u8 = 122;
+    /// Status after a cell was suspended.
+    pub const SUSPENDED: u8 = 123;
     /// Status after a time limit ended the guest.
     pub const TIMEOUT: u8 = 124;
     /// Status after a failure of codebox itself.
@@ -94,6 +99,7 @@ pub fn exit_status(outcome: &Outcome) -> u8 {
         Outcome::Signalled(signal) => low_byte(signal.saturating_add(128)),
         Outcome::Trapped(_) => exit::TRAPPED,
         Outcome::Cancelled => exit::CANCELLED,
+        Outcome::Suspended => exit::SUSPENDED,
         Outcome::LimitHit(kind) => match kind {
             LimitKind::Wall | LimitKind::Cpu | LimitKind::Fuel => exit::TIMEOUT,
             LimitKind::Memory => exit::MEMORY,
@@ -121,6 +127,7 @@ impl Outcome {
             Self::Exited(_) if self.is_success() => ResultKind::Ok,
             Self::Exited(_) | Self::Signalled(_) | Self::Trapped(_) => ResultKind::GuestError,
             Self::Cancelled => ResultKind::Cancelled,
+            Self::Suspended => ResultKind::Suspended,
             Self::LimitHit(kind) => match kind {
                 LimitKind::Wall => ResultKind::TimeoutWall,
                 LimitKind::Cpu | LimitKind::Fuel => ResultKind::TimeoutCpu,
@@ -157,6 +164,7 @@ mod tests {
             (Outcome::Signalled(11), 139),
             (Outcome::Trapped(TrapKind::Unreachable), 134),
             (Outcome::Cancelled, 130),
+            (Outcome::Suspended, 123),
             (Outcome::LimitHit(LimitKind::Wall), 124),
             (Outcome::LimitHit(LimitKind::Cpu), 124),
             (Outcome::LimitHit(LimitKind::Fuel), 124),

@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use serde_json::Value;
 
 use crate::guest_error::GuestError;
 use crate::limits::{Enforcement, Limits};
 use crate::outcome::{Outcome, ResultKind, exit_status};
-use crate::tools::ToolCall;
+use crate::path::GuestPath;
+use crate::tools::{SuspendedCall, ToolCall};
 
 mod captured;
 mod files;
@@ -44,6 +46,8 @@ pub struct RunReport {
     pub error: Option<GuestError>,
     /// Changes to files.
     pub files: FileChanges,
+    /// Files that the job returns, in the order of [`Job::returns`](crate::Job::returns).
+    pub returned: Vec<ReturnedFile>,
     /// Resource use.
     pub usage: Usage,
     /// Backend that ran the job, and the reason that it was chosen.
@@ -81,6 +85,7 @@ impl RunReport {
             tool_calls_dropped: 0,
             error: None,
             files: FileChanges::default(),
+            returned: Vec::new(),
             usage: Usage::default(),
             provenance,
             limits,
@@ -119,6 +124,22 @@ impl RunReport {
     }
 }
 
+/// File of a private directory that a report returns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReturnedFile {
+    /// Path in the guest.
+    pub path: GuestPath,
+    /// Content, or the reason that it is not returned.
+    pub content: Result<ByteBuf, String>,
+}
+
+impl ReturnedFile {
+    /// Maximum number of files that a report returns.
+    pub const MAX_COUNT: usize = 64;
+    /// Maximum number of bytes that a report returns.
+    pub const MAX_BYTES: u64 = 16 << 20;
+}
+
 /// Session after one of its cells.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionState {
@@ -128,6 +149,8 @@ pub struct SessionState {
     pub was_lost: bool,
     /// Checkpoint from which the interpreter was restored for this cell then; `None` if it started without state.
     pub restored_from: Option<String>,
+    /// Call that waits for an approval; `None` if the cell is not suspended.
+    pub suspended: Option<SuspendedCall>,
 }
 
 /// One rich result in several forms, keyed by MIME type, as in Jupyter.

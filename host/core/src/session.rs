@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::tools::SuspendedCall;
+
 /// Container of a session, beyond what its job says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionContainer {
@@ -30,6 +32,9 @@ pub struct SessionInfo {
     pub cells: u64,
     /// Names of the checkpoints, the latest last.
     pub checkpoints: Vec<String>,
+    /// Call that waits for an approval, of a session that is suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<SuspendedCall>,
 }
 
 /// State of a session's interpreter.
@@ -46,6 +51,8 @@ pub enum InterpreterState {
     New,
     /// It has ended, and its state since the last checkpoint is lost.
     Lost,
+    /// A cell waits for the approval of a call.
+    Suspended,
 }
 
 impl InterpreterState {
@@ -58,6 +65,7 @@ impl InterpreterState {
             Self::Parked => "parked",
             Self::New => "new",
             Self::Lost => "lost",
+            Self::Suspended => "suspended",
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::backend::BoxFuture;
 use crate::grants::ToolName;
+use crate::report::Effects;
 
 /// Tool as a guest sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,10 @@ impl ToolFailure {
     pub const INVALID_OUTPUT: &str = "invalid_output";
     /// [Kind](Self::kind) of a call that exceeds a budget.
     pub const BUDGET: &str = "budget";
+    /// [Kind](Self::kind) of a call whose cell is to be suspended until the call is approved. The guest does not receive it.
+    pub const SUSPENDED: &str = "suspended";
+    /// [Kind](Self::kind) of a call of which it is not known how it ended.
+    pub const INTERRUPTED: &str = "interrupted";
     /// [Kind](Self::kind) of a tool that failed without a kind of its own.
     pub const FAILED: &str = "failed";
 
@@ -72,8 +77,8 @@ pub trait ToolCalls: Send + Sync {
     fn list(&self) -> Vec<ToolDescription>;
 
     /// Starts a call with an input as JSON text, which is not trusted. The future may be polled in any executor, and the call
-    /// ends when it is dropped.
-    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult>;
+    /// ends when it is dropped. `effects` are those of the guest so far, apart from its calls.
+    fn call(&self, name: &str, input: Vec<u8>, effects: Effects) -> BoxFuture<'static, ToolResult>;
 }
 
 /// Access of a run to its tools.
@@ -105,6 +110,15 @@ pub fn encode_tool_result(result: ToolResult) -> Vec<u8> {
             answer
         }
     }
+}
+
+/// Call of a tool that waits for an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendedCall {
+    /// Name of the tool.
+    pub name: String,
+    /// Input as JSON text.
+    pub input: String,
 }
 
 /// Call of a tool in a report.

@@ -28,6 +28,7 @@ mod outputs;
 mod private;
 mod program;
 mod remove;
+mod returned;
 mod scratch;
 mod sys;
 mod tree;
@@ -52,6 +53,7 @@ pub use open::{
 };
 pub use private::private_dir;
 pub use program::ProgramFile;
+pub use returned::read_inner_file;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};
 pub use sys::{check_own_or_private, check_own_or_root, check_resolved_path, file_time, set_nofollow};
 pub use tree::copy_tree;

@@ -168,6 +168,9 @@ pub(crate) struct CellArguments {
     /// Files to create in the session before the cell runs
     #[serde(default)]
     pub files: Vec<FileArgument>,
+    /// Paths of files to return after the cell, relative to /work
+    #[serde(default)]
+    pub outputs: Vec<String>,
     /// Limit on the run time in seconds
     #[serde(default)]
     pub timeout_seconds: Option<f64>,

@@ -1,5 +1,6 @@
 //! MCP servers whose tools programs call.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,16 @@ const MAX_LIST_SIZE: usize = 8 << 20;
 pub struct ServerCommand {
     prefix: Option<String>,
     words: Vec<String>,
+}
+
+impl fmt::Display for ServerCommand {
+    /// Writes a text that is read as the same command.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(prefix) = &self.prefix {
+            write!(f, "{prefix}=")?;
+        }
+        f.write_str(&shell_words::join(&self.words))
+    }
 }
 
 impl FromStr for ServerCommand {

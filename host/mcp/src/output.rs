@@ -170,6 +170,7 @@ impl RunOutput {
             Outcome::Trapped(_) => ("trapped", None, None),
             Outcome::LimitHit(kind) => ("limit_hit", None, Some(kind.to_string())),
             Outcome::Cancelled => ("cancelled", None, None),
+            Outcome::Suspended => ("suspended", None, None),
         };
         let value = report.results.iter().find(|result| result.role == ResultRole::Value);
         let value = value.and_then(|value| value.data.get("text/plain")).and_then(|text| text.as_str());

@@ -1,13 +1,13 @@
 //! Tools that run programs.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use codebox_blocks::{Block, Observer, parse};
 use codebox_core::{ExecIo, InputFile, Language, Stdin};
-use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
+use codebox_files::{open_last_dir, read_inner_file};
 use codebox_service::catalog::BundledPackage;
 use codebox_service::{Program, Request, StoredPackage};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -17,13 +17,13 @@ use crate::output::{self, ExplainOutput, PackageOutput, PackagesOutput, StoredPa
 use crate::server::{Call, CallError, Server, blocking};
 
 /// Maximum size of a returned file in bytes.
-const MAX_FILE: u64 = 1 << 20;
+pub(crate) const MAX_FILE: u64 = 1 << 20;
 
 /// Directory of the files that a program leaves, in a private directory.
 const OUT: &str = "out";
 
 /// Maximum number of returned files.
-const MAX_FILES: usize = 16;
+pub(crate) const MAX_FILES: usize = 16;
 
 pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) -> Result<CallToolResult, CallError> {
     let mut io = call.io();
@@ -144,42 +144,31 @@ pub(crate) async fn packages(server: &Server, arguments: PackagesArguments) -> R
 fn returned_file(out: &Path, name: &str) -> ContentBlock {
     match read_file(out, name) {
         Ok(bytes) => content_of(name, bytes),
-        Err(error) => ContentBlock::text(format!("The file {} cannot be returned: {error}\n", name.escape_debug())),
+        Err(error) => not_returned(name, &error.to_string()),
     }
+}
+
+/// Returns the reason that a file is not returned.
+pub(crate) fn not_returned(name: &str, why: &str) -> ContentBlock {
+    ContentBlock::text(format!("The file {} cannot be returned: {}\n", name.escape_debug(), why.escape_debug()))
 }
 
 /// Reads a file that was copied out of the guest, without following links.
 fn read_file(out: &Path, name: &str) -> io::Result<Vec<u8>> {
-    let missing = || io::Error::new(io::ErrorKind::NotFound, "the program has not created it");
     let name = match name.strip_prefix('/') {
         None => name,
         Some(path) => {
             path.strip_prefix("work/").ok_or_else(|| io::Error::other("only files below /work are returned"))?
         }
     };
-    let mut parts = name.split('/').filter(|part| !part.is_empty() && *part != ".").peekable();
-    let mut dir = open_last_dir(out).map_err(|_| missing())?;
-    while let Some(part) = parts.next() {
-        if part == ".." {
-            return Err(io::Error::other("its path refers to a parent directory"));
-        }
-        if parts.peek().is_some() {
-            dir = open_inner_dir(&dir, part).map_err(|_| missing())?;
-            continue;
-        }
-        let file = open_for_reading(&dir, part).map_err(|_| missing())?;
-        let mut bytes = Vec::new();
-        // One byte more shows that the file is larger.
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-        return match bytes.len() as u64 > MAX_FILE {
-            true => Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes"))),
-            false => Ok(bytes),
-        };
+    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return Err(io::Error::other("its path refers to a parent directory"));
     }
-    Err(missing())
+    read_inner_file(&open_last_dir(out)?, &parts, MAX_FILE)
 }
 
-fn content_of(name: &str, bytes: Vec<u8>) -> ContentBlock {
+pub(crate) fn content_of(name: &str, bytes: Vec<u8>) -> ContentBlock {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let image = match extension.to_ascii_lowercase().as_str() {
         "png" => Some("image/png"),
@@ -196,28 +185,5 @@ fn content_of(name: &str, bytes: Vec<u8>) -> ContentBlock {
     match String::from_utf8(bytes) {
         Ok(text) => ContentBlock::resource(ResourceContents::text(text, uri)),
         Err(error) => ContentBlock::resource(ResourceContents::blob(BASE64.encode(error.as_bytes()), uri)),
-    }
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_read_without_following_links() {
-        let home = tempfile::tempdir().expect("a directory");
-        let out = home.path().join("out");
-        std::fs::create_dir_all(out.join("a")).expect("a directory");
-        std::fs::write(out.join("a/b"), "text").expect("it is ours");
-        std::fs::write(home.path().join("secret"), "secret").expect("it is ours");
-        std::fs::write(out.join("large"), vec![0; 1 + (1 << 20)]).expect("it is ours");
-        std::os::unix::fs::symlink("../secret", out.join("link")).expect("it is ours");
-        std::os::unix::fs::symlink("..", out.join("dir")).expect("it is ours");
-        for name in ["a/b", "/work/a/b", "./a//b"] {
-            assert_eq!(read_file(&out, name).expect("it is read"), b"text", "{name}");
-        }
-        for name in ["link", "dir/secret", "../secret", "a/../../secret", "a", "", "missing", "large", "/etc/passwd"] {
-            assert!(read_file(&out, name).is_err(), "{name}");
-        }
     }
 }

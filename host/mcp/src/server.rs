@@ -164,7 +164,7 @@ impl Server {
             }
         };
         match name {
-            "run" => runs::run(self, parsed(request)?, call(Roots::Granted).await?).await,
+            "run" => Box::pin(runs::run(self, parsed(request)?, call(Roots::Granted).await?)).await,
             "run_blocks" => runs::blocks(self, parsed(request)?, call(Roots::Granted).await?).await,
             "explain" => runs::explain(self, parsed(request)?, call(Roots::Granted).await?).await,
             "session_new" => sessions::create(self, parsed(request)?, call(Roots::Granted).await?).await,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use codebox_core::{InputFile, Isolation, LimitOverrides, RunnerError, SessionContainer, Stdin};
+use codebox_core::{GuestPath, InputFile, Isolation, LimitOverrides, RunnerError, SessionContainer, Stdin};
 use codebox_runner::{Cell, CellIo, SessionClient};
 use codebox_service::{Preference, Program, Request};
 use rmcp::model::CallToolResult;
@@ -14,6 +14,7 @@ use crate::arguments::{
     with_timeout,
 };
 use crate::output::{self, DoneOutput, IdsOutput, ListOutput, SessionOutput, invalid};
+use crate::runs::{MAX_FILE, MAX_FILES, content_of, not_returned};
 use crate::server::{Call, CallError, Server, blocking};
 
 /// Maximum number of sessions that a call forks.
@@ -71,6 +72,14 @@ pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) 
     let limits = LimitOverrides { wall, ..LimitOverrides::default() };
     let limits = with_timeout(limits, arguments.timeout_seconds).map_err(invalid)?;
     let files = arguments.files.into_iter().map(InputFile::try_from).collect::<Result<_, _>>().map_err(invalid)?;
+    if arguments.outputs.len() > MAX_FILES {
+        return Err(invalid(format!("at most {MAX_FILES} files can be returned")));
+    }
+    let path = |name: &String| {
+        let path = if name.starts_with('/') { name.clone() } else { format!("/work/{name}") };
+        GuestPath::new(&path).map_err(|error| invalid(error.to_string()))
+    };
+    let returns = arguments.outputs.iter().map(path).collect::<Result<_, _>>()?;
     let stdin = match arguments.stdin.is_empty() {
         true => Stdin::Empty,
         false => Stdin::Bytes(arguments.stdin.into_bytes()),
@@ -84,10 +93,19 @@ pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) 
             // The output is in the report.
             let _ = sink.as_mut().map(|sink| sink.write(bytes));
         };
-        let cell = Cell { limits, stdin, files, ..Cell::from(arguments.code) };
-        client.exec(&arguments.session, cell, CellIo { cancel: &cancel, tools, output: &mut output })
+        let cell = Cell { limits, stdin, files, returns, ..Cell::from(arguments.code) };
+        client.exec(&arguments.session, cell, CellIo { cancel: &cancel, tools, suspends: None, output: &mut output })
     });
-    Ok(output::of_run(&report.await?, Vec::new()))
+    let mut report = report.await?;
+    let returned = std::mem::take(&mut report.returned).into_iter().map(|file| match file.content {
+        Ok(bytes) if bytes.len() as u64 > MAX_FILE => {
+            not_returned(file.path.as_ref(), &format!("it is larger than {MAX_FILE} bytes"))
+        }
+        Ok(bytes) => content_of(file.path.as_str().trim_start_matches("/work/"), bytes.into_vec()),
+        Err(why) => not_returned(file.path.as_ref(), &why),
+    });
+    let returned = returned.collect();
+    Ok(output::of_run(&report, returned))
 }
 
 pub(crate) async fn fork(server: &Server, arguments: ForkArguments) -> Result<CallToolResult, CallError> {

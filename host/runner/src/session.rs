@@ -6,7 +6,7 @@ use std::sync::Arc;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     Adapter, CancelToken, CodeScope, ExecIo, GuestPath, InputFile, Isolation, Job, LimitOverrides, Preparation,
-    ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
+    ResultKind, ReturnedFile, RunReport, RunnerError, SessionSpec, Stdin,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Admitted, Preference, Program, Request};
@@ -29,7 +29,7 @@ mod process;
 
 pub use checkpoint::Checkpoint;
 pub use file::SessionFileHead;
-pub use process::{CellIo, CellTools, NoSessions, SessionClient, SessionControl};
+pub use process::{CellIo, CellTools, NoSessions, Resumption, SessionClient, SessionControl, SuspendedCell};
 
 /// Directory of a session's checkpoints, below its private directory.
 const CHECKPOINTS: &str = "checkpoints";
@@ -118,11 +118,20 @@ pub struct Cell {
     /// Files that are written before the cell runs, below `/work` or `/tmp`. They replace files and links of these paths. If an
     /// earlier cell has made that impossible, for example with a link in place of a directory, the interpreter ends.
     pub files: Vec<InputFile>,
+    /// Files below `/work` or `/tmp` that the report returns, as they are after the cell: at most
+    /// [`MAX_COUNT`](codebox_core::ReturnedFile::MAX_COUNT), of [`MAX_BYTES`](codebox_core::ReturnedFile::MAX_BYTES) together.
+    pub returns: Vec<GuestPath>,
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), limits: LimitOverrides::default(), stdin: Stdin::Empty, files: Vec::new() }
+        Self {
+            text: text.into(),
+            limits: LimitOverrides::default(),
+            stdin: Stdin::Empty,
+            files: Vec::new(),
+            returns: Vec::new(),
+        }
     }
 }
 
@@ -219,13 +228,35 @@ fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request) -> Result<
         return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("pass the input as a file"));
     }
     for InputFile { path, .. } in files {
-        let is_private = [GuestPath::work(), GuestPath::tmp()].iter().any(|dir| path.is_within(dir) && path != dir);
-        if !is_private || session.dirs.iter().any(|grant| path.is_within(&grant.guest)) {
+        if !is_private(path, session) {
             let line = format!("cannot write the file {path} for a cell: it is not in a private directory");
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use a path below /work or /tmp"));
         }
     }
     Ok(())
+}
+
+fn check_returned(paths: &[GuestPath], session: &Request) -> Result<(), RunnerError> {
+    let refused = |line: String, fix: &str| Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    if paths.len() > ReturnedFile::MAX_COUNT {
+        return refused(
+            format!("a cell returns at most {} files", ReturnedFile::MAX_COUNT),
+            "return them with several cells",
+        );
+    }
+    match paths.iter().find(|path| !is_private(path, session)) {
+        None => Ok(()),
+        Some(path) => refused(
+            format!("cannot return the file {path}: it is not in a private directory"),
+            "use a path below /work or /tmp; files in granted directories are on this machine",
+        ),
+    }
+}
+
+/// Returns true if a path is below the private directories of a session.
+fn is_private(path: &GuestPath, session: &Request) -> bool {
+    [GuestPath::work(), GuestPath::tmp()].iter().any(|dir| path.is_within(dir) && path != dir)
+        && !session.dirs.iter().any(|grant| path.is_within(&grant.guest))
 }
 
 /// Checks a request for a session.
@@ -242,8 +273,8 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
     if request.out.is_some() {
         return refused("a session has no directory for output files", "grant a directory with write access");
     }
-    if !request.files.is_empty() || !request.args.is_empty() {
-        return refused("a session has no input files and no arguments", "pass the files with a cell");
+    if !request.files.is_empty() || !request.args.is_empty() || !request.returns.is_empty() {
+        return refused("a session has no files and no arguments", "pass the files with a cell");
     }
     match &request.language {
         None => return refused("the request names no language", "name one"),
@@ -277,6 +308,12 @@ impl Session {
         &self.request
     }
 
+    /// Returns true if the cells run in a container.
+    #[must_use]
+    pub fn is_in_container(&self) -> bool {
+        !self.request.isolation.acceptable().contains(Isolation::Wasm)
+    }
+
     /// Runs a cell. Requires a tokio runtime with time enabled.
     ///
     /// Dropping the future ends the interpreter of the session.
@@ -303,11 +340,33 @@ impl Session {
             state = self.state.lock() => state,
         };
         let span = info_span!("cell", is_first = state.live.is_none(), outcome = Empty);
-        let executed = self.exec_in(&mut state, cell.into(), io).instrument(span.clone());
+        let executed = self.exec_in(&mut state, cell.into(), None, io).instrument(span.clone());
         spans::stage(span.clone(), executed).await
     }
 
-    async fn exec_in(&self, state: &mut State, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+    /// Runs a cell in a new interpreter, with the state that was saved last and with random numbers of this seed: with the same
+    /// results of tools, it takes the same course again, as far as it depends neither on time nor on files and hosts outside. An
+    /// interpreter of the session is released, so its state should be [saved](Self::park_in).
+    ///
+    /// # Errors
+    /// As for [`exec`](Self::exec).
+    pub async fn exec_repeatable(&self, cell: Cell, seed: [u8; 32], io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+        let mut state = self.state.lock().await;
+        if let Some(live) = state.live.take() {
+            live.close().await;
+        }
+        // The random numbers of the saved state are renewed, each time in the same way.
+        (state.is_lost, state.has_run, state.current) = (false, false, None);
+        self.exec_in(&mut state, cell, Some(seed), io).await
+    }
+
+    async fn exec_in(
+        &self,
+        state: &mut State,
+        cell: Cell,
+        seed: Option<[u8; 32]>,
+        io: &mut ExecIo,
+    ) -> Result<RunReport, RunnerError> {
         let request = self.request_of(cell)?;
         // A cell that is refused or cancelled before it starts leaves the state as it is.
         let admitted = match &state.live {
@@ -322,7 +381,7 @@ impl Session {
         let was_lost = state.is_lost;
         let mut open = match state.live.take() {
             Some(open) => open,
-            None => match unless_cancelled(&io.cancel, Box::pin(self.open(admitted, state.start()))).await? {
+            None => match unless_cancelled(&io.cancel, Box::pin(self.open(admitted, state.start(), seed))).await? {
                 Some(open) => open,
                 None => return Ok(cancelled_cell(limits, !state.is_lost)),
             },
@@ -346,7 +405,7 @@ impl Session {
     }
 
     /// Returns the request of a cell: that of the session, with the cell's own limits.
-    fn request_of(&self, Cell { text, limits, stdin, files }: Cell) -> Result<Request, RunnerError> {
+    fn request_of(&self, Cell { text, limits, stdin, files, returns }: Cell) -> Result<Request, RunnerError> {
         let LimitOverrides { wall, cpu, output, .. } = limits;
         if limits != (LimitOverrides { wall, cpu, output, ..LimitOverrides::default() }) {
             let line = "a cell can set its limits on wall time, processor time and output only";
@@ -358,11 +417,17 @@ impl Session {
             LimitOverrides { wall: wall.or(own.wall), cpu: cpu.or(own.cpu), output: output.or(own.output), ..own };
         check_cpu_limit(limits, self.request.isolation)?;
         check_input(&stdin, &files, &self.request)?;
-        Ok(Request { program: Program::Inline(text), limits, stdin, files, ..self.request.clone() })
+        check_returned(&returns, &self.request)?;
+        Ok(Request { program: Program::Inline(text), limits, stdin, files, returns, ..self.request.clone() })
     }
 
     /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.
-    async fn open(&self, admitted: Arc<Admitted>, start: Start<'_>) -> Result<Live, RunnerError> {
+    async fn open(
+        &self,
+        admitted: Arc<Admitted>,
+        start: Start<'_>,
+        seed: Option<[u8; 32]>,
+    ) -> Result<Live, RunnerError> {
         let runner = &self.runner;
         let (admitted, packages) = runner.with_packages(admitted).await?;
         packages.notes.iter().for_each(|note| runner.parts.progress.detail(note));
@@ -383,7 +448,7 @@ impl Session {
             code: CodeScope::Image,
             // A later cell may import anything, and the state of the session does not survive a lack of code.
             compiled: CodeScope::All,
-            session: Some(SessionSpec { checkpoints, restore, resumes }),
+            session: Some(SessionSpec { checkpoints, restore, resumes, seed }),
             image: from.map(|checkpoint| checkpoint.image().to_owned()),
         };
         let prepared = runner.prepare(&planned, &CancelToken::new()).await?;
@@ -465,7 +530,7 @@ impl Session {
     pub async fn restore(&self, checkpoint: &Checkpoint) -> Result<(), RunnerError> {
         let mut state = self.state.lock().await;
         let admitted = self.runner.admit_for_analysis(self.request.clone()).await?;
-        let open = Box::pin(self.open(admitted, Start::Restored(checkpoint))).await?;
+        let open = Box::pin(self.open(admitted, Start::Restored(checkpoint), None)).await?;
         if let Some(before) = state.live.replace(open) {
             before.close().await;
         }

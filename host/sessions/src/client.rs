@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use codebox_core::{
     Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo, Stdin,
-    ToolCalls as _, ToolFailure, ToolResult,
+    ToolCalls as _, ToolDescription, ToolFailure, ToolResult,
 };
-use codebox_runner::{Cell, CellIo};
+use codebox_runner::{Cell, CellIo, Resumption, SuspendedCell};
 use codebox_worker::frame::{self, Kind};
 use serde_bytes::ByteBuf;
 use tokio::task::JoinHandle;
@@ -116,7 +116,6 @@ impl Client {
     /// # Errors
     /// As for [`Session::exec`](codebox_runner::Session::exec).
     pub fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, ClientError> {
-        let CellIo { cancel, tools, output } = io;
         if cell.stdin == Stdin::Streamed {
             let line = "a cell of a session that another process keeps cannot read a stream";
             let error =
@@ -130,8 +129,54 @@ impl Client {
             let error = RunnerError::new(ResultKind::InvalidRequest, line).with_fix("grant a directory with the data");
             return Err(error);
         }
+        let (id, suspends) = (id.to_owned(), io.suspends.clone());
+        self.run(io, |tools| Request::Exec { id, cell: Box::new(cell), tools, suspends })
+    }
+
+    /// Runs a suspended cell again, with a decision about the call at this position that it waits for, and goes on. The calls before have the
+    /// recorded results.
+    ///
+    /// # Errors
+    /// Returns an error if the session is not suspended, if it waits for another call, or if the cell takes another course than before.
+    pub fn resume(
+        &mut self,
+        id: &str,
+        position: u64,
+        resumption: Resumption,
+        io: CellIo<'_>,
+    ) -> Result<RunReport, ClientError> {
+        let id = id.to_owned();
+        self.run(io, |tools| Request::Resume { id, position, resumption, tools })
+    }
+
+    /// Returns the suspended cell of a session.
+    ///
+    /// # Errors
+    /// Returns an error if the session is not suspended.
+    pub fn suspended(&mut self, id: &str) -> Result<SuspendedCell, ClientError> {
+        match self.ask(&Request::Suspended(id.to_owned()))? {
+            Answer::Suspended(cell) => Ok(cell),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Ends a suspended cell. The session has the state before it.
+    ///
+    /// # Errors
+    /// Returns an error if the session is not suspended.
+    pub fn discard(&mut self, id: &str) -> Result<(), ClientError> {
+        self.done(&Request::Discard(id.to_owned()))
+    }
+
+    /// Sends the request of a cell, and passes its output and calls on until it has ended.
+    fn run(
+        &mut self,
+        io: CellIo<'_>,
+        request: impl FnOnce(Option<Vec<ToolDescription>>) -> Request,
+    ) -> Result<RunReport, ClientError> {
+        let CellIo { cancel, tools, suspends: _, output } = io;
         let list = tools.as_ref().map(|tools| tools.run.list());
-        self.send(&Request::Exec { id: id.to_owned(), cell: Box::new(cell), tools: list })?;
+        self.send(&request(list))?;
         let stream = self.stream.try_clone().map_err(|error| failed("reach", &error))?;
         let requests = Arc::new(Mutex::new(stream));
         let cancellation = Arc::clone(&requests);
@@ -140,9 +185,10 @@ impl Client {
         let mut report = loop {
             match self.receive()? {
                 Answer::Output(stream, bytes) => output(stream, &bytes),
-                Answer::ToolCall { number, name, input } => {
+                Answer::ToolCall { number, name, input, is_approved } => {
                     let tools = tools.as_ref().ok_or_else(unexpected)?;
-                    let (call, requests) = (tools.run.call(&name, input.into_vec()), Arc::clone(&requests));
+                    let call = tools.run.start(&name, input.into_vec(), is_approved);
+                    let requests = Arc::clone(&requests);
                     calls.0.push(tools.executor.spawn(async move {
                         let result = call.await.and_then(within_limit).map(ByteBuf::from);
                         write(&requests, &Request::ToolResult(number, result));

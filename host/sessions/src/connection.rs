@@ -12,7 +12,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::exec::exec;
+use crate::exec::{Work, exec};
 use crate::message::{Answer, Hello, Request, VERSION};
 use crate::serve::Process;
 
@@ -44,8 +44,16 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
     let mut requests = Requests::read(reader);
     while let Some(request) = requests.next().await? {
         let answer = match request {
-            Request::Exec { id, cell, tools } => {
-                match Box::pin(exec(process, &id, *cell, tools, &mut requests, &mut writer)).await {
+            Request::Exec { id, cell, tools, suspends } => {
+                let work = Work::Cell(cell, suspends);
+                match Box::pin(exec(process, &id, work, tools, &mut requests, &mut writer)).await {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                }
+            }
+            Request::Resume { id, position, resumption, tools } => {
+                let work = Work::Suspended(position, resumption);
+                match Box::pin(exec(process, &id, work, tools, &mut requests, &mut writer)).await {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }
@@ -147,8 +155,14 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
             keeper.stop(&id).await?;
             Answer::Done
         }
+        Request::Suspended(id) => Answer::Suspended(keeper.suspended(&id)?),
+        Request::Discard(id) => {
+            keeper.discard(&id).await?;
+            Answer::Done
+        }
         Request::List => Answer::Sessions(keeper.list()),
         Request::Exec { .. }
+        | Request::Resume { .. }
         | Request::Export { .. }
         | Request::Import(_)
         | Request::Piece(_)

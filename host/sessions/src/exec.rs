@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codebox_core::{
-    BoxFuture, CancelToken, ExecIo, OutputSink, RunTools, ToolCalls, ToolDescription, ToolFailure, ToolResult,
+    BoxFuture, CancelToken, Effects, ExecIo, OutputSink, RunTools, ToolCalls, ToolDescription, ToolFailure, ToolResult,
 };
-use codebox_runner::Cell;
+use codebox_runner::{Cell, Resumption};
 use serde_bytes::ByteBuf;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{mpsc, oneshot};
@@ -16,11 +16,19 @@ use crate::connection::{AnswerSink, QUEUED, Requests, send};
 use crate::message::{Answer, Request};
 use crate::serve::Process;
 
+/// A cell to run.
+pub(crate) enum Work {
+    /// A new one. With data of the client, it can be suspended.
+    Cell(Box<Cell>, Option<String>),
+    /// The one that is suspended, with the decision about the call at this position.
+    Suspended(u64, Resumption),
+}
+
 /// Runs a cell, and passes its output and its calls of tools on. `None` if the client is gone, which cancels the cell.
 pub(crate) async fn exec(
     process: &Process,
     id: &str,
-    cell: Cell,
+    work: Work,
     tools: Option<Vec<ToolDescription>>,
     requests: &mut Requests,
     writer: &mut OwnedWriteHalf,
@@ -30,13 +38,23 @@ pub(crate) async fn exec(
     let cancel = CancelToken::new();
     let waiting = Arc::<Waiting>::default();
     let tools = tools.map(|list| {
-        let (waiting, answers) = (Arc::clone(&waiting), sender.downgrade());
-        Arc::new(ClientTools { list, answers, waiting }) as RunTools
+        let (waiting, answers) = (Arc::clone(&waiting), Some(sender.downgrade()));
+        Arc::new(ClientTools { list, answers, waiting })
     });
-    let mut io = ExecIo { stdout: sink(0), stderr: sink(1), cancel: cancel.clone(), tools, ..ExecIo::none() };
+    let of_cell = tools.clone().map(|tools| tools as RunTools);
+    let mut io = ExecIo { stdout: sink(0), stderr: sink(1), cancel: cancel.clone(), tools: of_cell, ..ExecIo::none() };
     drop(sender);
     let mut running = std::pin::pin!(async {
-        let ran = process.keeper.exec(id, cell, &mut io).await;
+        let keeper = &process.keeper;
+        let ran = match (work, tools) {
+            (Work::Cell(cell, Some(client)), Some(tools)) => {
+                keeper.exec_suspendable(id, *cell, client, tools, &mut io).await
+            }
+            (Work::Cell(cell, _), _) => keeper.exec(id, *cell, &mut io).await,
+            (Work::Suspended(position, resumption), tools) => {
+                keeper.resume(id, position, resumption, tools.unwrap_or_default(), &mut io).await
+            }
+        };
         // The sinks end with the streams.
         (io.stdout, io.stderr) = (None, None);
         ran
@@ -110,10 +128,27 @@ impl Waiting {
 }
 
 /// Tools of a client.
-struct ClientTools {
+#[derive(Default)]
+pub(crate) struct ClientTools {
     list: Vec<ToolDescription>,
-    answers: mpsc::WeakSender<Answer>,
+    answers: Option<mpsc::WeakSender<Answer>>,
     waiting: Arc<Waiting>,
+}
+
+impl ClientTools {
+    /// Requests a call from the client.
+    pub(crate) fn request(&self, name: &str, input: Vec<u8>, is_approved: bool) -> BoxFuture<'static, ToolResult> {
+        let (name, waiting, answers) = (name.to_owned(), Arc::clone(&self.waiting), self.answers.clone());
+        Box::pin(async move {
+            let gone = || ToolFailure::new(ToolFailure::FAILED, "the client that has the tools is gone");
+            let answers = answers.and_then(|answers| answers.upgrade()).ok_or_else(gone)?;
+            let (number, result) = waiting.start();
+            let call = Answer::ToolCall { number, name, input: ByteBuf::from(input), is_approved };
+            answers.send(call).await.map_err(|_| gone())?;
+            drop(answers);
+            result.await.unwrap_or_else(|_| Err(gone()))
+        })
+    }
 }
 
 impl ToolCalls for ClientTools {
@@ -121,16 +156,7 @@ impl ToolCalls for ClientTools {
         self.list.clone()
     }
 
-    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult> {
-        let (name, waiting, answers) = (name.to_owned(), Arc::clone(&self.waiting), self.answers.clone());
-        Box::pin(async move {
-            let gone = || ToolFailure::new(ToolFailure::FAILED, "the client that has the tools is gone");
-            let answers = answers.upgrade().ok_or_else(gone)?;
-            let (number, result) = waiting.start();
-            let call = Answer::ToolCall { number, name, input: ByteBuf::from(input) };
-            answers.send(call).await.map_err(|_| gone())?;
-            drop(answers);
-            result.await.unwrap_or_else(|_| Err(gone()))
-        })
+    fn call(&self, name: &str, input: Vec<u8>, _: Effects) -> BoxFuture<'static, ToolResult> {
+        self.request(name, input, false)
     }
 }

@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebox_core::{
-    CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue,
-    SessionContainer, SessionInfo, is_checkpoint_name,
+    CallbackGuard, CancelToken, ExecIo, InterpreterState, Job, ResultKind, RunReport, RunnerError, SecretName,
+    SecretValue, SessionContainer, SessionInfo, is_checkpoint_name,
 };
 use codebox_runner::{Cell, Checkpoint, Runner, Session};
 use codebox_service::Request;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::stored::{Stored, StoredCheckpoint};
+
+mod suspended;
+
+use suspended::Suspended;
 
 /// Maximum number of sessions, in memory or on disk.
 const MAX_SESSIONS: usize = 4096;
@@ -55,28 +61,39 @@ pub(crate) struct Kept {
     used: Mutex<(Instant, u64)>,
     is_live: AtomicBool,
     /// Held by the request that uses the session. Waiting requests are served in order.
-    turn: tokio::sync::Mutex<()>,
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// Cancelled when the session is stopped.
     stopped: CancelToken,
+    /// Journal of the cell that is suspended.
+    suspended: Mutex<Suspended>,
 }
 
-/// Use of a session by a request.
-struct InUse<'k> {
-    kept: &'k Kept,
-    turn: Option<tokio::sync::MutexGuard<'k, ()>>,
+/// Use of a session by a request, which has its turn.
+struct InUse {
+    kept: Arc<Kept>,
+    turn: Option<OwnedMutexGuard<()>>,
 }
 
-impl<'k> InUse<'k> {
+impl InUse {
     /// Waits for the turn of a request.
-    async fn wait(kept: &'k Kept) -> Self {
+    async fn wait(kept: Arc<Kept>) -> Self {
         kept.busy.fetch_add(1, Ordering::SeqCst);
+        let turn = Arc::clone(&kept.turn);
         let mut this = Self { kept, turn: None };
-        this.turn = Some(kept.turn.lock().await);
+        this.turn = Some(turn.lock_owned().await);
         this
     }
 }
 
-impl Drop for InUse<'_> {
+impl Deref for InUse {
+    type Target = Kept;
+
+    fn deref(&self) -> &Kept {
+        &self.kept
+    }
+}
+
+impl Drop for InUse {
     fn drop(&mut self) {
         *lock(&self.kept.used) = (Instant::now(), now());
         self.kept.busy.fetch_sub(1, Ordering::SeqCst);
@@ -111,7 +128,10 @@ impl Keeper {
         let last = stored.last.as_ref().map(open);
         let request = stored.request()?;
         let session = self.runner.resume(request, last, stored.has_unsaved_state, stored.has_run)?;
-        Ok(self.kept(id.to_owned(), dir, session, stored, checkpoints))
+        let suspended = Suspended::read(&dir);
+        let kept = self.kept(id.to_owned(), dir, session, stored, checkpoints);
+        *lock(&kept.suspended) = suspended;
+        Ok(kept)
     }
 
     fn kept(
@@ -132,8 +152,9 @@ impl Keeper {
             cells: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             is_live: AtomicBool::new(false),
-            turn: tokio::sync::Mutex::default(),
+            turn: Arc::default(),
             stopped: CancelToken::new(),
+            suspended: Mutex::default(),
         }
     }
 
@@ -166,6 +187,17 @@ impl Keeper {
         })
     }
 
+    /// Waits for the turn of a request for a session.
+    async fn enter(&self, id: &str) -> Result<InUse, RunnerError> {
+        loop {
+            let entered = InUse::wait(self.get(id)?).await;
+            // The request before may have ended the session, or replaced it.
+            if lock(&self.sessions).get(id).is_some_and(|current| Arc::ptr_eq(current, &entered.kept)) {
+                return Ok(entered);
+            }
+        }
+    }
+
     /// Creates a session, and returns its id.
     pub(crate) async fn create(&self, job: Job, container: SessionContainer) -> Result<String, RunnerError> {
         let mut stored = Stored::new(job, now());
@@ -176,27 +208,32 @@ impl Keeper {
 
     /// Runs a cell.
     pub(crate) async fn exec(&self, id: &str, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
-        let kept = self.get(id)?;
-        let cancel = io.cancel.clone();
-        let stopped = cancel.clone();
-        let _stopped = kept.stopped.on_cancel(move || stopped.cancel());
-        // A cancelled cell that waits for its turn is reported by the session, which does not run it.
-        let turn = tokio::select! {
-            waited = InUse::wait(&kept) => Some(waited),
-            () = cancel.cancelled() => None,
+        let Some((kept, _stopped)) = self.enter_for_cell(id, io.cancel.clone()).await? else {
+            return self.get(id)?.report_cancelled(cell, io).await;
         };
-        if turn.is_some() {
-            // The process may be killed while the cell runs.
-            kept.record(|stored| stored.has_unsaved_state = true)?;
-        }
-        let ran = kept.session.exec_with(cell, io).await;
-        if turn.is_some() {
-            kept.cells.fetch_add(1, Ordering::Relaxed);
-            // The cell has run, and its report is not lost because the disk is full or the session was stopped meanwhile. The
-            // record says that there is unsaved state.
-            let _ = kept.update_state().await;
-        }
-        ran
+        kept.check_not_suspended()?;
+        // The process may be killed while the cell runs.
+        kept.record(|stored| stored.has_unsaved_state = true)?;
+        let ran = Box::pin(kept.session.exec_with(cell, io)).await;
+        kept.cells.fetch_add(1, Ordering::Relaxed);
+        // The cell has run, and its report is not lost because the disk is full or the session was stopped meanwhile. The
+        // record says that there is unsaved state.
+        let _ = kept.update_state().await;
+        ran.map_err(|error| kept.named(error))
+    }
+
+    /// Waits for the turn of a cell, which is cancelled when the session is stopped; `None` if it is cancelled before.
+    async fn enter_for_cell(
+        &self,
+        id: &str,
+        cancel: CancelToken,
+    ) -> Result<Option<(InUse, CallbackGuard)>, RunnerError> {
+        let entered = tokio::select! {
+            entered = self.enter(id) => entered?,
+            () = cancel.cancelled() => return Ok(None),
+        };
+        let stopped = entered.stopped.on_cancel(move || cancel.cancel());
+        Ok(Some((entered, stopped)))
     }
 
     /// Creates sessions with the state of another one, and returns their ids.
@@ -205,8 +242,8 @@ impl Keeper {
             let line = format!("cannot fork a session {count} times: the number must be from 1 to {MAX_FORKS}");
             return Err(RunnerError::new(ResultKind::InvalidRequest, line));
         }
-        let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
+        let kept = self.enter(id).await?;
+        kept.check_not_suspended()?;
         let forks = kept.session.fork(count as usize).await;
         kept.update_state().await?;
         let forks = forks?;
@@ -242,18 +279,18 @@ impl Keeper {
         name: Option<&str>,
         to: impl Write + Send + 'static,
     ) -> Result<(), RunnerError> {
-        let kept = self.get(id)?;
-        let checkpoint = {
-            let _use = InUse::wait(&kept).await;
+        let (session, checkpoint) = {
+            let kept = self.enter(id).await?;
+            kept.check_not_suspended()?;
             let checkpoint = match name {
                 Some(name) => kept.checkpoint(name),
                 None => kept.session.snapshot().await,
             };
             kept.update_state().await?;
-            checkpoint?
+            (Arc::clone(&kept.kept), checkpoint?)
         };
         // The session is free while a client reads.
-        kept.session.export_checkpoint(&checkpoint, to).await
+        session.session.export_checkpoint(&checkpoint, to).await
     }
 
     /// Creates a session from a file, with a checkpoint of the state in it, and returns the id of the session.
@@ -287,8 +324,8 @@ impl Keeper {
             let fix = "use at most 64 letters, digits, `.`, `_` and `-`, and no `.` or `-` at the start";
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
-        let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
+        let kept = self.enter(id).await?;
+        kept.check_not_suspended()?;
         let is_new = !lock(&kept.checkpoints).contains_key(name);
         if is_new && lock(&kept.checkpoints).len() >= MAX_CHECKPOINTS {
             let line = format!("the session has {MAX_CHECKPOINTS} checkpoints already");
@@ -316,8 +353,8 @@ impl Keeper {
 
     /// Returns to the state of a checkpoint.
     pub(crate) async fn restore(&self, id: &str, name: &str) -> Result<(), RunnerError> {
-        let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
+        let kept = self.enter(id).await?;
+        kept.check_not_suspended()?;
         let checkpoint = kept.checkpoint(name)?;
         kept.session.restore(&checkpoint).await?;
         let one = lock(&kept.stored).checkpoints.iter().find(|one| one.name == name).cloned();
@@ -333,8 +370,7 @@ impl Keeper {
         id: &str,
         values: Vec<(SecretName, SecretValue)>,
     ) -> Result<(), RunnerError> {
-        let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
+        let kept = self.enter(id).await?;
         let mut stored = lock(&kept.stored).clone();
         for (name, value) in values {
             let secrets = &mut stored.job.grants.secrets;
@@ -350,17 +386,20 @@ impl Keeper {
             let fix = format!("park it first, to change a value: codebox session park {id}");
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
-        // Without an interpreter, all state of the session is on disk.
-        let reopened = self.open(id, stored)?;
+        self.reopen(&kept, stored)
+    }
+
+    /// Replaces a session without an interpreter by one from this record: all of its state is on disk.
+    fn reopen(&self, kept: &Kept, stored: Stored) -> Result<(), RunnerError> {
+        let reopened = self.open(&kept.id, stored)?;
         reopened.cells.store(kept.cells.load(Ordering::Relaxed), Ordering::Relaxed);
-        lock(&self.sessions).insert(id.to_owned(), Arc::new(reopened));
+        lock(&self.sessions).insert(kept.id.clone(), Arc::new(reopened));
         Ok(())
     }
 
     /// Releases the interpreter of a session.
     pub(crate) async fn park(&self, id: &str) -> Result<(), RunnerError> {
-        let kept = self.get(id)?;
-        let _use = InUse::wait(&kept).await;
+        let kept = self.enter(id).await?;
         self.park_kept(&kept).await
     }
 
@@ -385,9 +424,8 @@ impl Keeper {
 
     /// Ends a session, and its cells.
     pub(crate) async fn stop(&self, id: &str) -> Result<(), RunnerError> {
-        let kept = self.get(id)?;
-        kept.stopped.cancel();
-        let _use = InUse::wait(&kept).await;
+        self.get(id)?.stopped.cancel();
+        let kept = self.enter(id).await?;
         // The process may be killed while it removes the files.
         let removed = kept.dir.with_extension(REMOVED);
         fs::rename(&kept.dir, &removed).map_err(|error| disk_error("remove", &kept.dir, &error))?;
@@ -433,6 +471,7 @@ impl Kept {
         let stored = lock(&self.stored);
         let state = match (self.busy.load(Ordering::SeqCst), self.is_live.load(Ordering::Relaxed)) {
             (1.., _) => InterpreterState::Busy,
+            (0, _) if lock(&self.suspended).is_some() => InterpreterState::Suspended,
             (0, true) => InterpreterState::Live,
             (0, false) if stored.has_unsaved_state => InterpreterState::Lost,
             (0, false) if stored.last.is_none() => InterpreterState::New,
@@ -446,6 +485,20 @@ impl Kept {
             used: lock(&self.used).1,
             cells: self.cells.load(Ordering::Relaxed),
             checkpoints: stored.checkpoints.iter().map(|one| one.name.clone()).collect(),
+            suspended: lock(&self.suspended).waiting(),
+        }
+    }
+
+    /// Returns the report of a cell that was cancelled while it waited for its turn.
+    async fn report_cancelled(&self, cell: Cell, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+        Box::pin(self.session.exec_with(cell, io)).await
+    }
+
+    /// Returns an error whose remedy names this session.
+    fn named(&self, error: RunnerError) -> RunnerError {
+        match error.fix().map(|fix| fix.replace("session secret ID ", &format!("session secret {} ", self.id))) {
+            Some(fix) => error.with_fix(fix),
+            None => error,
         }
     }
 

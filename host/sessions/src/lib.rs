@@ -19,11 +19,13 @@
 mod client;
 mod connection;
 mod exec;
+mod journal;
 mod keeper;
 mod message;
 mod place;
 mod serve;
 mod stored;
+mod suspension;
 
 pub use client::{Client, ClientError};
 pub use place::Place;

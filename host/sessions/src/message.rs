@@ -3,7 +3,7 @@
 use codebox_core::{
     Job, RunReport, SecretName, SecretValue, SessionContainer, SessionInfo, ToolDescription, ToolFailure,
 };
-use codebox_runner::Cell;
+use codebox_runner::{Cell, Resumption, SuspendedCell};
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -28,8 +28,15 @@ pub(crate) const MAX_TOOL_RESULT: usize = 16 << 20;
 pub(crate) enum Request {
     /// Creates a session with the language, grants, limits and packages of a job.
     Create(Box<Job>, SessionContainer),
-    /// Runs a cell, which may call these tools of the client.
-    Exec { id: String, cell: Box<Cell>, tools: Option<Vec<ToolDescription>> },
+    /// Runs a cell, which may call these tools of the client. With data of the client, the cell is suspended at a call that needs an
+    /// approval, and the data are kept for the client that resumes it.
+    Exec { id: String, cell: Box<Cell>, tools: Option<Vec<ToolDescription>>, suspends: Option<String> },
+    /// Requests the data of the client whose cell is suspended.
+    Suspended(String),
+    /// Runs a suspended cell again, up to the call that it waits for, and on. `position` is that of the call that was decided.
+    Resume { id: String, position: u64, resumption: Resumption, tools: Option<Vec<ToolDescription>> },
+    /// Ends a suspended cell.
+    Discard(String),
     /// Result of the call of a tool with this number.
     ToolResult(u64, Result<ByteBuf, ToolFailure>),
     /// Cancels the cell of this client.
@@ -63,12 +70,14 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// Output of stream 0 or 1 of the cell.
     Output(u8, ByteBuf),
-    /// The cell calls a tool with an input as JSON text. The number is that of the call.
-    ToolCall { number: u64, name: String, input: ByteBuf },
+    /// The cell calls a tool with an input as JSON text. The number is that of the call. A call that was approved is made without a question.
+    ToolCall { number: u64, name: String, input: ByteBuf, is_approved: bool },
     /// The cell has ended.
     Ended(Box<RunReport>),
     /// Ids of the created sessions.
     Created(Vec<String>),
+    /// The suspended cell.
+    Suspended(SuspendedCell),
     /// All sessions, the oldest first.
     Sessions(Vec<SessionInfo>),
     /// The request was performed.

@@ -17,4 +17,4 @@ pub use command::{end_of, output_of};
 pub use run::ToolRun;
 pub use schema::SchemaError;
 pub use tool::{Tool, ToolError};
-pub use toolbox::{Approver, ToolBudgets, ToolRequest, Toolbox};
+pub use toolbox::{Approver, Decision, ToolBudgets, ToolRequest, Toolbox};

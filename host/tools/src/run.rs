@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::schema::Schema;
 use crate::tool::Tool;
-use crate::toolbox::{ToolBudgets, ToolRequest, Toolbox};
+use crate::toolbox::{Decision, ToolBudgets, ToolRequest, Toolbox};
 
 /// Maximum number of calls that a report lists.
 const MAX_LISTED: usize = 1000;
@@ -27,9 +27,6 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum length of the message of a failure in bytes.
 const MAX_MESSAGE: usize = 4_000;
-
-/// Failure of a call that had not ended when its run did.
-const INTERRUPTED: &str = "interrupted";
 
 /// Maximum length of the name of a call in a report.
 const MAX_NAME: usize = 128;
@@ -70,7 +67,7 @@ impl ToolRun {
         let used = lock(&self.used);
         let interrupted = |(call, began): &(ToolCall, Instant)| ToolCall {
             wall: began.elapsed(),
-            failure: Some(INTERRUPTED.to_owned()),
+            failure: Some(ToolFailure::INTERRUPTED.to_owned()),
             ..call.clone()
         };
         (used.listed.iter().cloned().chain(used.open.values().map(interrupted)).collect(), used.dropped)
@@ -82,6 +79,37 @@ impl ToolRun {
         if !report.tool_calls.is_empty() {
             report.effects = Effects::Possible;
         }
+    }
+
+    /// Starts a call with an input as JSON text. A call that was approved already is made without a question.
+    pub fn start(&self, name: &str, input: Vec<u8>, is_approved: bool) -> BoxFuture<'static, ToolResult> {
+        let (tool, toolbox, used) = (self.tool(name), Arc::clone(&self.toolbox), Arc::clone(&self.used));
+        let began = Instant::now();
+        let (name, input_bytes) = (shown(name), input.len() as u64);
+        let call = ToolCall { name, input_bytes, output_bytes: 0, wall: Duration::ZERO, failure: None };
+        let number = {
+            let mut used = lock(&used);
+            let number = used.next;
+            used.next += 1;
+            used.open.insert(number, (call, began));
+            number
+        };
+        // The caller may poll in another executor, or in none that has time and I/O.
+        let call = self.executor.spawn(async move {
+            let result = match use_call(&used, &toolbox.budgets).and(tool) {
+                Ok(tool) => checked(&tool, &toolbox, &used, &input, is_approved).await,
+                Err(failure) => Err(failure),
+            };
+            let result = result.map_err(shortened);
+            if let Err(failure) = &result {
+                // A budget that is exceeded ends the next call.
+                let _ = use_bytes(&used, failure.message.len(), &toolbox.budgets);
+            }
+            record(&used, number, &result);
+            result
+        });
+        let call = AbortOnDrop(call);
+        Box::pin(call.finish())
     }
 
     /// Returns the tool of a call, if the run may call it.
@@ -104,46 +132,20 @@ impl ToolCalls for ToolRun {
         granted.filter(|tool| tool.approval != Approval::Deny).map(|tool| tool.description.clone()).collect()
     }
 
-    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult> {
-        let (tool, toolbox, used) = (self.tool(name), Arc::clone(&self.toolbox), Arc::clone(&self.used));
-        let began = Instant::now();
-        let (name, input_bytes) = (shown(name), input.len() as u64);
-        let call = ToolCall { name, input_bytes, output_bytes: 0, wall: Duration::ZERO, failure: None };
-        let number = {
-            let mut used = lock(&used);
-            let number = used.next;
-            used.next += 1;
-            used.open.insert(number, (call, began));
-            number
-        };
-        // The caller may poll in another executor, or in none that has time and I/O.
-        let call = self.executor.spawn(async move {
-            let result = match use_call(&used, &toolbox.budgets).and(tool) {
-                Ok(tool) => checked(&tool, &toolbox, &used, &input).await,
-                Err(failure) => Err(failure),
-            };
-            let result = result.map_err(shortened);
-            if let Err(failure) = &result {
-                // A budget that is exceeded ends the next call.
-                let _ = use_bytes(&used, failure.message.len(), &toolbox.budgets);
-            }
-            record(&used, number, &result);
-            result
-        });
-        let call = AbortOnDrop(call);
-        Box::pin(call.finish())
+    fn call(&self, name: &str, input: Vec<u8>, _: Effects) -> BoxFuture<'static, ToolResult> {
+        self.start(name, input, false)
     }
 }
 
 /// Makes a call within the budgets of the run.
-async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8]) -> ToolResult {
+async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8], is_approved: bool) -> ToolResult {
     let time = toolbox.budgets.time;
     use_bytes(used, input.len(), &toolbox.budgets)?;
     let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_INPUT, message);
     let input: Value = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
     let input = conforming(&tool.input, input, used).await?.map_err(invalid)?;
     let time = tool.timeout.map_or(time, |own| own.min(time));
-    let mut output = match timeout(time, approved(tool, toolbox, input)).await {
+    let mut output = match timeout(time, approved(tool, toolbox, input, is_approved)).await {
         Ok(output) => output?,
         Err(_) => return Err(budget(format!("the call took longer than {} s", time.as_secs_f64()))),
     };
@@ -177,19 +179,26 @@ async fn conforming(schema: &Schema, value: Value, used: &Mutex<Used>) -> Result
 }
 
 /// Calls the function of a tool, after its approval.
-async fn approved(tool: &Tool, toolbox: &Toolbox, input: Value) -> Result<Value, ToolFailure> {
-    if tool.approval == Approval::Ask {
+async fn approved(tool: &Tool, toolbox: &Toolbox, input: Value, is_approved: bool) -> Result<Value, ToolFailure> {
+    if tool.approval == Approval::Ask && !is_approved {
         let request = ToolRequest { tool: tool.name().clone(), input: input.clone() };
-        let is_approved = match &toolbox.approver {
+        let decision = match &toolbox.approver {
             Some(approver) => approver(request).await,
-            None => false,
+            None => Decision::Denied,
         };
-        if !is_approved {
-            let line = format!("the call of the tool {} was not approved", tool.name());
-            return Err(ToolFailure::new(ToolFailure::DENIED, line));
+        let failure =
+            |kind, what: &str| Err(ToolFailure::new(kind, format!("the call of the tool {} {what}", tool.name())));
+        match decision {
+            Decision::Approved => {}
+            Decision::Denied => return failure(ToolFailure::DENIED, "was not approved"),
+            Decision::Suspended => return failure(ToolFailure::SUSPENDED, "waits for an approval"),
         }
     }
-    (tool.handler)(input).await
+    // Only a decision suspends a cell.
+    (tool.handler)(input).await.map_err(|failure| match failure.kind.as_str() {
+        ToolFailure::SUSPENDED => ToolFailure { kind: ToolFailure::FAILED.to_owned(), ..failure },
+        _ => failure,
+    })
 }
 
 /// Counts a call, also one that is refused.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{BoxFuture, ToolName};
+use codebox_core::{Approval, BoxFuture, ToolName};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -38,8 +38,25 @@ pub struct ToolRequest {
     pub input: Value,
 }
 
+/// Decision about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The call is made.
+    Approved,
+    /// The call fails.
+    Denied,
+    /// The cell is suspended until the call is decided. Only cells of sessions that another process keeps can be; otherwise the call fails.
+    Suspended,
+}
+
+impl From<bool> for Decision {
+    fn from(is_approved: bool) -> Self {
+        if is_approved { Self::Approved } else { Self::Denied }
+    }
+}
+
 /// Function that decides if a call is made.
-pub type Approver = dyn Fn(ToolRequest) -> BoxFuture<'static, bool> + Send + Sync;
+pub type Approver = dyn Fn(ToolRequest) -> BoxFuture<'static, Decision> + Send + Sync;
 
 /// Tools that runs can be granted by name.
 #[derive(Clone, Default)]
@@ -71,14 +88,18 @@ impl Toolbox {
         Self { budgets, ..self }
     }
 
-    /// Sets the function that decides calls of tools with [`Approval::Ask`](crate::Approval::Ask).
+    /// Sets the function that decides calls of tools with [`Approval::Ask`](crate::Approval::Ask), with a [`Decision`] or with true for
+    /// approval.
     #[must_use]
     pub fn with_approver<F, R>(self, approver: F) -> Self
     where
         F: Fn(ToolRequest) -> R + Send + Sync + 'static,
-        R: Future<Output = bool> + Send + 'static,
+        R: Future<Output: Into<Decision>> + Send + 'static,
     {
-        let approver = move |request| Box::pin(approver(request)) as BoxFuture<'static, bool>;
+        let approver = move |request| {
+            let decision = approver(request);
+            Box::pin(async move { decision.await.into() }) as BoxFuture<'static, Decision>
+        };
         Self { approver: Some(Arc::new(approver)), ..self }
     }
 
@@ -86,6 +107,12 @@ impl Toolbox {
     #[must_use]
     pub fn contains(&self, name: &ToolName) -> bool {
         self.tools.contains_key(name)
+    }
+
+    /// Returns true if calls of one of the tools need an approval.
+    #[must_use]
+    pub fn has_questions(&self) -> bool {
+        self.tools.values().any(|tool| tool.approval == Approval::Ask)
     }
 
     /// Returns the names of all tools.

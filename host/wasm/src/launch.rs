@@ -13,7 +13,8 @@ use codebox_core::{Access, ByteSize, CodeScope};
 #[cfg(target_os = "linux")]
 use codebox_files::Dir;
 use codebox_streams::Delivery;
-use rand::Rng as _;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng as _};
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
@@ -53,6 +54,8 @@ pub(crate) struct Setup<'a> {
     pub code: CodeScope,
     /// Observer of what the guest uses of its surroundings.
     pub witness: Option<Arc<Witness>>,
+    /// Seed of the guest's random numbers; `None` for those of the system.
+    pub seed: Option<[u8; 32]>,
 }
 
 /// The state in which a guest starts, in addition to the contents of its memory.
@@ -105,9 +108,14 @@ impl GuestInstance {
         };
         let reuse_flag = Arc::new(ReuseFlag::default());
         let start = Start { size: image.len() as u64, parts, globals: &facts.globals, clock: Duration::ZERO };
+        let seed = setup.seed;
         let lease = || pool.lease(code.minimum, reuse_flag.clone());
         let mut this = Self::instantiate(code, setup, &start, reuse_flag.clone(), lease)?;
-        this.reseed_generators(facts)?;
+        match seed {
+            // Other numbers than those of the guest's own requests.
+            Some(seed) => this.reseed_generators(facts, &mut StdRng::from_seed(seed.map(|byte| !byte)))?,
+            None => this.reseed_generators(facts, &mut rand::rng())?,
+        }
         Ok(this)
     }
 
@@ -332,7 +340,7 @@ impl GuestInstance {
     }
 
     /// Replaces the states of the guest's random number generators with new random bytes.
-    fn reseed_generators(&mut self, facts: &ImageFacts) -> Result<(), WasmError> {
+    fn reseed_generators(&mut self, facts: &ImageFacts, random: &mut impl Rng) -> Result<(), WasmError> {
         if facts.seeds.is_empty() {
             return Ok(());
         }
@@ -341,7 +349,7 @@ impl GuestInstance {
         for &(at, len) in &facts.seeds {
             let place = memory.get_mut(at as usize..).and_then(|rest| rest.get_mut(..len as usize));
             let place = place.ok_or_else(|| failed("state is outside the guest's memory".into()))?;
-            rand::rng().fill_bytes(place);
+            random.fill_bytes(place);
         }
         Ok(())
     }
@@ -358,12 +366,15 @@ fn run_ticker(ticker: &Ticker, engine: Option<&wasmtime::Engine>) -> Result<Tick
 }
 
 fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, streams, net, code: _, witness } = setup;
+    let Setup { root, mounts, memory, quota, streams, net, code: _, witness, seed } = setup;
     let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
     let clock = GuestClock::starting_at(start.clock);
     let mut builder = WasiCtxBuilder::new();
     builder.monotonic_clock(clock);
     builder.max_random_size(MAX_RANDOM);
+    if let Some(seed) = seed {
+        builder.secure_random(StdRng::from_seed(seed)).insecure_random(StdRng::from_seed(seed));
+    }
     if let Some(witness) = &witness {
         witness.observe(&mut builder);
     }

@@ -2,8 +2,8 @@
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    Access, BackendId, CappedSink, CapturedOutput, HostPath, InstanceSpec, Job, OutFile, RunReport, SandboxLayer,
-    SessionState,
+    Access, BackendId, CappedSink, CapturedOutput, HostPath, InstanceSpec, Job, OutFile, Outcome, ReturnedFile,
+    RunReport, SandboxLayer, SessionState,
 };
 use codebox_files::FileKinds;
 
@@ -21,6 +21,9 @@ pub(crate) fn checked(
     report.id = None;
     report.limits = job.limits;
     report.needs_escalation = None;
+    if report.outcome == Outcome::Suspended {
+        report.outcome = Outcome::Cancelled;
+    }
     let is_kept = report.is_kept();
     report.session = spec.session.is_some().then_some(SessionState { is_kept, ..SessionState::default() });
     report.enforcement.layers = layers;
@@ -36,6 +39,18 @@ pub(crate) fn checked(
     texts.into_iter().flatten().for_each(|text| *text = line(text));
     if !job.results {
         report.results.clear();
+    }
+    let mut left = ReturnedFile::MAX_BYTES;
+    report.returned.truncate(job.returns.len());
+    for (file, path) in report.returned.iter_mut().zip(&job.returns) {
+        file.path = path.clone();
+        match &mut file.content {
+            Ok(bytes) => match left.checked_sub(bytes.len() as u64) {
+                Some(rest) => left = rest,
+                None => file.content = Err("it is too large".to_owned()),
+            },
+            Err(reason) => *reason = line(reason),
+        }
     }
     for output in [&mut report.stdout, &mut report.stderr] {
         *output = capped(std::mem::take(output), job);

@@ -191,8 +191,8 @@ impl Running {
                     let written = connection.written();
                     reading = stdin.take().map_or(reading, |stdin| Some(Box::pin(read(written, stdin))));
                 }
-                Some(Ok(Event::ToolCall(name, input))) if tools.is_some() && calling.is_none() => {
-                    calling = tools.as_ref().map(|tools| tools.call(&name, input.into_vec()));
+                Some(Ok(Event::ToolCall(name, input, effects))) if tools.is_some() && calling.is_none() => {
+                    calling = tools.as_ref().map(|tools| tools.call(&name, input.into_vec(), effects));
                 }
                 Some(Ok(Event::Ended(report))) => return Ok(End::Report(report)),
                 Some(Ok(Event::Failed(failure))) => return Err(failure.after_start()),

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use codebox_core::{
-    BackendError, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, ToolDescription, ToolFailure,
+    BackendError, Effects, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, ToolDescription,
+    ToolFailure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,8 +52,8 @@ pub(crate) enum Event {
     Output(u8, serde_bytes::ByteBuf),
     /// The guest reads its input.
     InputRequest,
-    /// The guest calls a tool with an input as JSON text, and waits for the result.
-    ToolCall(String, serde_bytes::ByteBuf),
+    /// The guest, which has had these effects, calls a tool with an input as JSON text, and waits for the result.
+    ToolCall(String, serde_bytes::ByteBuf, Effects),
     /// The job has ended.
     Ended(Box<RunReport>),
     /// The state of the session is saved, or cannot be saved for this reason.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use codebox_core::{
-    Backend, BackendError, BoxFuture, CancelToken, ExecIo, Instance, InstanceSpec, Job, OutputSink, ResultKind,
-    RunTools, RunnerError, SandboxLayer, Stdin, ToolCalls, ToolDescription, ToolFailure, ToolResult,
+    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, Instance, InstanceSpec, Job, OutputSink,
+    ResultKind, RunTools, RunnerError, SandboxLayer, Stdin, ToolCalls, ToolDescription, ToolFailure, ToolResult,
 };
 use serde_bytes::ByteBuf;
 use tokio::sync::oneshot;
@@ -321,7 +321,7 @@ impl ToolCalls for RequestedTools {
         self.list.clone()
     }
 
-    fn call(&self, name: &str, input: Vec<u8>) -> BoxFuture<'static, ToolResult> {
+    fn call(&self, name: &str, input: Vec<u8>, effects: Effects) -> BoxFuture<'static, ToolResult> {
         let lost = || ToolFailure::new(ToolFailure::FAILED, "the process that has the tools is gone");
         let (sender, result) = oneshot::channel();
         {
@@ -330,7 +330,7 @@ impl ToolCalls for RequestedTools {
                 current.tool = Some(sender);
             }
         }
-        let sent = self.channel.send(&Event::ToolCall(name.to_owned(), ByteBuf::from(input)));
+        let sent = self.channel.send(&Event::ToolCall(name.to_owned(), ByteBuf::from(input), effects));
         Box::pin(async move {
             sent.map_err(|_| lost())?;
             result.await.unwrap_or_else(|_| Err(lost()))

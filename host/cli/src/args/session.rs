@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use codebox_core::{
     ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, SessionContainer, parse_duration, parse_size,
 };
+use codebox_runner::Resumption;
 use codebox_service::{EnvRequest, Preference, Program, Request, SecretOrigin, SecretRequest};
 
 use super::run::LimitArgs;
@@ -25,6 +26,12 @@ pub(crate) enum SessionCommand {
     /// Prints the output and the value of the last expression. An exception ends the cell alone. A limit that is reached ends the
     /// interpreter; the session then comes back from its last checkpoint.
     Exec(Box<CellArgs>),
+    /// Decide the call that a suspended cell waits for
+    ///
+    /// The cell is run again from its start, with the same random numbers and the recorded results of its calls, and goes on after the
+    /// decision: no call is made twice, and no output is printed twice; a JSON document has all of it. The tools are those of the suspended command; tools of a
+    /// `codebox.toml` have to be found from the same directory.
+    Resume(Box<ResumeArgs>),
     /// Create sessions with the state of another one, and print their ids, one a line
     Fork {
         /// The session
@@ -70,6 +77,18 @@ pub(crate) enum SessionCommand {
     /// The file is not trusted: it determines the state of the interpreter, and nothing else. The grants and limits are those of this
     /// command. The packages have to be those with which the session was exported.
     Import(Box<ImportArgs>),
+    /// Copy a file of a session to this machine
+    ///
+    /// The file is below /work or /tmp in the session, and has at most 16 MiB. An interpreter that was released is started.
+    Get {
+        /// The session
+        id: String,
+        /// Path of the file in the session; a relative one is below /work
+        path: PathBuf,
+        /// File to write, or `-` for standard output; an existing file is replaced [default: the name of the file, in the current
+        /// directory]
+        to: Option<PathBuf>,
+    },
     /// Give a session the values of its secrets again
     ///
     /// The values are not saved: the background process has them in memory, and needs them again after it has ended. They are those of
@@ -228,11 +247,59 @@ pub(crate) struct CellArgs {
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub max_output: Option<Limit<ByteSize>>,
 
+    /// Suspend the cell at a call that needs an approval, in place of a question; without a terminal this is the default
+    ///
+    /// `session resume` decides the call on any later day. Only in WebAssembly.
+    #[arg(long)]
+    pub suspend: bool,
+
     #[command(flatten)]
     pub show: ShowArgs,
 
     #[command(flatten)]
     pub tools: ToolArgs,
+}
+
+/// Arguments of `codebox session resume`.
+#[derive(Debug, Args)]
+#[group(id = "decision", required = true, multiple = false)]
+pub(crate) struct ResumeArgs {
+    /// The session
+    pub id: String,
+
+    /// Make the call that the cell waits for, and go on
+    #[arg(long, group = "decision")]
+    pub approve: bool,
+
+    /// Refuse the call, which fails in the cell, and go on
+    #[arg(long, group = "decision")]
+    pub deny: bool,
+
+    /// Run the cell on that was stopped after the decision, by a limit, a cancellation or a crash
+    #[arg(long = "continue", group = "decision")]
+    pub goes_on: bool,
+
+    /// End the cell; the session has the state before it
+    #[arg(long, group = "decision")]
+    pub discard: bool,
+
+    /// Print one JSON document with the result, the output and the rich results, instead of streaming the output
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub show: ShowArgs,
+}
+
+impl ResumeArgs {
+    /// Returns the way in which the cell goes on.
+    pub(crate) fn resumption(&self) -> Resumption {
+        match (self.approve, self.deny) {
+            (true, _) => Resumption::Approve,
+            (false, true) => Resumption::Deny,
+            (false, false) => Resumption::Continue,
+        }
+    }
 }
 
 impl GrantArgs {

@@ -4,14 +4,17 @@ use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{CancelToken, ResultKind, RunReport, RunnerError, SessionInfo, Stdin, exit, wire};
+use codebox_core::{
+    CancelToken, GuestPath, InterpreterState, Outcome, ResultKind, RunReport, RunnerError, SessionInfo, Stdin, exit,
+    wire,
+};
 use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead};
 use codebox_service::{Denied, Process, SecretOrigin};
 
 use crate::Host;
 use crate::answer;
-use crate::args::{CellArgs, ImportArgs, NewSessionArgs, SessionCommand};
-use crate::commands::tools::{CommandTools, Questions};
+use crate::args::{CellArgs, ImportArgs, NewSessionArgs, ResumeArgs, SessionCommand};
+use crate::commands::tools::{CommandTools, Questions, printable, tools_of_suspended};
 use crate::exit::PIPE;
 use crate::images::{self, Show};
 use crate::interrupt::Signals;
@@ -29,6 +32,8 @@ pub(super) fn session(command: SessionCommand, messages: Messages, runner: &Runn
     let done = match command {
         SessionCommand::Exec(args) if args.json => return exec_as_json(*args, messages, host),
         SessionCommand::Exec(args) => exec(*args, messages, host),
+        SessionCommand::Resume(args) if args.json && !args.discard => return resume_as_json(*args, messages, host),
+        SessionCommand::Resume(args) => resume(*args, messages, host),
         SessionCommand::New(args) => new(*args, runner, control),
         SessionCommand::Export { id, file, checkpoint } => export(&id, &file, checkpoint.as_deref(), control),
         SessionCommand::Import(args) => import(*args, runner, control),
@@ -38,6 +43,7 @@ pub(super) fn session(command: SessionCommand, messages: Messages, runner: &Runn
         }),
         SessionCommand::Checkpoint { id, name } => with(control, |client| client.checkpoint(&id, &name)),
         SessionCommand::Restore { id, name } => with(control, |client| client.restore(&id, &name)),
+        SessionCommand::Get { id, path, to } => get(&id, &path, to.as_deref(), messages, control),
         SessionCommand::Secret { id, secrets } => give_secrets(&id, secrets, control),
         SessionCommand::Park { id } => with(control, |client| client.park(&id)),
         SessionCommand::Stop { ids } => with(control, |client| ids.iter().try_for_each(|id| client.stop(id))),
@@ -78,19 +84,32 @@ fn give_secrets(id: &str, secrets: Vec<SecretOrigin>, control: &dyn SessionContr
     with(control, |client| client.give_secrets(id, values))
 }
 
-/// Writes a session to a file. A regular file appears when it is complete, and takes the place of an earlier one.
+/// Writes a session to a file.
 fn export(id: &str, file: &Path, name: Option<&str>, control: &dyn SessionControl) -> Result<u8, RunnerError> {
     let mut client = control.connect()?;
     let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
+    let mut export = |to: &mut dyn Write| client.export(id, name, &mut Cancellable { to, cancel: &cancel });
+    let written = write_file(file, "the file of a session", &mut export);
+    match written {
+        Err(_) if cancel.is_cancelled() => Ok(exit::CANCELLED),
+        written => written.map(|()| 0),
+    }
+}
+
+/// Writes a file, or standard output. A regular file appears when it is complete, and takes the place of an earlier one.
+fn write_file(
+    file: &Path,
+    what: &str,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<(), RunnerError>,
+) -> Result<(), RunnerError> {
     let failed = |error: io::Error| {
         RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
     };
-    let mut write = |to: &mut dyn Write| client.export(id, name, &mut Cancellable { to, cancel: &cancel });
-    let written = if file == Path::new("-") {
+    if file == Path::new("-") {
         let mut stdout = io::stdout().lock();
         if stdout.is_terminal() {
-            let line = "cannot write the file of a session to a terminal";
+            let line = format!("cannot write {what} to a terminal");
             return Err(
                 RunnerError::new(ResultKind::InvalidRequest, line).with_fix("name a file, or redirect the output")
             );
@@ -108,11 +127,44 @@ fn export(id: &str, file: &Path, name: Option<&str>, control: &dyn SessionContro
             incomplete.as_file().sync_all().map_err(failed)?;
             incomplete.persist(&file).map(|_| ()).map_err(|error| failed(error.error))
         })
-    };
-    match written {
-        Err(_) if cancel.is_cancelled() => Ok(exit::CANCELLED),
-        written => written.map(|()| 0),
     }
+}
+
+/// Copies a file of a session to this machine.
+fn get(
+    id: &str,
+    path: &Path,
+    to: Option<&Path>,
+    messages: Messages,
+    control: &dyn SessionControl,
+) -> Result<u8, RunnerError> {
+    let invalid =
+        |why: String| RunnerError::new(ResultKind::InvalidRequest, format!("cannot copy {}: {why}", path.display()));
+    let in_guest = path.to_str().ok_or_else(|| invalid("its name is not UTF-8".to_owned()))?;
+    let in_guest = if in_guest.starts_with('/') { in_guest.to_owned() } else { format!("/work/{in_guest}") };
+    let in_guest = GuestPath::new(&in_guest).map_err(|error| invalid(error.to_string()))?;
+    let name = path.file_name().ok_or_else(|| invalid("it is not a file".to_owned()))?;
+    let to = match to {
+        // As `cp` does.
+        Some(to) if to.is_dir() => to.join(name),
+        Some(to) => to.to_owned(),
+        None => name.into(),
+    };
+    let cancel = CancelToken::new();
+    Signals::handled().cancel(cancel.clone());
+    let cell = Cell { returns: vec![in_guest], ..Cell::from("") };
+    let io = CellIo { cancel: &cancel, tools: None, suspends: None, output: &mut |_, _| {} };
+    let report = control.connect()?.exec(id, cell, io)?;
+    state_notes(&report, id).into_iter().for_each(|line| messages.note(line));
+    if !report.is_success() {
+        notes(&report, None).into_iter().for_each(|line| messages.note(line));
+        return Ok(report.exit_status());
+    }
+    let returned = report.returned.into_iter().next().ok_or_else(|| invalid("it is not returned".to_owned()))?;
+    let bytes = returned.content.map_err(invalid)?;
+    let failed = |error| RunnerError::of(ResultKind::InvalidRequest, &error);
+    write_file(&to, "a file of a session", &mut |to| to.write_all(&bytes).map_err(failed))?;
+    Ok(0)
 }
 
 /// Writer that fails after a cancellation.
@@ -177,9 +229,37 @@ fn exec(args: CellArgs, messages: Messages, host: Host<'_>) -> Result<u8, Runner
     let cell = cell_of(&args)?;
     let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
-    let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
+    let tools = CommandTools::connect(&args.tools, questions(&args), messages, host)?;
     let mut client = host.sessions.connect()?;
-    run_cell(&mut *client, &args.id, cell, tools.as_ref(), args.show.show, cancel, messages)
+    let id = &args.id;
+    run_shown(id, tools.as_ref(), args.show.show, cancel, messages, |io| client.exec(id, cell, io))
+}
+
+/// Runs a suspended cell again, and prints its output, its values, and notes about it.
+fn resume(args: ResumeArgs, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
+    let id = &args.id;
+    let mut client = host.sessions.connect()?;
+    if args.discard {
+        return client.discard(id).map(|()| 0);
+    }
+    let cancel = CancelToken::new();
+    Signals::handled().cancel(cancel.clone());
+    let cell = client.suspended(id)?;
+    let tools = CommandTools::connect(&tools_of_suspended(&cell.client)?, Questions::Later, messages, host)?;
+    run_shown(id, tools.as_ref(), args.show.show, cancel, messages, |io| {
+        let report = client.resume(id, cell.position, args.resumption(), io)?;
+        if !matches!(report.outcome, Outcome::Exited(_) | Outcome::Suspended) {
+            messages.note(format!(
+                "the cell can be run on with `codebox session resume {id} --continue`, or ended with --discard"
+            ));
+        }
+        Ok(report)
+    })
+}
+
+/// Returns the treatment of calls that need an approval.
+fn questions(args: &CellArgs) -> Questions {
+    if args.suspend { Questions::Later } else { Questions::AtTerminalOrLater }
 }
 
 /// Runs a cell until it ends or is cancelled, and prints its output, its values, and notes about it.
@@ -192,14 +272,26 @@ pub(super) fn run_cell(
     cancel: CancelToken,
     messages: Messages,
 ) -> Result<u8, RunnerError> {
+    run_shown(id, tools, show, cancel, messages, |io| client.exec(id, cell, io))
+}
+
+fn run_shown(
+    id: &str,
+    tools: Option<&CommandTools>,
+    show: Option<Show>,
+    cancel: CancelToken,
+    messages: Messages,
+    run: impl FnOnce(CellIo<'_>) -> Result<RunReport, RunnerError>,
+) -> Result<u8, RunnerError> {
     let mut streams = Streams::live_until(cancel.clone());
     let mut output = |stream: u8, bytes: &[u8]| {
         let sink = if stream == 0 { &mut streams.io.stdout } else { &mut streams.io.stderr };
         // An error is recorded by the sink.
         let _ = sink.as_mut().map(|sink| sink.write(bytes));
     };
-    let io = CellIo { cancel: &cancel, tools: tools.and_then(CommandTools::of_cell), output: &mut output };
-    let ran = client.exec(id, cell, io);
+    let suspends = tools.and_then(CommandTools::suspends);
+    let io = CellIo { cancel: &cancel, tools: tools.and_then(CommandTools::of_cell), suspends, output: &mut output };
+    let ran = run(io);
     if let (Ok(report), Some(stdout), None) = (&ran, &mut streams.io.stdout, show) {
         for text in shown(report) {
             let _ = stdout.write(text.as_bytes());
@@ -221,14 +313,35 @@ pub(super) fn run_cell(
 }
 
 fn exec_as_json(args: CellArgs, messages: Messages, host: Host<'_>) -> u8 {
+    let tools = || CommandTools::connect(&args.tools, questions(&args), messages, host);
+    print_report(messages, host, tools, |client, io| client.exec(&args.id, cell_of(&args)?, io))
+}
+
+fn resume_as_json(args: ResumeArgs, messages: Messages, host: Host<'_>) -> u8 {
+    let position = std::cell::Cell::new(0);
+    let tools = || {
+        let cell = host.sessions.connect()?.suspended(&args.id)?;
+        position.set(cell.position);
+        CommandTools::connect(&tools_of_suspended(&cell.client)?, Questions::Later, messages, host)
+    };
+    print_report(messages, host, tools, |client, io| client.resume(&args.id, position.get(), args.resumption(), io))
+}
+
+/// Runs a cell, and prints its report as one JSON document.
+fn print_report(
+    messages: Messages,
+    host: Host<'_>,
+    tools: impl FnOnce() -> Result<Option<CommandTools>, RunnerError>,
+    run: impl FnOnce(&mut dyn SessionClient, CellIo<'_>) -> Result<RunReport, RunnerError>,
+) -> u8 {
     let run = || {
-        let cell = cell_of(&args)?;
         let streams = Streams::collected();
         Signals::handled().cancel(streams.io.cancel.clone());
-        let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
+        let tools = tools()?;
+        let suspends = tools.as_ref().and_then(CommandTools::suspends);
         let tools = tools.as_ref().and_then(CommandTools::of_cell);
-        let io = CellIo { cancel: &streams.io.cancel, tools, output: &mut |_, _| {} };
-        host.sessions.connect()?.exec(&args.id, cell, io)
+        let io = CellIo { cancel: &streams.io.cancel, tools, suspends, output: &mut |_, _| {} };
+        run(&mut *host.sessions.connect()?, io)
     };
     let report = match run() {
         Ok(report) => report,
@@ -249,6 +362,10 @@ fn exec_as_json(args: CellArgs, messages: Messages, host: Host<'_>) -> u8 {
 fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
     let Some(state) = &report.session else { return Vec::new() };
     let mut lines = Vec::new();
+    if let Some(call) = &state.suspended {
+        lines.push(format!("the cell waits for the approval of a call: {} with {}", call.name, printable(&call.input)));
+        lines.push(format!("approve it with `codebox session resume {id} --approve`, or use --deny or --discard"));
+    }
     match (&state.restored_from, state.was_lost) {
         (Some(name), _) => {
             lines.push(format!("the session {id} was restored from the checkpoint {name} for this cell"))
@@ -330,6 +447,12 @@ fn show(id: &str, json: bool, control: &dyn SessionControl) -> Result<u8, Runner
         format!("cells        {}", session.cells),
     ];
     lines.extend(session.checkpoints.iter().map(|name| format!("checkpoint   {name}")));
+    lines.extend(
+        session.suspended.iter().map(|call| format!("waits for    {} with {}", call.name, printable(&call.input))),
+    );
+    if session.state == InterpreterState::Suspended && session.suspended.is_none() {
+        lines.push("waits for    --continue or --discard of `codebox session resume`".to_owned());
+    }
     answer::print(&(lines.join("\n") + "\n"))
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use codebox_core::{CancelToken, ResultKind, RunnerError, ToolName};
 use codebox_mcp::{ServerLog, ServerTools, tools_of_server};
 use codebox_runner::CellTools;
-use codebox_tools::{ToolRequest, Toolbox};
+use codebox_tools::{Decision, ToolRequest, Toolbox};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::Host;
@@ -29,6 +30,10 @@ pub(super) enum Questions {
     AtTerminal,
     /// They are refused: the terminal is that of another program.
     Refused,
+    /// The user answers at the terminal of this process. Without one, the cell is suspended.
+    AtTerminalOrLater,
+    /// The cell is suspended.
+    Later,
 }
 
 /// The tools of a command, whose servers end with this value.
@@ -36,6 +41,30 @@ pub(super) struct CommandTools {
     executor: Option<Runtime>,
     toolbox: Arc<Toolbox>,
     names: Vec<ToolName>,
+    /// Data for the command that resumes a cell, if cells are to be suspended.
+    client: Option<String>,
+}
+
+/// Tools of a command whose cell is suspended.
+#[derive(Debug, Serialize, Deserialize)]
+struct SuspendedTools {
+    tools: Vec<ToolName>,
+    mcp: Vec<String>,
+}
+
+impl SuspendedTools {
+    fn of(args: &ToolArgs) -> Self {
+        Self { tools: args.tools.clone(), mcp: args.mcp.iter().map(ToString::to_string).collect() }
+    }
+}
+
+/// Returns the tools of a command whose cell is suspended.
+pub(super) fn tools_of_suspended(client: &str) -> Result<ToolArgs, RunnerError> {
+    let failed =
+        |error: String| RunnerError::new(ResultKind::InternalError, format!("cannot read the suspended cell: {error}"));
+    let SuspendedTools { tools, mcp } = serde_json::from_str(client).map_err(|error| failed(error.to_string()))?;
+    let mcp = mcp.iter().map(|text| text.parse()).collect::<Result<_, String>>().map_err(failed)?;
+    Ok(ToolArgs { tools, mcp })
 }
 
 impl CommandTools {
@@ -81,11 +110,20 @@ impl CommandTools {
         })?;
         let toolbox = match questions {
             Questions::Refused => toolbox,
-            Questions::AtTerminal => toolbox.with_approver(|request| async move {
-                tokio::task::spawn_blocking(move || is_approved(&request)).await.unwrap_or(false)
+            Questions::Later => toolbox.with_approver(|_| async { Decision::Suspended }),
+            Questions::AtTerminalOrLater if !has_terminal() => toolbox.with_approver(|_| async { Decision::Suspended }),
+            Questions::AtTerminal | Questions::AtTerminalOrLater => toolbox.with_approver(|request| async move {
+                Decision::from(tokio::task::spawn_blocking(move || is_approved(&request)).await.unwrap_or(false))
             }),
         };
-        Ok(Some(Self { executor: Some(executor), toolbox: Arc::new(toolbox), names }))
+        let suspends = toolbox.has_questions()
+            && match questions {
+                Questions::Later => true,
+                Questions::AtTerminalOrLater => !has_terminal(),
+                Questions::AtTerminal | Questions::Refused => false,
+            };
+        let client = suspends.then(|| serde_json::to_string(&SuspendedTools::of(args)).unwrap_or_default());
+        Ok(Some(Self { executor: Some(executor), toolbox: Arc::new(toolbox), names, client }))
     }
 
     pub(super) fn toolbox(&self) -> Toolbox {
@@ -94,6 +132,11 @@ impl CommandTools {
 
     pub(super) fn names(&self) -> Vec<ToolName> {
         self.names.clone()
+    }
+
+    /// Returns data for the command that resumes a cell, if cells are to be suspended at calls that need an approval.
+    pub(super) fn suspends(&self) -> Option<String> {
+        self.client.clone()
     }
 
     /// Returns the tools for one cell.
@@ -113,15 +156,15 @@ impl Drop for CommandTools {
     }
 }
 
+/// Returns true if this process has a terminal.
+fn has_terminal() -> bool {
+    std::fs::File::options().read(true).write(true).open(TERMINAL).is_ok()
+}
+
 /// Asks the user at the terminal. Without one, the call is refused.
 fn is_approved(request: &ToolRequest) -> bool {
     let Ok(terminal) = std::fs::File::options().read(true).write(true).open(TERMINAL) else { return false };
-    // An input is not trusted, and does not control the terminal: JSON text has no control characters but DEL and those of Unicode.
-    let mut input: String = request.input.to_string().chars().flat_map(shown).collect();
-    if input.len() > MAX_SHOWN {
-        input.truncate(input.floor_char_boundary(MAX_SHOWN));
-        input.push_str("...[truncated]");
-    }
+    let input = printable(&request.input.to_string());
     // Text that was typed before the question, perhaps for the program, is no answer to it.
     #[cfg(unix)]
     if rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush).is_err() {
@@ -134,6 +177,16 @@ fn is_approved(request: &ToolRequest) -> bool {
     let mut answer = String::new();
     let read = BufReader::new(terminal).read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Returns an input as it is shown. It is not trusted, and does not control the terminal.
+pub(super) fn printable(input: &str) -> String {
+    let mut input: String = input.chars().flat_map(shown).collect();
+    if input.len() > MAX_SHOWN {
+        input.truncate(input.floor_char_boundary(MAX_SHOWN));
+        input.push_str("...[truncated]");
+    }
+    input
 }
 
 /// Returns a character as it is shown: printable ASCII as it is, others escaped.

@@ -67,6 +67,8 @@ fn ending(report: &RunReport) -> Option<String> {
         Outcome::Signalled(signal) => Some(format!("ended by signal {signal}")),
         Outcome::Trapped(trap) => Some(format!("trapped: {trap}")),
         Outcome::Cancelled => Some("cancelled".to_owned()),
+        // A note about the session has the call.
+        Outcome::Suspended => None,
         Outcome::LimitHit(kind) => Some(limit_hit(*kind, &report.limits)),
     }
 }

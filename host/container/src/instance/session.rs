@@ -120,6 +120,7 @@ impl ContainerInstance {
         report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(job.limits.disk.at().map(|size| size.get()), io.cancel.clone());
         report.files = self.collect(job, since, &InputManifest::new(), budget);
+        report.returned = self.returned(job);
         let [stdout, stderr] = captured;
         if !report.is_success() {
             describe_error(job, &stderr, &mut report);

@@ -66,6 +66,8 @@ result_kinds! {
     ImageError = "image_error",
     /// Cancellation by the caller.
     Cancelled = "cancelled",
+    /// Suspension of a cell until the call of a tool is approved or denied.
+    Suspended = "suspended",
     /// A host process that stopped before the guest did.
     Interrupted = "interrupted",
     /// A temporary lack of capacity.
@@ -98,6 +100,7 @@ impl ResultKind {
             | Self::EscalationRefused
             | Self::ImageError
             | Self::Cancelled
+            | Self::Suspended
             | Self::InvalidRequest
             | Self::InternalError => false,
         }
@@ -112,6 +115,7 @@ impl ResultKind {
             Self::MemoryLimit => exit::MEMORY,
             Self::OutputLimit | Self::DiskLimit | Self::ProcessLimit | Self::FdLimit | Self::NetLimit => exit::LIMIT,
             Self::Cancelled => exit::CANCELLED,
+            Self::Suspended => exit::SUSPENDED,
             Self::Ok
             | Self::GuestError
             | Self::InstallFailed

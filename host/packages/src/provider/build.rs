@@ -370,7 +370,9 @@ impl<'s> SdistBuilder<'s> {
             Outcome::Signalled(signal) => {
                 build_error(what, &format!("the build was killed by signal {signal}{last_line}"))
             }
-            Outcome::Trapped(_) | Outcome::Cancelled => build_error(what, &format!("the build was stopped{last_line}")),
+            Outcome::Trapped(_) | Outcome::Cancelled | Outcome::Suspended => {
+                build_error(what, &format!("the build was stopped{last_line}"))
+            }
         }
     }
 }

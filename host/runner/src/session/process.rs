@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use codebox_core::{
     CancelToken, Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo,
+    SuspendedCall,
 };
 use codebox_tools::ToolRun;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use crate::session::Cell;
@@ -33,6 +35,8 @@ pub struct CellIo<'c> {
     pub cancel: &'c CancelToken,
     /// Tools that the cell may call. They are called in this process.
     pub tools: Option<CellTools>,
+    /// Data for the client that resumes the cell, if it is to be suspended at a call that needs an approval.
+    pub suspends: Option<String>,
     /// Receives output as it is written: the number of the stream, 0 or 1, and the bytes.
     pub output: &'c mut dyn FnMut(u8, &[u8]),
 }
@@ -45,6 +49,28 @@ pub struct CellTools {
     pub executor: Handle,
 }
 
+/// Suspended cell of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendedCell {
+    /// Data that its client has passed in [`CellIo::suspends`].
+    pub client: String,
+    /// Position of the last call, to which a decision refers.
+    pub position: u64,
+    /// Call that waits for an approval; `None` if the cell was stopped after the decision.
+    pub call: Option<SuspendedCall>,
+}
+
+/// Way in which a suspended cell goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resumption {
+    /// The call that it waits for is made.
+    Approve,
+    /// The call that it waits for fails.
+    Deny,
+    /// It was stopped after the decision, and is run again.
+    Continue,
+}
+
 /// Connection to the process that keeps sessions.
 ///
 /// All methods return an error if the process refuses the request or is gone.
@@ -55,6 +81,21 @@ pub trait SessionClient {
 
     /// Runs a cell.
     fn exec(&mut self, id: &str, cell: Cell, io: CellIo<'_>) -> Result<RunReport, RunnerError>;
+
+    /// Runs a suspended cell again, with a decision about the call at this position that it waits for, and goes on.
+    fn resume(
+        &mut self,
+        id: &str,
+        position: u64,
+        resumption: Resumption,
+        io: CellIo<'_>,
+    ) -> Result<RunReport, RunnerError>;
+
+    /// Returns the suspended cell of a session.
+    fn suspended(&mut self, id: &str) -> Result<SuspendedCell, RunnerError>;
+
+    /// Ends a suspended cell. The session has the state before it.
+    fn discard(&mut self, id: &str) -> Result<(), RunnerError>;
 
     /// Creates sessions with the state of another one, and returns their ids.
     fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError>;

@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use codebox_core::{
-    DirGrant, DirGrantSpec, EnvName, Grants, InputFile, Isolation, IsolationSet, Job, Language, LimitOverrides, Limits,
-    NameError, NetGrant, ResultKind, Source, Stdin, ToolName,
+    DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation, IsolationSet, Job, Language,
+    LimitOverrides, Limits, NameError, NetGrant, ResultKind, Source, Stdin, ToolName,
 };
 use thiserror::Error;
 
@@ -50,6 +50,8 @@ pub struct Request {
     pub build: bool,
     /// Files to create in the guest before the program starts.
     pub files: Vec<InputFile>,
+    /// Files to return in the report, which only cells of sessions do.
+    pub returns: Vec<GuestPath>,
     /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
     pub engine: Option<String>,
     /// True to collect rich results: the objects that the program displays, and in Python the value of its last expression. In
@@ -81,6 +83,7 @@ impl Request {
             requirements: Vec::new(),
             build: false,
             files: Vec::new(),
+            returns: Vec::new(),
             engine: None,
             results: false,
             tools: Vec::new(),
@@ -123,7 +126,21 @@ impl TryFrom<Job> for Request {
     /// # Errors
     /// Returns an error if the name of an environment variable is invalid.
     fn try_from(job: Job) -> Result<Self, Denied> {
-        let Job { source, language, args, stdin, env, packages, files, out, grants, limits, results, isolations } = job;
+        let Job {
+            source,
+            language,
+            args,
+            stdin,
+            env,
+            packages,
+            files,
+            out,
+            returns,
+            grants,
+            limits,
+            results,
+            isolations,
+        } = job;
         let Grants { dirs, net, env: _, secrets, tools } = grants;
         let variable = |(name, value): (String, String)| match EnvName::new(&name) {
             Ok(name) => Ok(EnvRequest::Set(name, value)),
@@ -150,6 +167,7 @@ impl TryFrom<Job> for Request {
             stdin,
             packages,
             files,
+            returns,
             results,
             tools,
             ..Self::new(Program::Source(source))

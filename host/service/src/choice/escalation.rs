@@ -43,7 +43,7 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
     }
     let died = match report.outcome {
         Outcome::Exited(_) | Outcome::Trapped(_) => !report.is_success(),
-        Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled => false,
+        Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled | Outcome::Suspended => false,
     };
     let missing = report.missing.iter().map(|missing| missing.what.as_str());
     let missing: Vec<&str> = missing.filter(|what| has_in_container(&job.language, what)).collect();

@@ -69,7 +69,7 @@ impl GuestInstance {
 }
 
 fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
-    let Setup { root, mounts, memory, quota, streams, net, code: _, witness: _ } = setup;
+    let Setup { root, mounts, memory, quota, streams, net, code: _, witness: _, seed: _ } = setup;
     let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
     let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
     let mut builder = WasiCtx::builder();

@@ -5,7 +5,9 @@
 //! Requests are as untrusted as the guest's output: a forged message can only misreport the guest's own job.
 
 use codebox_analysis::StripRequest;
-use codebox_core::{BoxFuture, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call};
+use codebox_core::{
+    BoxFuture, Effects, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call,
+};
 use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
 use tokio::sync::oneshot;
@@ -13,7 +15,7 @@ use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::memory::{memory, range};
 use crate::guest::strip::Stripper;
-use crate::guest::{Guest, descriptors, net};
+use crate::guest::{Guest, Net, Quota, descriptors, net};
 
 /// Maximum length in bytes of a request that has no rich result.
 const MAX_REQUEST_LEN: i32 = 2 << 20;
@@ -49,6 +51,8 @@ pub(crate) struct Channel {
     pub lookups: Vec<String>,
     /// The tools that the guest may call.
     tools: Option<RunTools>,
+    /// True if the guest can change directories of the user.
+    shares_files: bool,
     /// The TypeScript stripper, for guests of a language that loads TypeScript.
     stripper: Option<Stripper>,
     /// True while an image is made. Its modules may be packages, which are untrusted.
@@ -130,9 +134,9 @@ impl Channel {
         Self { stripper, ..self }
     }
 
-    /// Adds the tools that the guest may call.
-    pub(crate) fn with_tools(self, tools: Option<RunTools>) -> Self {
-        Self { tools, ..self }
+    /// Adds the tools that the guest may call. `shares_files` is true if the guest can change directories of the user.
+    pub(crate) fn with_tools(self, tools: Option<RunTools>, shares_files: bool) -> Self {
+        Self { tools, shares_files, ..self }
     }
 
     /// Collects rich results.
@@ -179,10 +183,15 @@ impl Channel {
     }
 
     /// Starts the call of a tool: a mark, the name of the tool, a zero byte, and the input as JSON text.
-    fn call_tool(&self, request: &[u8]) -> Result<Answer, i32> {
+    fn call_tool(&self, request: &[u8], quota: &Quota, net: Option<&Net>) -> Result<Answer, i32> {
         let tools = self.tools.as_ref().ok_or(NO_HOST)?;
         let (name, input) = parse_tool_call(request).ok_or(FAULT)?;
-        Ok(Answer::Tool(tools.call(name, input.to_vec())))
+        let has_connected = net.is_some_and(|net| net.used().may_have_connected());
+        let effects = match has_connected || self.shares_files && quota.touched_disk() {
+            true => Effects::Possible,
+            false => Effects::None,
+        };
+        Ok(Answer::Tool(tools.call(name, input.to_vec(), effects)))
     }
 
     /// Returns the answer to a request. It is [`Answer::Pending`] if another thread computes it.
@@ -239,7 +248,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
             Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {
                 let request = &bytes[request];
                 if request.first() == Some(&TOOL_TAG) {
-                    guest.channel.call_tool(request)
+                    guest.channel.call_tool(request, &guest.quota, guest.net.as_ref())
                 } else if let Some(request) = descriptors::parse(request) {
                     match descriptors::answer(guest, request).await? {
                         Some(answer) => Ok(Answer::Ready(answer)),

@@ -232,6 +232,7 @@ fn setup<'a>(root: &'a Path, mounts: &'a [Mount], channel: Channel) -> Setup<'a>
         net: None,
         code: CodeScope::Image,
         witness: None,
+        seed: None,
     }
 }
 

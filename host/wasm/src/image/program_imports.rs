@@ -56,6 +56,7 @@ impl<'a> ProgramImports<'a> {
             memory: Some(MAX_MEMORY.get()),
             quota: Quota::new(Some(MAX_DISK.get()), Some(MAX_FILES), Some(MAX_OPEN_FILES)),
             witness: Some(Arc::clone(&self.witness)),
+            seed: None,
             ..setup
         }
     }

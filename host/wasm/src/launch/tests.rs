@@ -60,6 +60,7 @@ fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
         net: None,
         code: CodeScope::Image,
         witness: None,
+        seed: None,
     }
 }
 

@@ -11,10 +11,12 @@ use codebox_core::path::{MappedPath, resolve_overlaps};
 use codebox_core::{
     Access, Adapter, BackendError, BoxFuture, CancelToken, CodeScope, Denial, DenialKind, Effects, Enforcement,
     ErrorFrame, ExecIo, FileChanges, Grants, GuestError, GuestPath, Instance, InstanceSpec, Isolation, Job, LimitKind,
-    Limits, NetRules, NetworkUsage, Outcome, Provenance, RunReport, SessionState, TrapKind, Usage,
+    Limits, NetRules, NetworkUsage, Outcome, Provenance, ReturnedFile, RunReport, SessionState, TrapKind, Usage,
 };
 use codebox_egress::{Egress, EgressLimits, Secrets};
-use codebox_files::{Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, write_input_file};
+use codebox_files::{
+    Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, read_inner_file, write_input_file,
+};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
@@ -157,7 +159,7 @@ impl WasmInstance {
                 channel: Channel::new(text)
                     .with_stripper(stripper)
                     .with_results(job.results)
-                    .with_tools(io.tools.clone()),
+                    .with_tools(io.tools.clone(), self.shares_files()),
             },
             net: egress
                 .as_ref()
@@ -165,6 +167,7 @@ impl WasmInstance {
                 .map(|(egress, network)| Net::new(egress.clone(), network.rules.clone(), network.secrets.clone())),
             code: self.code,
             witness: None,
+            seed: self.session.as_ref().and_then(|session| session.seed),
         };
         let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
         let (clock, abandoned) = (self.clock, CancelToken::new());
@@ -210,8 +213,7 @@ impl WasmInstance {
         // The lack of code ends a guest in a call of the host, and no change is in progress. The job may be run again.
         let lacks_code = report.outcome == Outcome::Trapped(TrapKind::MissingCode);
         let changed = guest.quota.touched_disk() || !(end.reusable || lacks_code);
-        let shared = self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host));
-        if changed && shared {
+        if changed && self.shares_files() {
             report.effects = Effects::Possible;
         }
         if !lacks_code && (changed || job.out.is_some()) {
@@ -223,6 +225,7 @@ impl WasmInstance {
             }
         }
         fill_report(&mut report, guest);
+        report.returned = self.returned(job);
         if io.cancel.is_cancelled() && matches!(report.outcome, Outcome::Exited(_)) {
             // The job's files were not all examined, or not all brought out.
             report.outcome = Outcome::Cancelled;
@@ -261,6 +264,11 @@ impl WasmInstance {
             session.kept = Some(KeptGuest { guest, egress, network });
         }
         saved
+    }
+
+    /// Returns true if the job can change directories that do not belong to it alone.
+    fn shares_files(&self) -> bool {
+        self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host))
     }
 
     /// Returns true if a directory belongs to the job alone.
@@ -326,6 +334,18 @@ impl WasmInstance {
             return Ok((dir, parts[guest.components().count()..].to_vec()));
         }
         Err(WasmError::input(path, "it is not in a private directory of the job"))
+    }
+
+    /// Reads the files that the job returns.
+    fn returned(&mut self, job: &Job) -> Vec<ReturnedFile> {
+        let mut left = ReturnedFile::MAX_BYTES;
+        let mut read = |path: &GuestPath| {
+            let (dir, parts) = self.private_dir_for(path).map_err(|error| error.to_string())?;
+            let bytes = read_inner_file(&dir, &parts, left).map_err(|error| error.to_string())?;
+            left -= bytes.len() as u64;
+            Ok(bytes.into())
+        };
+        job.returns.iter().map(|path| ReturnedFile { path: path.clone(), content: read(path) }).collect()
     }
 
     /// Collects the job's changes in its working directory, and brings files out as the job requests.

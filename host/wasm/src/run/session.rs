@@ -28,6 +28,8 @@ pub(crate) struct Session {
     pub kept: Option<KeptGuest>,
     /// True if the random numbers of the restored state go on.
     pub resumes: bool,
+    /// Seed of the guest's random numbers.
+    pub seed: Option<[u8; 32]>,
     /// The checkpoint that the session starts with.
     #[cfg(target_os = "linux")]
     restored: Option<crate::checkpoint::Restored>,
@@ -64,7 +66,7 @@ impl Session {
             Some(dir) => Some(saved::restore(&dir, memory, store, loaded, scratch, mounts)?),
             None => None,
         };
-        Ok(Self { kept: None, resumes: spec.resumes, restored })
+        Ok(Self { kept: None, resumes: spec.resumes, seed: spec.seed, restored })
     }
 
     /// Creates a session.
@@ -79,7 +81,7 @@ impl Session {
     ) -> Result<Self, WasmError> {
         match spec.restore {
             Some(_) => Err(WasmError::input("the checkpoint", "sessions can be restored on Linux only")),
-            None => Ok(Self { kept: None, resumes: false }),
+            None => Ok(Self { kept: None, resumes: false, seed: spec.seed }),
         }
     }
 

@@ -66,6 +66,8 @@ words! {
         ImageError,
         /// Cancellation by the caller.
         Cancelled,
+        /// Suspension of a cell until the call of a tool is approved or denied.
+        Suspended,
         /// A host process that stopped before the guest did.
         Interrupted,
         /// A temporary lack of capacity.
@@ -135,6 +137,8 @@ pub enum Outcome {
     },
     /// Cancellation by the caller.
     Cancelled,
+    /// Suspension of a cell until the call of a tool is approved or denied.
+    Suspended,
 }
 
 /// Cause of a trap.
@@ -174,6 +178,7 @@ impl From<&outcome::Outcome> for Outcome {
             }
             outcome::Outcome::LimitHit(limit) => Self::LimitHit { limit: (*limit).into() },
             outcome::Outcome::Cancelled => Self::Cancelled,
+            outcome::Outcome::Suspended => Self::Suspended,
         }
     }
 }

@@ -200,6 +200,19 @@ pub struct SessionState {
     /// Checkpoint from which the interpreter was restored for this cell then; absent if it started without state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_from: Option<String>,
+    /// Call that waits for an approval; absent if the cell is not suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<SuspendedCall>,
+}
+
+/// Call of a host tool that waits for an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SuspendedCall {
+    /// Name of the tool.
+    pub name: String,
+    /// Input as JSON text.
+    pub input: String,
 }
 
 /// Call of a host tool.
@@ -258,6 +271,7 @@ impl From<&report::RunReport> for RunReport {
             missing,
             needs_escalation,
             session,
+            returned: _,
             effects: _,
         } = run;
         let (stdout, stderr) = (Stream::of(stdout), Stream::of(stderr));
@@ -298,8 +312,9 @@ impl From<&report::RunReport> for RunReport {
 
 impl From<&report::SessionState> for SessionState {
     fn from(session: &report::SessionState) -> Self {
-        let report::SessionState { is_kept, was_lost, restored_from } = session.clone();
-        Self { kept: is_kept, was_lost, restored_from }
+        let report::SessionState { is_kept, was_lost, restored_from, suspended } = session.clone();
+        let suspended = suspended.map(|crate::tools::SuspendedCall { name, input }| SuspendedCall { name, input });
+        Self { kept: is_kept, was_lost, restored_from, suspended }
     }
 }
 
