@@ -8,6 +8,7 @@ mod command_line;
 mod configured_tools;
 mod containers;
 mod files;
+mod isolation;
 mod javascript;
 mod python;
 mod repl;

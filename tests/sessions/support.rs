@@ -18,7 +18,7 @@ pub fn kit() -> &'static Kit {
 
 /// Home with prepared runtimes and a host process.
 pub struct Home {
-    _host: HostProcess,
+    host: HostProcess,
     folder: TempDir,
     executor: Runtime,
 }
@@ -37,7 +37,7 @@ impl Home {
         let folder = kit().folder().expect("a directory");
         let host = kit().start_host(&folder.path().join("home")).expect("a host process");
         let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        Self { _host: host, folder, executor: executor.expect("an executor") }
+        Self { host, folder, executor: executor.expect("an executor") }
     }
 
     pub fn runner(&self, place: Place) -> Arc<Runner> {
@@ -55,6 +55,20 @@ impl Home {
     pub fn session(&self, place: Place, request: Request) -> TestSession<'_> {
         let session = self.wait(self.runner(place).session(request)).expect("a session");
         TestSession { home: self, session }
+    }
+
+    /// Returns the processes of the interpreters.
+    pub fn workers(&self) -> Vec<i32> {
+        let parent = format!("PPid:\t{}", self.host.pid().expect("a host process"));
+        let pids = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_worker = |pid: &i32| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let stdin = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
+            // The standard input of a worker with a session is a socket. Those without one wait for a run.
+            status.lines().any(|line| line == parent) && stdin.to_string_lossy().starts_with("socket:")
+        };
+        pids.filter(is_worker).collect()
     }
 
     /// Waits for a future, in the executor of the home.
