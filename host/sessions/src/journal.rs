@@ -234,9 +234,10 @@ impl Journal {
         self.record(Line::Delivered(delivered))
     }
 
-    /// Returns the number of calls, by which a decision refers to the last one.
+    /// Returns a number that identifies the last call of this cell, by which a decision refers to it.
     pub(crate) fn position(&self) -> u64 {
-        self.calls.len() as u64
+        let [a, b, c, d, e, f, g, h, ..] = self.seed;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h]).wrapping_add(self.calls.len() as u64)
     }
 
     /// Returns true if the cell can be run again. `has_outside` is true if the session can have effects outside.

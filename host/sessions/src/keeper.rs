@@ -391,7 +391,9 @@ impl Keeper {
 
     /// Replaces a session without an interpreter by one from this record: all of its state is on disk.
     fn reopen(&self, kept: &Kept, stored: Stored) -> Result<(), RunnerError> {
-        let reopened = self.open(&kept.id, stored)?;
+        let mut reopened = self.open(&kept.id, stored)?;
+        // The request that ends the session may wait already.
+        reopened.stopped = kept.stopped.clone();
         reopened.cells.store(kept.cells.load(Ordering::Relaxed), Ordering::Relaxed);
         lock(&self.sessions).insert(kept.id.clone(), Arc::new(reopened));
         Ok(())

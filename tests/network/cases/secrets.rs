@@ -117,6 +117,7 @@ def reply(*words, **options):
     return connection.getresponse().read().decode()
 print(reply('POST', '/echo', body=key))
 print(reply('POST', '/echo', body=iter([key[:5].encode(), key[5:].encode()]), encode_chunked=True))
+connection.close()
 print(reply('GET', '/reversed?' + key, headers={'Authorization': key}))
 print(reply('PUT', '/echo', body='x' * 1000000) == 'x' * 1000000)
 ";

@@ -4,29 +4,26 @@ use httparse::Status;
 
 use super::{HostSecrets, SecretError, canonical};
 
-/// Maximum size of the head of a request, and of a trailer, in bytes.
+/// Maximum size of the head of a request in bytes.
 const MAX_HEAD: usize = 64 << 10;
 
 /// Maximum size of the head of a request with values, in bytes.
 const MAX_REWRITTEN: usize = 1 << 20;
-
-/// Maximum length of the line with the size of a chunk, in bytes.
-const MAX_CHUNK_LINE: usize = 4 << 10;
 
 /// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 256;
 
 /// Requests of a guest over one HTTP/1 connection: replaces placeholders in the values of headers.
 ///
-/// Bodies, targets and trailers are passed on as they are. Each head is written anew, in one spelling, so that the server understands it as it was
+/// Bodies and targets are passed on as they are. Each head is written anew, in one spelling, so that the server understands it as it was
 /// understood here: it could otherwise take the head of a later request, with a value, for the body of an earlier one. Data that are not HTTP/1
 /// requests are passed on as they are, and so are all later ones of the same connection, because the beginning of a head cannot be found any more.
-/// A request whose body servers may ignore is the last one of its connection.
+/// A request whose body servers may ignore or read loosely is the last one of its connection.
 #[derive(Debug)]
 pub struct RequestRewriter {
     secrets: HostSecrets,
     state: State,
-    /// The incomplete head, or the incomplete line of a body in chunks.
+    /// The incomplete head.
     pending: Vec<u8>,
 }
 
@@ -35,10 +32,6 @@ enum State {
     Head,
     /// This number of bytes of a body, then the next head.
     Body(u64),
-    ChunkSize,
-    /// This number of bytes of a chunk and of the end of its line.
-    Chunk(u64),
-    Trailers,
     /// Data of any form.
     Opaque,
     Refused(SecretError),
@@ -47,7 +40,6 @@ enum State {
 /// The form of a request after its head.
 enum Rest {
     Length(u64),
-    Chunks,
     /// Another protocol.
     Opaque,
     /// A body that the server may take for a request.
@@ -103,15 +95,6 @@ impl RequestRewriter {
                 }
                 Ok(Some(count))
             }
-            State::Chunk(left) => {
-                let count = pass(input, left, out);
-                if *left == 0 {
-                    self.state = State::ChunkSize;
-                }
-                Ok(Some(count))
-            }
-            State::ChunkSize => Ok(self.chunk_size(input, out)),
-            State::Trailers => Ok(self.trailer(input, out)),
             State::Opaque => {
                 out.extend_from_slice(input);
                 Ok(Some(input.len()))
@@ -133,7 +116,6 @@ impl RequestRewriter {
                 self.state = match rest {
                     Rest::Length(0) => State::Head,
                     Rest::Length(len) => State::Body(len),
-                    Rest::Chunks => State::ChunkSize,
                     Rest::Opaque | Rest::Last => State::Opaque,
                 };
                 Ok(Some(len))
@@ -206,51 +188,6 @@ impl RequestRewriter {
         };
         canonical(host) == self.secrets.host
     }
-
-    fn chunk_size(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-        match httparse::parse_chunk_size(input) {
-            // A server may take a line feed alone for the end of the line.
-            Ok(Status::Complete((len, size))) if is_line(&input[..len]) => {
-                out.extend_from_slice(&input[..len]);
-                self.state = match size.checked_add(2) {
-                    Some(2) => State::Trailers,
-                    Some(with_line_end) => State::Chunk(with_line_end),
-                    None => State::Opaque,
-                };
-                Some(len)
-            }
-            Ok(Status::Partial) if input.len() <= MAX_CHUNK_LINE => None,
-            Ok(_) | Err(_) => {
-                self.state = State::Opaque;
-                Some(0)
-            }
-        }
-    }
-
-    /// Passes on one line of a trailer.
-    fn trailer(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-        let Some(len) = memchr::memmem::find(input, b"\r\n") else {
-            if input.len() <= MAX_HEAD {
-                return None;
-            }
-            self.state = State::Opaque;
-            return Some(0);
-        };
-        if !is_line(&input[..len + 2]) {
-            self.state = State::Opaque;
-            return Some(0);
-        }
-        out.extend_from_slice(&input[..len + 2]);
-        if len == 0 {
-            self.state = State::Head;
-        }
-        Some(len + 2)
-    }
-}
-
-/// Returns true if these bytes are one line, without control characters.
-fn is_line(bytes: &[u8]) -> bool {
-    bytes.strip_suffix(b"\r\n").is_some_and(|line| line.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()))
 }
 
 /// Passes on at most `left` bytes, and returns their number.
@@ -270,27 +207,23 @@ fn rest_of(request: &httparse::Request<'_, '_>) -> Result<Rest, &'static str> {
         return Ok(Rest::Opaque);
     }
     let (mut lengths, mut encodings) = (values("content-length"), values("transfer-encoding"));
-    let rest = match (lengths.next(), encodings.next()) {
-        (None, None) => return Ok(Rest::Length(0)),
+    let length: u64 = match (lengths.next(), encodings.next()) {
+        (None, None) => 0,
         (Some(length), None) if lengths.next().is_none() && length.iter().all(u8::is_ascii_digit) => {
             let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
-            length.map(Rest::Length).ok_or("its Content-Length is malformed")?
+            length.ok_or("its Content-Length is malformed")?
         }
+        // Some servers read the framing of chunks loosely.
         (None, Some(encoding))
             if encodings.next().is_none()
                 && encoding.eq_ignore_ascii_case(b"chunked")
                 && request.version == Some(1) =>
         {
-            Rest::Chunks
+            return Ok(Rest::Last);
         }
         _ => return Err("the length of its body is ambiguous"),
     };
-    // Servers may leave such a body unread, and go on with it as the next request.
-    let has_ignored_body =
-        !matches!(request.method, Some("POST" | "PUT" | "PATCH")) || values("expect").next().is_some();
-    match rest {
-        Rest::Length(0) => Ok(rest),
-        _ if has_ignored_body => Ok(Rest::Last),
-        _ => Ok(rest),
-    }
+    // Servers may leave other bodies unread, and go on with them as the next request.
+    let is_read = matches!(request.method, Some("POST" | "PUT" | "PATCH")) && values("expect").next().is_none();
+    Ok(if length == 0 || is_read { Rest::Length(length) } else { Rest::Last })
 }

@@ -61,19 +61,6 @@ fn basic_credentials_are_decoded() {
     }
 }
 
-#[test]
-fn bodies_in_chunks_are_passed_on() {
-    let request = format!(
-        "PUT / HTTP/1.1\r\n{HOST}Transfer-Encoding: Chunked\r\n\r\n15;x=y\r\ncodebox-secret.TOKEN.\r\n0\r\n\
-         A: codebox-secret.TOKEN.\r\n\r\n"
-    );
-    let next = format!("GET / HTTP/1.1\r\n{HOST}A: codebox-secret.TOKEN.\r\n\r\n");
-    assert_eq!(
-        sent(&format!("{request}{next}")),
-        Ok(format!("{request}{}", next.replace("codebox-secret.TOKEN.", "sk-12345678")))
-    );
-}
-
 /// A server that does not read a body would take the next head for the body of a request in it.
 #[test]
 fn a_body_that_servers_may_ignore_is_the_last_of_its_connection() {
@@ -87,15 +74,14 @@ fn a_body_that_servers_may_ignore_is_the_last_of_its_connection() {
         let expected = format!("{head}Connection: close\r\n\r\n{rest}");
         assert_eq!(sent(&format!("{head}connection: keep-alive\r\n\r\n{rest}")), Ok(expected));
     }
-    for ambiguous in [
-        format!("POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n3;\nabc\r\nabc\r\n0\r\n\r\n{next}"),
-        format!(
-            "POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\nPOST / HTTP/1.1\n\nz\r\n\r\n{next}"
-        ),
-        format!("POST / HTTP/1.0\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{next}"),
-    ] {
-        assert_eq!(sent(&ambiguous), Ok(ambiguous), "no value is put in");
+    let body = "15;x=y\r\ncodebox-secret.TOKEN.\r\n0\r\nA: codebox-secret.TOKEN.\r\n\r\n";
+    for method in ["POST", "PUT", "GET"] {
+        let head = format!("{method} / HTTP/1.1\r\n{HOST}Transfer-Encoding: Chunked\r\n");
+        let rest = format!("{body}{next}");
+        assert_eq!(sent(&format!("{head}\r\n{rest}")), Ok(format!("{head}Connection: close\r\n\r\n{rest}")));
     }
+    let old = format!("POST / HTTP/1.0\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{next}");
+    assert_eq!(sent(&old), Ok(old), "no value is put in");
     let spelling = format!("GET / HTTP/1.1\nHost:api.example.org\nA: b\n\n{next}");
     let expected =
         format!("GET / HTTP/1.1\r\n{HOST}A: b\r\n\r\n{}", next.replace("codebox-secret.TOKEN.", "sk-12345678"));

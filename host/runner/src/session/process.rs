@@ -54,7 +54,7 @@ pub struct CellTools {
 pub struct SuspendedCell {
     /// Data that its client has passed in [`CellIo::suspends`].
     pub client: String,
-    /// Position of the last call, to which a decision refers.
+    /// Number that identifies the last call of the cell, to which a decision refers.
     pub position: u64,
     /// Call that waits for an approval; `None` if the cell was stopped after the decision.
     pub call: Option<SuspendedCall>,

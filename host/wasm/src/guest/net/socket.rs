@@ -54,13 +54,15 @@ struct Secrets {
     /// Received bytes that may be the beginning of a value, and the time until which they are held.
     held: Vec<u8>,
     hold: Option<Pin<Box<Sleep>>>,
+    /// True if the guest has ended its data, and the end is not written yet.
+    ends: bool,
     /// Rewritten requests that are not written yet. The guest has the count of its own bytes already.
     unsent: Vec<u8>,
 }
 
 impl From<SecretFilter> for Secrets {
     fn from(filter: SecretFilter) -> Self {
-        Self { filter, held: Vec::new(), hold: None, unsent: Vec::new() }
+        Self { filter, held: Vec::new(), hold: None, ends: false, unsent: Vec::new() }
     }
 }
 
@@ -204,12 +206,17 @@ impl Socket {
             }
             secrets.unsent.drain(..written);
         }
-        Pin::new(stream).poll_flush(cx)
+        ready!(Pin::new(&mut *stream).poll_flush(cx))?;
+        if secrets.ends {
+            ready!(Pin::new(stream).poll_shutdown(cx))?;
+            secrets.ends = false;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Writes the rewritten requests of a connection that is about to be closed, as far as the other side accepts them in time.
     pub(super) async fn flush_held(&mut self) {
-        if self.secrets.as_ref().is_some_and(|secrets| !secrets.unsent.is_empty()) {
+        if self.secrets.as_ref().is_some_and(|secrets| secrets.ends || !secrets.unsent.is_empty()) {
             let _written = with_timeout(Some(CLOSE_TIMEOUT), std::future::poll_fn(|cx| self.poll_flush_held(cx))).await;
         }
     }
@@ -244,12 +251,14 @@ impl Socket {
         if let Some(secrets) = &mut self.secrets {
             let incomplete = secrets.filter.requests.finish();
             secrets.unsent.extend(incomplete);
+            secrets.ends = true;
+            // The system does not wait for the other side either: the next operations write the rest.
+            let written = with_timeout(Some(Duration::ZERO), std::future::poll_fn(|cx| self.poll_flush_held(cx))).await;
+            return written.map_or(Reply::Empty, |written| {
+                written.map_or_else(|error| Reply::from_io(&error), |()| Reply::Empty)
+            });
         }
-        let shut_down = async {
-            std::future::poll_fn(|cx| self.poll_flush_held(cx)).await?;
-            self.stream.shutdown().await
-        };
-        match shut_down.await {
+        match self.stream.shutdown().await {
             Ok(()) => Reply::Empty,
             Err(error) => Reply::from_io(&error),
         }
