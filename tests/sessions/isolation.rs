@@ -56,7 +56,7 @@ open('/work/{index}-{cell}', 'w').write(kept)
     };
     thread::scope(|scope| {
         for index in 0..sessions {
-            scope.spawn(move || run(usize::try_from(index).expect("a small number")));
+            scope.spawn(move || run(index));
         }
     });
 }
