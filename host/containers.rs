@@ -58,6 +58,7 @@ pub(crate) fn backends(
 }
 
 /// Returns true if an engine of a kind may be available, as far as its addresses show.
+#[cfg(feature = "cli")]
 pub(crate) fn may_be_available(flavour: Flavour) -> bool {
     codebox_container::may_be_available(&candidates(&host_environment()), flavour)
 }
