@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use codebox_core::path::MappedPath as _;
 use codebox_core::{
     Adapter, CancelToken, CodeScope, ExecIo, GuestPath, InputFile, Isolation, Job, LimitOverrides, Preparation,
-    ResultKind, ReturnedFile, RunReport, RunnerError, SessionSpec, Stdin,
+    ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Admitted, Preference, Program, Request};
@@ -22,11 +21,13 @@ use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
 use crate::runner::Runner;
 use crate::spans;
 
+mod cell_checks;
 mod checkpoint;
 mod export;
 mod file;
 mod process;
 
+use cell_checks::{check_cpu_limit, check_input, check_returned};
 pub use checkpoint::Checkpoint;
 pub use file::SessionFileHead;
 pub use process::{CellIo, CellTools, NoSessions, Resumption, SessionClient, SessionControl, SuspendedCell};
@@ -221,44 +222,6 @@ impl Runner {
     }
 }
 
-/// Checks the input of a cell. An error of the backend would end the interpreter.
-fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request) -> Result<(), RunnerError> {
-    if *stdin != Stdin::Empty && session.isolation == Preference::Only(Isolation::Container) {
-        let line = "a cell has no standard input in a container";
-        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("pass the input as a file"));
-    }
-    for InputFile { path, .. } in files {
-        if !is_private(path, session) {
-            let line = format!("cannot write the file {path} for a cell: it is not in a private directory");
-            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use a path below /work or /tmp"));
-        }
-    }
-    Ok(())
-}
-
-fn check_returned(paths: &[GuestPath], session: &Request) -> Result<(), RunnerError> {
-    let refused = |line: String, fix: &str| Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
-    if paths.len() > ReturnedFile::MAX_COUNT {
-        return refused(
-            format!("a cell returns at most {} files", ReturnedFile::MAX_COUNT),
-            "return them with several cells",
-        );
-    }
-    match paths.iter().find(|path| !is_private(path, session)) {
-        None => Ok(()),
-        Some(path) => refused(
-            format!("cannot return the file {path}: it is not in a private directory"),
-            "use a path below /work or /tmp; files in granted directories are on this machine",
-        ),
-    }
-}
-
-/// Returns true if a path is below the private directories of a session.
-fn is_private(path: &GuestPath, session: &Request) -> bool {
-    [GuestPath::work(), GuestPath::tmp()].iter().any(|dir| path.is_within(dir) && path != dir)
-        && !session.dirs.iter().any(|grant| path.is_within(&grant.guest))
-}
-
 /// Checks a request for a session.
 fn session_request(request: Request) -> Result<Request, RunnerError> {
     let refused = |what: &str, fix: &str| {
@@ -290,15 +253,6 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
         results: true,
         ..request
     })
-}
-
-/// Refuses a limit on the processor time of a cell in a container, where it cannot be held.
-fn check_cpu_limit(limits: LimitOverrides, isolation: Preference) -> Result<(), RunnerError> {
-    if isolation != Preference::Only(Isolation::Container) || limits.cpu.is_none_or(|cpu| cpu.at().is_none()) {
-        return Ok(());
-    }
-    let line = "cells in containers have no limit on processor time";
-    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("limit the wall time"))
 }
 
 impl Session {
