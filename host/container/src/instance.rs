@@ -432,7 +432,7 @@ impl Instance for ContainerInstance {
         })
     }
 
-    fn checkpoint<'a>(&'a mut self, _dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+    fn checkpoint<'a>(&'a mut self, _dir: &'a Path, _shared: usize) -> BoxFuture<'a, Result<usize, BackendError>> {
         let why = "sessions in containers cannot be saved, forked, parked or exported".to_owned();
         let refused = BackendError::Input { subject: "the session".to_owned(), detail: why, source: None };
         Box::pin(std::future::ready(Err(refused)))

@@ -108,10 +108,14 @@ pub trait Instance: Send {
 
     /// Saves the state of a session between two jobs in a new directory below that of its [`SessionSpec::checkpoints`].
     ///
+    /// A state has several files of pages, the oldest first, and the first `shared` ones of the state before, to which the session was
+    /// saved or from which it was restored, can be part of the new state. They are not written again. Returns the number of those that
+    /// are; the caller links them with the names of [`earlier_pages_file`](crate::earlier_pages_file).
+    ///
     /// # Errors
     /// Returns an error if the instance cannot save its state, or if something is open that a checkpoint cannot contain. The
     /// session goes on.
-    fn checkpoint<'a>(&'a mut self, _dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+    fn checkpoint<'a>(&'a mut self, _dir: &'a Path, _shared: usize) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(std::future::ready(Err(no_checkpoints())))
     }
 

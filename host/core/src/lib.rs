@@ -73,7 +73,9 @@ pub use report::{
     SessionState, SkippedFile, Usage,
 };
 pub use runner_error::RunnerError;
-pub use session::{InterpreterState, SessionContainer, SessionInfo, is_checkpoint_name};
+pub use session::{
+    InterpreterState, PAGES_FILE, SessionContainer, SessionInfo, earlier_pages_file, is_checkpoint_name,
+};
 pub use shortening::Shortening;
 pub use tools::{
     Approval, RunTools, SuspendedCall, TOOL_TAG, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult,

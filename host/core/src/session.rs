@@ -4,6 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::SuspendedCall;
 
+/// Name of the file of pages in a checkpoint that was written with it.
+pub const PAGES_FILE: &str = "pages.bin";
+
+/// Returns the name of a file of pages that a checkpoint shares with earlier ones. The oldest is number 0.
+#[must_use]
+pub fn earlier_pages_file(number: usize) -> String {
+    format!("pages.{number}.bin")
+}
+
 /// Container of a session, beyond what its job says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionContainer {

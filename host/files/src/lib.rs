@@ -23,6 +23,7 @@ mod git;
 mod hex;
 mod inputs;
 mod limited_reader;
+mod link;
 mod open;
 mod outputs;
 mod private;
@@ -46,6 +47,7 @@ pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
 pub use inputs::{InputEntry, InputManifest, write_input_file};
+pub use link::link_or_copy;
 pub use limited_reader::{LimitedReader, MAX_MEMBER_HEADER};
 pub use open::{
     FileKinds, create_new_file, open_dir_without_symlinks, open_for_appending, open_for_reading, open_inner_dir,

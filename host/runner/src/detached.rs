@@ -323,11 +323,15 @@ impl Instance for DetachedInstance {
         })
     }
 
-    fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+    fn checkpoint<'a>(
+        &'a mut self,
+        dir: &'a Path,
+        shared: usize,
+    ) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async move {
             let (mut inner, dir) = (self.take()?, dir.to_owned());
             let work = async move {
-                let saved = inner.checkpoint(&dir).await;
+                let saved = inner.checkpoint(&dir, shared).await;
                 (inner, saved)
             };
             let (inner, saved) = self.shared.run(work).await?;

@@ -96,9 +96,9 @@ impl OpenGuest {
         Ok(report)
     }
 
-    /// Saves the state of a session in a new directory.
-    pub(crate) async fn checkpoint(&mut self, dir: &Path) -> Result<(), BackendError> {
-        self.instance.checkpoint(dir).await
+    /// Saves the state of a session in a new directory, as [`Instance::checkpoint`] does.
+    pub(crate) async fn checkpoint(&mut self, dir: &Path, shared: usize) -> Result<usize, BackendError> {
+        self.instance.checkpoint(dir, shared).await
     }
 
     /// Closes the guest without running the program.

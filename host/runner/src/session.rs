@@ -25,10 +25,12 @@ mod cell_checks;
 mod checkpoint;
 mod export;
 mod file;
+mod page_files;
 mod process;
 
 use cell_checks::{check_cpu_limit, check_input, check_returned};
 pub use checkpoint::Checkpoint;
+use page_files::PageFiles;
 pub use file::SessionFileHead;
 pub use process::{CellIo, CellTools, NoSessions, Resumption, SessionClient, SessionControl, SuspendedCell};
 
@@ -92,6 +94,8 @@ impl State {
 struct Live {
     guest: OpenGuest,
     dir: Arc<SessionDir>,
+    /// Files of pages of the state that was saved or restored last.
+    page_files: Option<PageFiles>,
 }
 
 impl Live {
@@ -104,6 +108,8 @@ impl Live {
 /// Private directory of an interpreter, removed when it and all of its checkpoints are dropped.
 struct SessionDir {
     checkpoints: Option<PathBuf>,
+    /// The directory itself, which workers cannot access.
+    place: Option<PathBuf>,
     _scratch: Option<InstanceScratch>,
 }
 
@@ -213,12 +219,13 @@ impl Runner {
     /// Creates the directory of an interpreter.
     fn session_dir(&self) -> Result<Arc<SessionDir>, RunnerError> {
         let Some(dirs) = &self.parts.session_dirs else {
-            return Ok(Arc::new(SessionDir { checkpoints: None, _scratch: None }));
+            return Ok(Arc::new(SessionDir { checkpoints: None, place: None, _scratch: None }));
         };
         let failed = |error| RunnerError::of(ResultKind::InternalError, &error);
         let mut scratch = dirs.get()?.instance().map_err(|error| failed(std::io::Error::other(error)))?;
         scratch.add(CHECKPOINTS).map_err(failed)?;
-        Ok(Arc::new(SessionDir { checkpoints: Some(scratch.path(CHECKPOINTS)), _scratch: Some(scratch) }))
+        let (checkpoints, place) = (Some(scratch.path(CHECKPOINTS)), Some(scratch.place().to_owned()));
+        Ok(Arc::new(SessionDir { checkpoints, place, _scratch: Some(scratch) }))
     }
 }
 
@@ -395,6 +402,10 @@ impl Session {
             Start::Resumed(from) => (Some(from), true),
         };
         let restore = from.map(|checkpoint| checkpoint.dir().to_owned());
+        let mut page_files = dir.place.clone().map(PageFiles::new);
+        if let (Some(files), Some(from)) = (&mut page_files, &restore) {
+            files.add_all(from);
+        }
         let planned = PlannedJob {
             job: &job,
             plan: Arc::new(plan),
@@ -407,7 +418,7 @@ impl Session {
         };
         let prepared = runner.prepare(&planned, &CancelToken::new()).await?;
         let cancelled = || RunnerError::new(ResultKind::InternalError, "the preparation of the session was cancelled");
-        prepared.map(|(guest, _)| Live { guest, dir }).ok_or_else(cancelled)
+        prepared.map(|(guest, _)| Live { guest, dir, page_files }).ok_or_else(cancelled)
     }
 
     /// Saves the state of the session: the memory of its interpreter, and its private files. The session goes on, and starts
@@ -461,7 +472,8 @@ impl Session {
         let dir = parent.join(checkpoint::unique_name());
         // If the caller stops waiting, the interpreter ends.
         state.is_lost = true;
-        let saved = open.guest.checkpoint(&dir).await.map_err(RunnerError::from);
+        let shared = open.page_files.as_ref().map_or(0, PageFiles::count);
+        let saved = open.guest.checkpoint(&dir, shared).await.map_err(RunnerError::from);
         if let Err(error) = &saved
             && error.kind() == ResultKind::EngineLost
         {
@@ -469,9 +481,15 @@ impl Session {
             return Err(error.clone());
         }
         let (image, owner) = (open.guest.spec().image.clone().unwrap_or_default(), Arc::clone(&open.dir));
+        let complete = |shared| match &mut open.page_files {
+            Some(files) => files.complete(&dir, shared).map_err(|error| refused(&format!("its files cannot be linked: {error}"))),
+            None => Ok(()),
+        };
+        let saved = saved.and_then(complete);
         (state.live, state.is_lost) = (Some(open), false);
-        saved?;
+        // Its directory is removed if it is incomplete.
         let checkpoint = Checkpoint::new(name, dir, image, owner);
+        saved?;
         state.current = Some(checkpoint.clone());
         Ok(checkpoint)
     }

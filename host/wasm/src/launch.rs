@@ -2,7 +2,6 @@
 
 use std::future::Future;
 #[cfg(target_os = "linux")]
-use std::ops::Range;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 #[cfg(target_os = "linux")]
-use crate::checkpoint::{self, Expected, Pages, Restored, State, differing_pages, write_pages};
+use crate::checkpoint::{self, Expected, Restored, SavedPages, State, write_pages};
 use crate::code::{CodeImage, LaterParts, TRAP};
 use crate::error::WasmError;
 use crate::guest::{
@@ -89,9 +88,9 @@ pub(crate) struct GuestInstance {
     reuse_flag: Arc<ReuseFlag>,
     /// `None` between the jobs of a session.
     running: Option<TickerGuard>,
-    /// Pages that were restored from a checkpoint.
+    /// Pages of the last checkpoint, which it was saved to or restored from.
     #[cfg(target_os = "linux")]
-    mapped_pages: Vec<Range<usize>>,
+    saved: SavedPages,
 }
 
 impl GuestInstance {
@@ -125,15 +124,16 @@ impl GuestInstance {
         code: &CodeImage,
         pool: &Arc<RegionPool>,
         setup: Setup<'_>,
-        restored: &Restored,
+        restored: Restored,
     ) -> Result<Self, WasmError> {
-        let Restored { state, size, pages, ranges } = restored;
-        let start = Start { size: *size as u64, parts: state.parts, globals: &state.globals, clock: state.clock };
-        let pages = Pages { file: pages, ranges };
-        let failed = |source| WasmError::Memory { doing: "map", bytes: *size, source };
+        let Restored { state, size, pages } = restored;
+        let start = Start { size: size as u64, parts: state.parts, globals: &state.globals, clock: state.clock };
+        let failed = |source| WasmError::Memory { doing: "map", bytes: size, source };
         let lease =
-            || pool.lease_restored(code.minimum, |region| region.restore_pages_of(*size, &pages).map_err(failed));
-        Self::instantiate(code, setup, &start, Arc::default(), lease)
+            || pool.lease_restored(code.minimum, |region| region.restore_pages_of(size, &pages).map_err(failed));
+        let mut this = Self::instantiate(code, setup, &start, Arc::default(), lease)?;
+        this.saved = pages;
+        Ok(this)
     }
 
     fn instantiate(
@@ -177,7 +177,7 @@ impl GuestInstance {
             reuse_flag,
             running,
             #[cfg(target_os = "linux")]
-            mapped_pages: Vec::new(),
+            saved: SavedPages::default(),
         };
         this.set_globals(code, start.globals)?;
         Ok(this)
@@ -197,35 +197,37 @@ impl GuestInstance {
         self.store.data_mut().take_result()
     }
 
-    /// Writes the state of a guest between two jobs to a new checkpoint.
+    /// Writes the state of a guest between two jobs to a new checkpoint, which can share the first `shared` files with the one before.
+    /// Returns the number of files that it shares.
     #[cfg(target_os = "linux")]
     pub(crate) fn save(
         &mut self,
         dir: &Dir,
+        shared: usize,
         code: &CodeImage,
         expected: &Expected<'_>,
         image: &MemoryImage,
-    ) -> Result<(), WasmError> {
-        let (globals, mapped) = (self.globals(code)?, self.mapped_pages.clone());
+    ) -> Result<usize, WasmError> {
+        let globals = self.globals(code)?;
         let guest = self.guest();
         let parts = guest.parts.as_ref().map_or(0, Parts::loaded);
         let (clock, (written, created)) = (guest.clock.elapsed(), guest.quota.totals());
-        let memory = self.bytes().map_err(WasmError::engine("read the guest's memory"))?;
-        let pages = differing_pages(memory, image, &mapped).map_err(|source| WasmError::Memory {
+        let memory = self.memory().map_err(WasmError::engine("read the guest's memory"))?.data_mut(&mut self.store);
+        let next = self.saved.next_file(memory, image, shared).map_err(|source| WasmError::Memory {
             doing: "find the written pages in",
             bytes: memory.len(),
             source,
         })?;
-        let mut state = State::new(expected, memory.len(), &pages);
+        let mut state = State::new(expected, memory.len(), &next.ranges);
         (state.globals, state.parts, state.clock) = (globals, parts, clock);
         (state.written, state.created) = (written, created);
-        checkpoint::write(dir, |file| write_pages(file, memory, &pages).map(|()| state))
-    }
-
-    /// Sets the pages that were restored from a checkpoint.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn set_mapped_pages(&mut self, pages: Vec<Range<usize>>) {
-        self.mapped_pages = pages;
+        let state = state.with_earlier(self.saved.files().take(next.kept));
+        let file = checkpoint::write(dir, |file| write_pages(file, memory, &next.ranges).map(|()| state))?;
+        // Its pages are those of the checkpoint now, and a reset would not find them.
+        self.reuse_flag.forbid();
+        let kept = next.kept;
+        self.saved.add(memory, next, file);
+        Ok(kept)
     }
 
     /// Returns the handle by which the guest is stopped. `None` if the guest's code checks for interruption.

@@ -133,14 +133,18 @@ impl Instance for WorkerInstance {
         Box::pin(execution::run(connection, id, spec, layers, job, io))
     }
 
-    fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+    fn checkpoint<'a>(
+        &'a mut self,
+        dir: &'a Path,
+        shared: usize,
+    ) -> BoxFuture<'a, Result<usize, BackendError>> {
         const ACTION: &str = "save the session";
         Box::pin(async move {
-            let sent = self.connection.send(&Request::Checkpoint(dir.to_owned()));
+            let sent = self.connection.send(&Request::Checkpoint(dir.to_owned(), shared));
             sent.map_err(|source| BackendError::io("pass the directory to a worker process", source))?;
             match timeout(START_TIMEOUT, self.connection.event()).await {
-                Ok(Some(Ok(Event::Saved(None)))) => Ok(()),
-                Ok(Some(Ok(Event::Saved(Some(failure))))) => Err(failure.about_session()),
+                Ok(Some(Ok(Event::Saved(Ok(kept))))) => Ok(kept),
+                Ok(Some(Ok(Event::Saved(Err(failure))))) => Err(failure.about_session()),
                 Ok(other) => Err(lost(ACTION, &mut self.connection, other).await),
                 Err(_) => Err(stalled(ACTION, &mut self.connection)),
             }

@@ -26,8 +26,8 @@ pub(crate) enum Request {
     Exec(Box<Exec>),
     /// Result of the tool that the guest has called.
     ToolResult(Result<serde_bytes::ByteBuf, ToolFailure>),
-    /// Saves the state of a session between two jobs in a new directory.
-    Checkpoint(PathBuf),
+    /// Saves the state of a session between two jobs in a new directory, which can share this number of files with the state before.
+    Checkpoint(PathBuf, usize),
     /// Input that the worker has requested; no bytes at its end, `None` if it cannot be read.
     Input(Option<serde_bytes::ByteBuf>),
     /// Cancels the job.
@@ -56,8 +56,8 @@ pub(crate) enum Event {
     ToolCall(String, serde_bytes::ByteBuf, Effects),
     /// The job has ended.
     Ended(Box<RunReport>),
-    /// The state of the session is saved, or cannot be saved for this reason.
-    Saved(Option<Failure>),
+    /// The state of the session is saved, and shares this number of files, or cannot be saved for this reason.
+    Saved(Result<usize, Failure>),
     /// The worker cannot open the guest, or cannot determine what it did. The output so far has been sent.
     Failed(Failure),
 }

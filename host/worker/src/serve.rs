@@ -137,9 +137,9 @@ impl Worker<'_> {
         loop {
             match requests.next() {
                 Some(Next::Job(job)) => return Ok(Some(*job)),
-                Some(Next::Checkpoint(dir)) => {
-                    let saved = instance.checkpoint(&dir).await;
-                    self.channel.send(&Event::Saved(saved.err().map(Failure::from)))?;
+                Some(Next::Checkpoint(dir, shared)) => {
+                    let saved = instance.checkpoint(&dir, shared).await;
+                    self.channel.send(&Event::Saved(saved.map_err(Failure::from)))?;
                 }
                 None => return Ok(None),
             }
@@ -192,7 +192,7 @@ type Input = Receiver<Option<Vec<u8>>>;
 /// Request that is served after the current job.
 enum Next {
     Job(Box<Exec>),
-    Checkpoint(PathBuf),
+    Checkpoint(PathBuf, usize),
 }
 
 /// Requests that a thread receives while jobs run.
@@ -241,7 +241,7 @@ impl Requests {
                     Request::Cancel => {}
                     // Without a receiver, the worker ends.
                     Request::Exec(job) => drop(sender.send(Next::Job(job))),
-                    Request::Checkpoint(dir) => drop(sender.send(Next::Checkpoint(dir))),
+                    Request::Checkpoint(dir, shared) => drop(sender.send(Next::Checkpoint(dir, shared))),
                     Request::Open(_) => break,
                 }
             }

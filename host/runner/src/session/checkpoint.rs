@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use codebox_core::{ResultKind, RunnerError};
-use codebox_files::{copy_tree, open_inner_dir, open_last_dir};
+use codebox_files::{copy_tree, link_or_copy, open_inner_dir, open_last_dir};
 
 use super::SessionDir;
 
@@ -108,12 +108,12 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in source.entries()? {
         let entry = entry?;
         let name = entry.file_name();
+        let name = name.to_str().ok_or(io::ErrorKind::InvalidData)?;
         if entry.file_type()?.is_dir() {
-            copied.create_dir(&name)?;
-            let name = name.to_str().ok_or(io::ErrorKind::InvalidData)?;
+            copied.create_dir(name)?;
             copy_tree(&open_inner_dir(&source, name)?, &open_inner_dir(&copied, name)?, u64::MAX)?;
         } else {
-            source.hard_link(&name, &copied, &name)?;
+            link_or_copy(&source, name, &copied, name)?;
         }
     }
     Ok(())

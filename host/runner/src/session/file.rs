@@ -12,7 +12,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-use codebox_core::{ResultKind, RunnerError};
+use codebox_core::{PAGES_FILE, ResultKind, RunnerError};
 use codebox_files::{Dir, UnpackRules, pack_tree, unpack_tree};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ const MAGIC: &[u8] = b"codebox session ";
 const VERSION: &[u8] = b"1\n";
 
 /// Files of a checkpoint, with their maximum sizes: the description, and the memory of a guest.
-const FILES: [(&str, u64); 2] = [("state.json", 32 << 20), ("pages.bin", 1 << 32)];
+const FILES: [(&str, u64); 2] = [("state.json", 32 << 20), (PAGES_FILE, 1 << 32)];
 
 /// Private directories in a checkpoint.
 const DIRS: [&str; 2] = ["work", "tmp"];

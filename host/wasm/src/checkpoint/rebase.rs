@@ -1,16 +1,16 @@
 //! Checkpoints with another memory image.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
 
 use codebox_files::Dir;
 
-use super::pages::PAGE_SIZE;
+use super::pages::{PAGE_SIZE, PageReader};
 use super::state::{Restored, write};
 use crate::error::WasmError;
 
-/// Capacity of the buffers of the files in bytes.
+/// Capacity of the buffer of the file in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// A memory image, as the base of a checkpoint.
@@ -23,16 +23,16 @@ pub(crate) struct Base<'a> {
 /// Writes the memory of a checkpoint, which extends the image `from`, to another directory, with the pages that differ from the image
 /// `base`, and beyond that image from zeros.
 ///
-/// The pages are read and not mapped, because another process may change the length of their file.
-///
 /// # Errors
 /// [`WasmError::Io`] if a file cannot be read or written.
 pub(crate) fn rebase(checkpoint: Restored, from: &[u8], base: &Base<'_>, to: &Dir) -> Result<(), WasmError> {
-    let Restored { state, size, pages, ranges } = checkpoint;
-    write(to, |file| {
-        let differing = write_differing(&mut SavedMemory::new(&pages, &ranges, from), size, base.bytes, file)?;
+    let Restored { state, size, pages } = checkpoint;
+    let written = write(to, |file| {
+        let mut memory = SavedMemory { pages: pages.reader(), image: from, page: [0; PAGE_SIZE] };
+        let differing = write_differing(&mut memory, size, base.bytes, file)?;
         Ok(state.with_pages(base.name, base.sha256, &differing))
-    })
+    });
+    written.map(|_| ())
 }
 
 /// Writes the differing pages, and returns their ranges.
@@ -61,28 +61,18 @@ fn write_differing(
 
 /// The memory of a checkpoint, read from its start to its end.
 struct SavedMemory<'a> {
-    pages: BufReader<&'a File>,
-    /// Ranges that were not reached yet.
-    ranges: &'a [Range<usize>],
+    pages: PageReader<'a>,
     image: &'a [u8],
     page: [u8; PAGE_SIZE],
 }
 
-impl<'a> SavedMemory<'a> {
-    fn new(pages: &'a File, ranges: &'a [Range<usize>], image: &'a [u8]) -> Self {
-        Self { pages: BufReader::with_capacity(BUFFER, pages), ranges, image, page: [0; PAGE_SIZE] }
-    }
-
+impl SavedMemory<'_> {
     /// Returns the next page, which is at this address.
     fn page(&mut self, at: usize) -> io::Result<&[u8]> {
-        while self.ranges.first().is_some_and(|range| range.end <= at) {
-            self.ranges = &self.ranges[1..];
-        }
-        if self.ranges.first().is_some_and(|range| range.contains(&at)) {
-            self.pages.read_exact(&mut self.page)?;
-            return Ok(&self.page);
-        }
-        Ok(page_of(self.image, at))
+        Ok(match self.pages.read(at, &mut self.page)? {
+            true => &self.page,
+            false => page_of(self.image, at),
+        })
     }
 }
 
@@ -96,7 +86,6 @@ mod tests {
     use anyhow::Result;
     use cap_std::ambient_authority;
     use std::fs;
-    use std::os::unix::fs::FileExt as _;
 
     use super::*;
     use crate::checkpoint::state::{Expected, State, read};
@@ -111,10 +100,12 @@ mod tests {
     fn memory_of(checkpoint: &Restored, image: &[u8]) -> Result<Vec<u8>> {
         let mut memory = image.to_vec();
         memory.resize(checkpoint.size, 0);
-        let mut offset = 0;
-        for range in &checkpoint.ranges {
-            checkpoint.pages.read_exact_at(&mut memory[range.clone()], offset)?;
-            offset += range.len() as u64;
+        let mut pages = checkpoint.pages.reader();
+        let mut page = [0; PAGE_SIZE];
+        for at in (0..checkpoint.size).step_by(PAGE_SIZE) {
+            if pages.read(at, &mut page)? {
+                memory[at..at + PAGE_SIZE].copy_from_slice(&page);
+            }
         }
         Ok(memory)
     }
@@ -141,7 +132,8 @@ mod tests {
         let to = Base { name: "other", sha256: "other", bytes: &base };
         rebase(read(&one, &expected("one", image.len()))?, &image, &to, &other)?;
         let after = read(&other, &expected("other", base.len()))?;
-        assert_eq!(after.ranges, [32_768..65_536, 65_536 + 4096..65_536 + 8192]);
+        let expected = [32_768..65_536, 65_536 + 4096..65_536 + 8192];
+        assert!(after.pages.files().eq([&expected[..]]));
         assert!(memory_of(&after, &base)? == before);
         Ok(())
     }

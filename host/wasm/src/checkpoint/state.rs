@@ -6,21 +6,23 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use codebox_core::{PAGES_FILE as PAGES, earlier_pages_file};
 use codebox_files::{Dir, create_new_file, open_for_reading};
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::pages::PAGE_SIZE;
+use crate::checkpoint::pages::{MAX_FILES, PAGE_SIZE, PageFile, SavedPages};
 use crate::error::WasmError;
 use crate::image::{GlobalValue, Globals};
 
-/// Version of the form.
+/// Version of the form with one file of pages.
 const VERSION: u32 = 1;
+
+/// Version of the form with several of them.
+const VERSION_OF_SEVERAL: u32 = 2;
 
 /// File of the description.
 const STATE: &str = "state.json";
 
-/// File of the pages.
-const PAGES: &str = "pages.bin";
 
 /// Maximum size of the description. It has two numbers for each range of pages.
 const MAX_STATE: u64 = 32 << 20;
@@ -48,8 +50,11 @@ pub(crate) struct State {
     pub parts: usize,
     /// Size of the memory in bytes.
     memory: u64,
-    /// Addresses and lengths of the differing pages, in ascending order.
+    /// Addresses and lengths of the pages in the file that was written last, in ascending order.
     pages: Vec<(u64, u64)>,
+    /// The same for the files before, the oldest first. Pages in later files replace those in earlier ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier: Vec<Vec<(u64, u64)>>,
     /// Bytes written to files so far.
     pub written: u64,
     /// Files created so far.
@@ -62,8 +67,7 @@ pub(crate) struct State {
 pub(crate) struct Restored {
     pub state: State,
     pub size: usize,
-    pub pages: File,
-    pub ranges: Vec<Range<usize>>,
+    pub pages: SavedPages,
 }
 
 /// Values of this machine that a checkpoint has to match.
@@ -82,7 +86,14 @@ impl State {
     /// Returns the description of the same guest, with the pages that differ from another image.
     pub(crate) fn with_pages(self, image: &str, image_sha256: &str, pages: &[Range<usize>]) -> Self {
         let (image, image_sha256) = (image.to_owned(), image_sha256.to_owned());
-        Self { image, image_sha256, pages: numbers(pages), ..self }
+        Self { version: VERSION, image, image_sha256, pages: numbers(pages), earlier: Vec::new(), ..self }
+    }
+
+    /// Describes the same guest, whose pages are in these files as well, the oldest first.
+    pub(crate) fn with_earlier<'p>(self, files: impl Iterator<Item = &'p [Range<usize>]>) -> Self {
+        let earlier: Vec<_> = files.map(numbers).collect();
+        let version = if earlier.is_empty() { VERSION } else { VERSION_OF_SEVERAL };
+        Self { version, earlier, ..self }
     }
 
     /// Describes a guest with these pages.
@@ -96,6 +107,7 @@ impl State {
             parts: 0,
             memory: memory as u64,
             pages: numbers(pages),
+            earlier: Vec::new(),
             written: 0,
             created: 0,
             clock: Duration::ZERO,
@@ -109,18 +121,19 @@ fn numbers(pages: &[Range<usize>]) -> Vec<(u64, u64)> {
 }
 
 /// Writes the files of a checkpoint. `write_pages` writes the pages, and returns the description, which is written last, so that a
-/// directory without it is incomplete.
-pub(crate) fn write(dir: &Dir, write_pages: impl FnOnce(&File) -> io::Result<State>) -> Result<(), WasmError> {
+/// directory without it is incomplete. Files that the checkpoint shares with an earlier one are not written. Returns the file of the pages.
+pub(crate) fn write(dir: &Dir, write_pages: impl FnOnce(&File) -> io::Result<State>) -> Result<File, WasmError> {
     let create = |name: &str| create_new_file(dir, name).map_err(failed("create", name));
     let state = write_pages(&create(PAGES)?).map_err(failed("write", PAGES))?;
     let text = serde_json::to_vec(&state).map_err(|error| WasmError::input("the checkpoint", error.to_string()))?;
-    io::Write::write_all(&mut create(STATE)?, &text).map_err(failed("write", STATE))
+    io::Write::write_all(&mut create(STATE)?, &text).map_err(failed("write", STATE))?;
+    open_for_reading(dir, PAGES).map_err(failed("open", PAGES))
 }
 
 /// Returns the conversion of an error about a file of a checkpoint.
-fn failed(doing: &'static str, name: &str) -> impl FnOnce(io::Error) -> WasmError + use<> {
+fn failed(doing: &'static str, name: &str) -> impl Fn(io::Error) -> WasmError + use<> {
     let path = Path::new("<checkpoint>").join(name);
-    move |source| WasmError::Io { doing, path, source }
+    move |source| WasmError::Io { doing, path: path.clone(), source }
 }
 
 /// Reads a checkpoint.
@@ -141,11 +154,18 @@ pub(crate) fn read(dir: &Dir, expected: &Expected<'_>) -> Result<Restored, WasmE
         let own = name(expected.image, expected.image_sha256);
         return differs("the memory image", &name(&state.image, &state.image_sha256), &own);
     }
-    let pages = open_for_reading(dir, PAGES).map_err(failed("open", PAGES))?;
-    let length = pages.metadata().map_err(failed("read", PAGES))?.len();
-    let (size, ranges) = checked(&state, expected, length)
-        .ok_or_else(|| WasmError::input("the checkpoint", format!("{STATE} and {PAGES} are inconsistent")))?;
-    Ok(Restored { state, size, pages, ranges })
+    let inconsistent =
+        |name: &str| WasmError::input("the checkpoint", format!("{STATE} and {name} are inconsistent"));
+    let size = checked_size(&state, expected).ok_or_else(|| inconsistent(PAGES))?;
+    let mut files = Vec::with_capacity(state.earlier.len() + 1);
+    for (number, pages) in state.earlier.iter().chain([&state.pages]).enumerate() {
+        let name = if number == state.earlier.len() { PAGES.to_owned() } else { earlier_pages_file(number) };
+        let file = open_for_reading(dir, &name).map_err(failed("open", &name))?;
+        let length = file.metadata().map_err(failed("read", &name))?.len();
+        let ranges = checked_ranges(pages, state.memory, length).ok_or_else(|| inconsistent(&name))?;
+        files.push(PageFile { file, ranges });
+    }
+    Ok(Restored { state, size, pages: SavedPages::new(files) })
 }
 
 fn read_state(dir: &Dir) -> Result<State, WasmError> {
@@ -155,15 +175,15 @@ fn read_state(dir: &Dir) -> Result<State, WasmError> {
     let state: State = serde_json::from_slice(&text).map_err(|error| {
         WasmError::input("the checkpoint", format!("{STATE}: {}", error.to_string().escape_debug()))
     })?;
-    if state.version != VERSION {
-        let detail = format!("its form has version {}, and this codebox reads version {VERSION}", state.version);
+    if !matches!(state.version, VERSION | VERSION_OF_SEVERAL) {
+        let detail = format!("its form has version {}, and this codebox reads versions 1 and 2", state.version);
         return Err(WasmError::input("the checkpoint", detail));
     }
     Ok(state)
 }
 
-/// Returns the size of the memory and the ranges of pages; `None` if they are inconsistent.
-fn checked(state: &State, expected: &Expected<'_>, length: u64) -> Option<(usize, Vec<Range<usize>>)> {
+/// Returns the size of the memory; `None` if a number of the description is invalid.
+fn checked_size(state: &State, expected: &Expected<'_>) -> Option<usize> {
     let is_same_type = |(one, other): (&GlobalValue, &GlobalValue)| {
         matches!(one, GlobalValue::I32(_)) == matches!(other, GlobalValue::I32(_))
     };
@@ -172,21 +192,28 @@ fn checked(state: &State, expected: &Expected<'_>, length: u64) -> Option<(usize
     let is_size = state.memory.is_multiple_of(WASM_PAGE_SIZE)
         && state.memory >= expected.image_size as u64
         && state.memory <= u64::from(u32::MAX) + 1;
-    if !are_globals || !is_size || state.parts > expected.parts || state.clock > MAX_CLOCK {
-        return None;
-    }
+    let is_valid = are_globals
+        && is_size
+        && state.parts <= expected.parts
+        && state.clock <= MAX_CLOCK
+        && state.earlier.len() < MAX_FILES;
+    usize::try_from(state.memory).ok().filter(|_| is_valid)
+}
+
+/// Returns the pages of a file of this length; `None` if they are inconsistent.
+fn checked_ranges(pages: &[(u64, u64)], memory: u64, length: u64) -> Option<Vec<Range<usize>>> {
     let (mut next, mut total) = (0, 0_u64);
-    let mut ranges = Vec::with_capacity(state.pages.len());
-    for &(start, len) in &state.pages {
+    let mut ranges = Vec::with_capacity(pages.len());
+    for &(start, len) in pages {
         let end = start.checked_add(len)?;
         let is_page = start.is_multiple_of(PAGE_SIZE as u64) && len.is_multiple_of(PAGE_SIZE as u64);
-        if !is_page || len == 0 || start < next || end > state.memory {
+        if !is_page || len == 0 || start < next || end > memory {
             return None;
         }
         (next, total) = (end, total + len);
         ranges.push(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
     }
-    (total == length).then_some((usize::try_from(state.memory).ok()?, ranges))
+    (total == length).then_some(ranges)
 }
 
 /// Returns a text of a checkpoint for a message.
@@ -235,9 +262,68 @@ mod tests {
     #[test]
     fn checkpoints_round_trip() -> Result<()> {
         let (_home, dir) = checkpoint()?;
-        let Restored { state, size, pages, ranges } = read(&dir, &expected())?;
-        assert_eq!((size, ranges), (3 * 65_536, vec![0..4096, 8192..16_384]));
-        assert_eq!((state.globals, state.parts, pages.metadata()?.len()), (GLOBALS.to_vec(), 3, 3 * 4096));
+        let Restored { state, size, pages } = read(&dir, &expected())?;
+        assert_eq!(size, 3 * 65_536);
+        assert!(pages.files().eq([&[0..4096, 8192..16_384][..]]));
+        assert_eq!((state.version, state.globals, state.parts), (VERSION, GLOBALS.to_vec(), 3));
+        Ok(())
+    }
+
+    /// Returns a checkpoint of two files.
+    fn checkpoint_of_two() -> Result<(tempfile::TempDir, Dir)> {
+        let home = tempfile::tempdir()?;
+        let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
+        let mut state = State::new(&expected(), 3 * 65_536, &[4096..8192]);
+        (state.globals, state.parts) = (GLOBALS.to_vec(), 3);
+        let earlier = [0..4096, 8192..16_384];
+        let state = state.with_earlier([&earlier[..]].into_iter());
+        write(&dir, |mut file| io::Write::write_all(&mut file, &[8; 4096]).map(|()| state))?;
+        dir.write(earlier_pages_file(0), [7; 3 * 4096])?;
+        Ok((home, dir))
+    }
+
+    #[test]
+    fn checkpoints_of_several_files_round_trip() -> Result<()> {
+        let (_home, dir) = checkpoint_of_two()?;
+        let Restored { state, pages, .. } = read(&dir, &expected())?;
+        assert_eq!(state.version, VERSION_OF_SEVERAL);
+        assert!(pages.files().eq([&[0..4096, 8192..16_384][..], &[4096..8192][..]]));
+        let mut reader = pages.reader();
+        let mut page = [0; PAGE_SIZE];
+        let found = [0, 4096, 8192, 12_288, 16_384].map(|at| reader.read(at, &mut page).map(|found| (found, page[9])));
+        let found: Vec<_> = found.into_iter().collect::<io::Result<_>>()?;
+        assert_eq!(found, [(true, 7), (true, 8), (true, 7), (true, 7), (false, 7)]);
+        Ok(())
+    }
+
+    #[test]
+    fn hostile_lists_of_files_are_refused() -> Result<()> {
+        let (home, dir) = checkpoint_of_two()?;
+        let path = home.path().join(STATE);
+        let original: Value = serde_json::from_slice(&fs::read(&path)?)?;
+        let one = json!([[0, 4096], [8192, 8192]]);
+        let cases = [
+            json!([[[0, 4096]]]),
+            json!([[[0, 4096], [0, 8192]]]),
+            json!([[[0, 4096], [3 * 65_536, 8192]]]),
+            json!([one, one]),
+            json!(vec![one; MAX_FILES]),
+            json!([[]]),
+            json!([[[u64::MAX - 4095, 12_288]]]),
+        ];
+        for value in cases {
+            let mut changed = original.clone();
+            changed["earlier"] = value.clone();
+            fs::write(&path, serde_json::to_vec(&changed)?)?;
+            let error = error_of(&dir);
+            assert!(error.contains("inconsistent") || error.contains("pages.1.bin"), "{value}: {error}");
+        }
+        fs::write(&path, serde_json::to_vec(&original)?)?;
+        let file = home.path().join(earlier_pages_file(0));
+        fs::rename(&file, home.path().join("elsewhere"))?;
+        assert!(error_of(&dir).contains("pages.0.bin"));
+        symlink(home.path().join("elsewhere"), &file)?;
+        assert!(error_of(&dir).contains("pages.0.bin"));
         Ok(())
     }
 
@@ -263,7 +349,7 @@ mod tests {
         let original: Value = serde_json::from_slice(&fs::read(&path)?)?;
         let huge = u64::MAX;
         let cases = [
-            ("version", json!(2)),
+            ("version", json!(3)),
             ("runtime", json!("x\u{1b}[2J")),
             ("globals", json!([])),
             ("globals", json!([{"i32": 1}, {"i32": 2}])),

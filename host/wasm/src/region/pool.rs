@@ -13,16 +13,25 @@ use crate::region::{Lease, Region, ResetVerification};
 /// By default, a region is discarded: a guest that trapped, reached a limit or was cancelled left its memory in an
 /// unknown state.
 #[derive(Default)]
-pub(crate) struct ReuseFlag(AtomicBool);
+pub(crate) struct ReuseFlag {
+    is_clean: AtomicBool,
+    is_forbidden: AtomicBool,
+}
 
 impl ReuseFlag {
     /// Records that the guest returned to the host by itself.
     pub(crate) fn mark_clean(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.is_clean.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that a reset would not restore the region, however the guest ends.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn forbid(&self) {
+        self.is_forbidden.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_clean(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_clean.load(Ordering::Relaxed) && !self.is_forbidden.load(Ordering::Relaxed)
     }
 }
 

@@ -233,9 +233,10 @@ impl WasmInstance {
         Ok(report)
     }
 
-    /// Saves the state of the session in a new directory.
+    /// Saves the state of the session in a new directory, which can share the first `shared` files of pages with the checkpoint before.
+    /// Returns the number of those that it shares.
     #[cfg(target_os = "linux")]
-    async fn save(&mut self, dir: &Path) -> Result<(), WasmError> {
+    async fn save(&mut self, dir: &Path, shared: usize) -> Result<usize, WasmError> {
         use crate::run::session::{SavedParts, private_dirs, save};
 
         let kept = self.session.as_mut().and_then(|session| session.kept.take());
@@ -250,7 +251,7 @@ impl WasmInstance {
             let parts = SavedParts { store: self.store.clone(), loaded: self.loaded.clone(), dirs };
             let dir = dir.to_owned();
             let saving = tokio::task::spawn_blocking(move || {
-                let saved = save(&mut guest, &dir, &parts);
+                let saved = save(&mut guest, &dir, shared, &parts);
                 (guest, saved)
             });
             let saved;
@@ -443,10 +444,14 @@ impl Instance for WasmInstance {
     }
 
     #[cfg(target_os = "linux")]
-    fn checkpoint<'a>(&'a mut self, dir: &'a Path) -> BoxFuture<'a, Result<(), BackendError>> {
+    fn checkpoint<'a>(
+        &'a mut self,
+        dir: &'a Path,
+        shared: usize,
+    ) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async move {
             let name = self.store.spec().name.clone();
-            self.save(dir).await.map_err(|e| backend_error(&name, e))
+            self.save(dir, shared).await.map_err(|e| backend_error(&name, e))
         })
     }
 

@@ -94,9 +94,9 @@ impl Session {
     ) -> Result<SessionGuest, WasmError> {
         #[cfg(target_os = "linux")]
         if let Some(restored) = self.restored.take() {
-            let mut guest = GuestInstance::restore(code, pool, setup, &restored)?;
-            guest.guest().quota.continue_from((restored.state.written, restored.state.created));
-            guest.set_mapped_pages(restored.ranges);
+            let totals = (restored.state.written, restored.state.created);
+            let mut guest = GuestInstance::restore(code, pool, setup, restored)?;
+            guest.guest().quota.continue_from(totals);
             return Ok(SessionGuest::Used(guest));
         }
         Ok(SessionGuest::New(GuestInstance::start(code, pool, setup)?, entry(pool)?))

@@ -16,13 +16,15 @@ mod windows;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 pub(crate) use divert::{DIVERTS, Divertible, cpu_time_of_thread};
 #[cfg(miri)]
-pub(crate) use miri::{Pagemap, Reservation, page_faults};
+pub(crate) use miri::{Pagemap, Reservation, map_equal_pages, page_faults};
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(miri))))]
 pub(crate) use no_divert::{DIVERTS, Divertible, cpu_time_of_thread};
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use pagemap::{Pagemap, page_faults};
 #[cfg(all(unix, not(miri)))]
 pub(crate) use unix::Reservation;
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) use unix::map_equal_pages;
 #[cfg(unix)]
 pub(crate) use unix::{
     identity, make_executable, make_private, make_public, page_size, process_cpu_time, thread_cpu_time,

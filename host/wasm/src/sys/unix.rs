@@ -24,6 +24,22 @@ unsafe impl Send for Reservation {}
 // SAFETY: shared access only reads the address and the length.
 unsafe impl Sync for Reservation {}
 
+/// Maps part of a file, which has the same bytes, in place of whole pages of memory, with copy-on-write. The memory is then shared with
+/// the file.
+///
+/// # Errors
+/// The system's error. The memory is as before.
+#[cfg(target_os = "linux")]
+pub(crate) fn map_equal_pages(memory: &mut [u8], file: &File, offset: u64) -> io::Result<()> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    // SAFETY: the slice is an exclusive borrow of memory that consists of private mappings of this process, and the new mapping covers the
+    // same addresses with the same bytes and access. An address or an offset that does not start a page is refused by the system.
+    // The system checks the number of mappings before it removes one, so a failure leaves the old mapping.
+    unsafe { mmap(memory.as_mut_ptr().cast(), memory.len(), prot, flags, file, offset) }?;
+    Ok(())
+}
+
 impl Reservation {
     /// Reserves `len` bytes of address space without memory.
     pub(crate) fn new(len: usize) -> io::Result<Self> {

@@ -65,7 +65,7 @@ pub(super) fn restore(
     Ok(restored)
 }
 
-/// Opens a private directory in a checkpoint. `None` if a directory was granted in its place when the checkpoint was made.
+/// Opens a private directory in a checkpoint. `None` if it was empty, or if a directory was granted in its place, when the checkpoint was made.
 fn open_saved_dir(checkpoint: &Dir, path: &Path, name: &str) -> Result<Option<Dir>, WasmError> {
     match open_inner_dir(checkpoint, name) {
         Ok(dir) => Ok(Some(dir)),
@@ -74,8 +74,11 @@ fn open_saved_dir(checkpoint: &Dir, path: &Path, name: &str) -> Result<Option<Di
     }
 }
 
-/// Copies a private directory of the guest into a checkpoint. The directories are given with their paths.
+/// Copies a private directory of the guest into a checkpoint, unless it is empty. The directories are given with their paths.
 fn copy_dir(name: &str, (from, from_path): (&Dir, &Path), (to, to_path): (&Dir, &Path)) -> Result<(), WasmError> {
+    if from.entries().map_err(WasmError::io("read", from_path))?.next().is_none() {
+        return Ok(());
+    }
     let create = || {
         to.create_dir(name)?;
         open_inner_dir(to, name)
@@ -133,10 +136,16 @@ pub(crate) struct SavedParts {
     pub dirs: Vec<(&'static str, PathBuf)>,
 }
 
-/// Writes a checkpoint to a new directory. An incomplete one is removed.
-pub(crate) fn save(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<(), WasmError> {
+/// Writes a checkpoint to a new directory, which can share the first `shared` files of pages with the one before. An incomplete one is
+/// removed. Returns the number of files that it shares.
+pub(crate) fn save(
+    guest: &mut GuestInstance,
+    dir: &Path,
+    shared: usize,
+    saved: &SavedParts,
+) -> Result<usize, WasmError> {
     fs::create_dir(dir).map_err(WasmError::io("create", dir))?;
-    let written = write(guest, dir, saved);
+    let written = write(guest, dir, shared, saved);
     if written.is_err() {
         // Remains are removed with the session.
         let _ = fs::remove_dir_all(dir);
@@ -144,7 +153,7 @@ pub(crate) fn save(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) ->
     written
 }
 
-fn write(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<(), WasmError> {
+fn write(guest: &mut GuestInstance, dir: &Path, shared: usize, saved: &SavedParts) -> Result<usize, WasmError> {
     let checkpoint = open_last_dir(dir).map_err(WasmError::io("open", dir))?;
     for (name, from) in &saved.dirs {
         let source = open_last_dir(from).map_err(WasmError::io("open", from))?;
@@ -152,7 +161,7 @@ fn write(guest: &mut GuestInstance, dir: &Path, saved: &SavedParts) -> Result<()
     }
     let (code, image) = parts_of(&saved.loaded)?;
     let runtime = saved.store.identity();
-    guest.save(&checkpoint, code, &expected(&runtime, &saved.loaded, code, image), image)
+    guest.save(&checkpoint, shared, code, &expected(&runtime, &saved.loaded, code, image), image)
 }
 
 /// Writes a checkpoint of guests of the image `loaded` to a new directory, with `base` as its image. An incomplete one is removed.
