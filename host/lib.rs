@@ -84,7 +84,7 @@ pub use app_dirs::{AppDirs, AppDirsError};
 pub use codebox_blocks as blocks;
 pub use codebox_core::*;
 pub use codebox_runner::{
-    Builder, Cell, CellIo, CellTools, Checkpoint, Confinement, Detached, Explanation, FrontEnd, RunEnd, Runner,
+    Builder, Cell, CellIo, CellTools, Checkpoint, Confinement, Course, Detached, Explanation, FrontEnd, RunEnd, Runner,
     Session, Standby, StandbyProcess, TierReport,
 };
 pub use codebox_service::{

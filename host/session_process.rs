@@ -117,8 +117,8 @@ impl SessionClient for Connected {
         self.0.suspended(id)
     }
 
-    fn discard(&mut self, id: &str) -> Result<(), RunnerError> {
-        self.0.discard(id)
+    fn discard(&mut self, id: &str, position: Option<u64>) -> Result<(), RunnerError> {
+        self.0.discard(id, position)
     }
 
     fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError> {

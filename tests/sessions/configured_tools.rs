@@ -6,7 +6,7 @@ use std::path::Path;
 use codebox_testkit::{Codebox, Input, ProcessResult, check_engine, is_required};
 use serde_json::Value;
 
-use crate::command_line::SessionHome;
+use crate::session_home::SessionHome;
 use crate::support::kit;
 
 const PROJECT: &str = r#"

@@ -10,16 +10,16 @@ use codebox_testkit::ProcessResult;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::command_line::{SessionHome, kill};
+use crate::session_home::{SessionHome, kill};
 
 /// A home with the tools `pay`, whose calls need an approval, `slow`, which is the same and does not end at once, and `look`. Each records its
 /// inputs.
-struct Shop {
-    home: SessionHome,
+pub(crate) struct Shop {
+    pub home: SessionHome,
 }
 
 impl Shop {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let shop = Self { home: SessionHome::new() };
         let config = shop.home.home().join("config");
         fs::create_dir_all(&config).expect("a directory");
@@ -36,31 +36,31 @@ impl Shop {
         shop
     }
 
-    fn log(&self, tool: &str) -> PathBuf {
+    pub(crate) fn log(&self, tool: &str) -> PathBuf {
         self.home.0.path().join(format!("{tool}.log"))
     }
 
     /// Returns the inputs with which a tool was called.
-    fn calls(&self, tool: &str) -> Vec<String> {
+    pub(crate) fn calls(&self, tool: &str) -> Vec<String> {
         fs::read_to_string(self.log(tool)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
     /// Runs a cell that may call the tools.
-    fn exec(&self, id: &str, code: &str, options: &[&str]) -> ProcessResult {
+    pub(crate) fn exec(&self, id: &str, code: &str, options: &[&str]) -> ProcessResult {
         let tools = ["--tool", "pay", "--tool", "look", "--tool", "slow", "--suspend"];
         self.home.run(&[&["exec", id], &tools[..], options, &["-c", code]].concat())
     }
 
-    fn resume(&self, id: &str, decision: &str) -> ProcessResult {
+    pub(crate) fn resume(&self, id: &str, decision: &str) -> ProcessResult {
         self.home.run(&["resume", id, decision])
     }
 
-    fn state(&self, id: &str) -> Value {
+    pub(crate) fn state(&self, id: &str) -> Value {
         self.home.json(&["show", id, "--json"])["state"].clone()
     }
 
     /// Starts to resume a session, and returns when the tool has been called.
-    fn start_slow_call(&self, id: &str) -> Child {
+    pub(crate) fn start_slow_call(&self, id: &str) -> Child {
         let child = self.home.command(&["resume", id, "--approve"]).command().stdout(Stdio::null()).spawn();
         let start = Instant::now();
         while self.calls("slow").is_empty() {
@@ -72,7 +72,7 @@ impl Shop {
 }
 
 #[track_caller]
-fn suspended(ran: &ProcessResult) {
+pub(crate) fn suspended(ran: &ProcessResult) {
     assert_eq!(ran.code, Some(123), "{} {}", ran.stdout_text(), ran.stderr_text());
     assert!(ran.stderr_text().contains("codebox session resume"), "{}", ran.stderr_text());
 }
@@ -151,7 +151,8 @@ fn the_first_cell_and_several_calls_are_suspended() {
     assert_eq!(ran.code, Some(123), "{}", ran.stderr_text());
     let report: Value = serde_json::from_str(&ran.stdout_text()).expect("a report");
     assert_eq!(report["outcome"]["type"], "suspended");
-    assert_eq!(report["session"]["suspended"], serde_json::json!({ "name": "pay", "input": "{\"n\": 0}" }));
+    let waiting = &report["session"]["suspended"];
+    assert_eq!((&waiting["name"], &waiting["input"]), (&"pay".into(), &"{\"n\":0}".into()));
     for (number, expected) in ["1\n", "2\n"].into_iter().enumerate() {
         let ran = shop.resume(&id, "--approve");
         suspended(&ran);
@@ -310,25 +311,25 @@ fn a_decision_is_about_one_call() {
     }
 }
 
-/// Requests that wait while a session is replaced use the new one.
+/// A cell that goes on is not discarded, and requests that wait for it are refused when it is suspended again.
 #[test]
-fn requests_that_wait_for_a_discarded_cell_keep_their_state() {
+fn a_cell_that_goes_on_is_not_discarded() {
     let shop = Shop::new();
     let id = shop.home.new_session();
     shop.home.exec(&id, "x = 'old'");
     let code = "from codebox import tools\ntry: tools.slow(n=1)\nfinally: tools.pay(n=2)";
     suspended(&shop.exec(&id, code, &[]));
     let mut resuming = shop.start_slow_call(&id);
-    let spawn = |words: &[&str]| shop.home.command(words).command().spawn().expect("it starts");
-    let mut discarding = spawn(&["resume", &id, "--discard"]);
-    thread::sleep(Duration::from_millis(200));
-    let mut queued = spawn(&["exec", &id, "-c", "x = 'queued'"]);
+    let ran = shop.resume(&id, "--discard");
+    assert!(ran.code == Some(125) && ran.stderr_text().contains("is in use"), "{}", ran.stderr_text());
+    let mut queued = shop.home.command(&["exec", &id, "-c", "x = 'queued'"]).command();
+    let mut queued = queued.stderr(Stdio::null()).spawn().expect("it starts");
     thread::sleep(Duration::from_millis(200));
     resuming.kill().expect("it is ours");
-    for child in [&mut resuming, &mut discarding, &mut queued] {
-        child.wait().expect("it ends");
-    }
-    assert_eq!(shop.home.exec(&id, "x"), "'queued'\n");
+    resuming.wait().expect("it ends");
+    assert_eq!(queued.wait().expect("it ends").code(), Some(125));
+    assert_eq!(shop.resume(&id, "--discard").code, Some(0));
+    assert_eq!(shop.home.exec(&id, "x"), "'old'\n");
 }
 
 #[test]

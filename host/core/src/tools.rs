@@ -115,6 +115,8 @@ pub fn encode_tool_result(result: ToolResult) -> Vec<u8> {
 /// Call of a tool that waits for an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuspendedCall {
+    /// Id of the call among all that wait for an approval.
+    pub id: String,
     /// Name of the tool.
     pub name: String,
     /// Input as JSON text.

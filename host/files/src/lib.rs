@@ -47,8 +47,8 @@ pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
 pub use inputs::{InputEntry, InputManifest, write_input_file};
-pub use link::link_or_copy;
 pub use limited_reader::{LimitedReader, MAX_MEMBER_HEADER};
+pub use link::link_or_copy;
 pub use open::{
     FileKinds, create_new_file, open_dir_without_symlinks, open_for_appending, open_for_reading, open_inner_dir,
     open_last_dir,
@@ -58,7 +58,7 @@ pub use program::ProgramFile;
 pub use returned::read_inner_file;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};
 pub use sys::{check_own_or_private, check_own_or_root, check_resolved_path, file_time, set_nofollow};
-pub use tree::copy_tree;
+pub use tree::{copy_tree, sync_tree};
 pub use trust::UntrustedReason;
 pub use usage::{DiskUsage, UsageLimits, measure};
 pub use work_dir::{JobWorkDir, Owner};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, SystemTimeSpec};
 use cap_std::fs::{Dir, OpenOptions};
 
-use crate::open::open_dir;
+use crate::open::{open_dir, open_file};
 use crate::sys::set_nonblock;
 
 /// Maximum depth of a copied tree. Each level holds two descriptors.
@@ -25,6 +25,30 @@ pub fn copy_tree(from: &Dir, to: &Dir, max_bytes: u64) -> io::Result<(u64, u64)>
     let mut copy = TreeCopy { left: max_bytes, entries: 0 };
     copy.dir(from, to, Path::new(""), 0)?;
     Ok((max_bytes - copy.left, copy.entries as u64))
+}
+
+/// Writes the files and directories of a tree through to the disk. Follows no links.
+///
+/// # Errors
+/// The system's error, or one for a tree that is too deep.
+pub fn sync_tree(dir: &Dir) -> io::Result<()> {
+    sync_dir(dir, 0)
+}
+
+fn sync_dir(dir: &Dir, depth: usize) -> io::Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(io::Error::other("the tree is too deep"));
+    }
+    for entry in dir.entries()? {
+        let name = entry?.file_name();
+        let kind = dir.symlink_metadata(&name)?;
+        if kind.is_dir() {
+            sync_dir(&open_dir(dir, &name)?, depth + 1)?;
+        } else if kind.is_file() {
+            open_file(dir, &name)?.sync_all()?;
+        }
+    }
+    dir.open(".")?.sync_all()
 }
 
 struct TreeCopy {

@@ -323,11 +323,7 @@ impl Instance for DetachedInstance {
         })
     }
 
-    fn checkpoint<'a>(
-        &'a mut self,
-        dir: &'a Path,
-        shared: usize,
-    ) -> BoxFuture<'a, Result<usize, BackendError>> {
+    fn checkpoint<'a>(&'a mut self, dir: &'a Path, shared: usize) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async move {
             let (mut inner, dir) = (self.take()?, dir.to_owned());
             let work = async move {

@@ -41,6 +41,6 @@ pub use front_end::{FrontEnd, RunEnd, Standby, StandbyProcess};
 pub use lazy::{Lazy, get_or_create};
 pub use runner::Runner;
 pub use session::{
-    Cell, CellIo, CellTools, Checkpoint, NoSessions, Resumption, Session, SessionClient, SessionControl,
+    Cell, CellIo, CellTools, Checkpoint, Course, NoSessions, Resumption, Session, SessionClient, SessionControl,
     SessionFileHead, SuspendedCell,
 };

@@ -30,8 +30,8 @@ mod process;
 
 use cell_checks::{check_cpu_limit, check_input, check_returned};
 pub use checkpoint::Checkpoint;
-use page_files::PageFiles;
 pub use file::SessionFileHead;
+use page_files::PageFiles;
 pub use process::{CellIo, CellTools, NoSessions, Resumption, SessionClient, SessionControl, SuspendedCell};
 
 /// Directory of a session's checkpoints, below its private directory.
@@ -128,6 +128,15 @@ pub struct Cell {
     /// Files below `/work` or `/tmp` that the report returns, as they are after the cell: at most
     /// [`MAX_COUNT`](codebox_core::ReturnedFile::MAX_COUNT), of [`MAX_BYTES`](codebox_core::ReturnedFile::MAX_BYTES) together.
     pub returns: Vec<GuestPath>,
+}
+
+/// Course of a cell that can be [repeated](Session::exec_repeatable), as far as random numbers determine it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Course {
+    /// Seed of the random numbers that the interpreter requests.
+    pub seed: [u8; 32],
+    /// True if the generators of the saved state go on, and false if they are seeded again.
+    pub continues: bool,
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -305,19 +314,20 @@ impl Session {
         spans::stage(span.clone(), executed).await
     }
 
-    /// Runs a cell in a new interpreter, with the state that was saved last and with random numbers of this seed: with the same
-    /// results of tools, it takes the same course again, as far as it depends neither on time nor on files and hosts outside. An
+    /// Runs a cell in a new interpreter, with the state that was saved last: with the same course and the same
+    /// results of tools, it does the same again, as far as it depends neither on time nor on files and hosts outside. An
     /// interpreter of the session is released, so its state should be [saved](Self::park_in).
     ///
     /// # Errors
     /// As for [`exec`](Self::exec).
-    pub async fn exec_repeatable(&self, cell: Cell, seed: [u8; 32], io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+    pub async fn exec_repeatable(&self, cell: Cell, course: Course, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let mut state = self.state.lock().await;
         if let Some(live) = state.live.take() {
             live.close().await;
         }
-        // The random numbers of the saved state are renewed, each time in the same way.
-        (state.is_lost, state.has_run, state.current) = (false, false, None);
+        let Course { seed, continues } = course;
+        // A state whose random numbers go on is not lost.
+        (state.is_lost, state.has_run, state.current) = (state.is_lost && !continues, continues, None);
         self.exec_in(&mut state, cell, Some(seed), io).await
     }
 
@@ -482,7 +492,9 @@ impl Session {
         }
         let (image, owner) = (open.guest.spec().image.clone().unwrap_or_default(), Arc::clone(&open.dir));
         let complete = |shared| match &mut open.page_files {
-            Some(files) => files.complete(&dir, shared).map_err(|error| refused(&format!("its files cannot be linked: {error}"))),
+            Some(files) => {
+                files.complete(&dir, shared).map_err(|error| refused(&format!("its files cannot be linked: {error}")))
+            }
             None => Ok(()),
         };
         let saved = saved.and_then(complete);

@@ -160,12 +160,13 @@ impl Client {
         }
     }
 
-    /// Ends a suspended cell. The session has the state before it.
+    /// Ends a suspended cell, whose last call has this position. Without one, only a cell whose record is damaged is ended. The session has
+    /// the state before it.
     ///
     /// # Errors
-    /// Returns an error if the session is not suspended.
-    pub fn discard(&mut self, id: &str) -> Result<(), ClientError> {
-        self.done(&Request::Discard(id.to_owned()))
+    /// Returns an error if the session is not suspended, or waits for another call.
+    pub fn discard(&mut self, id: &str, position: Option<u64>) -> Result<(), ClientError> {
+        self.done(&Request::Discard(id.to_owned(), position))
     }
 
     /// Sends the request of a cell, and passes its output and calls on until it has ended.

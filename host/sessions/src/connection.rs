@@ -156,8 +156,8 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
             Answer::Done
         }
         Request::Suspended(id) => Answer::Suspended(keeper.suspended(&id)?),
-        Request::Discard(id) => {
-            keeper.discard(&id).await?;
+        Request::Discard(id, position) => {
+            keeper.discard(&id, position).await?;
             Answer::Done
         }
         Request::List => Answer::Sessions(keeper.list()),

@@ -6,23 +6,24 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use codebox_core::{SuspendedCall, ToolFailure, ToolResult};
-use codebox_runner::Cell;
+use codebox_core::{SuspendedCall, ToolCall, ToolFailure, ToolResult};
+use codebox_runner::{Cell, Course};
 use serde::{Deserialize, Serialize};
 
 /// File of the journal, in the directory of the session.
 const JOURNAL: &str = "cell.journal";
 
 /// Version of the form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
     /// The first line.
-    Cell { version: u32, cell: Box<Cell>, seed: [u8; 32], client: String },
+    Cell { version: u32, cell: Box<Cell>, course: Course, client: String },
     /// The client is about to decide a call.
     Call { name: String, input: String },
     /// The last call was approved, and is about to be made.
@@ -62,7 +63,7 @@ enum CallState {
 pub(crate) struct Journal {
     path: PathBuf,
     pub cell: Cell,
-    pub seed: [u8; 32],
+    pub course: Course,
     /// Data of the client that ran the cell.
     pub client: String,
     calls: Vec<Call>,
@@ -86,17 +87,17 @@ pub(crate) enum Next {
 }
 
 impl Journal {
-    fn new(path: PathBuf, cell: Cell, seed: [u8; 32], client: String) -> Self {
+    fn new(path: PathBuf, cell: Cell, course: Course, client: String) -> Self {
         let (is_suspended, is_running, has_effects) = (false, false, false);
-        Self { path, cell, seed, client, calls: Vec::new(), is_suspended, is_running, has_effects, delivered: [0, 0] }
+        Self { path, cell, course, client, calls: Vec::new(), is_suspended, is_running, has_effects, delivered: [0, 0] }
     }
 
     /// Creates the journal of a cell that is about to run.
-    pub(crate) fn create(dir: &Path, cell: Cell, seed: [u8; 32], client: String) -> io::Result<Self> {
+    pub(crate) fn create(dir: &Path, cell: Cell, course: Course, client: String) -> io::Result<Self> {
         let path = dir.join(JOURNAL);
         remove(&path)?;
-        let line = Line::Cell { version: VERSION, cell: Box::new(cell.clone()), seed, client: client.clone() };
-        let journal = Self::new(path, cell, seed, client);
+        let line = Line::Cell { version: VERSION, cell: Box::new(cell.clone()), course, client: client.clone() };
+        let journal = Self::new(path, cell, course, client);
         journal.append(&line)?;
         Ok(journal)
     }
@@ -118,8 +119,8 @@ impl Journal {
             let Some(line) = text.strip_suffix(b"\n") else { break };
             let line: Line = serde_json::from_slice(line).map_err(io::Error::other)?;
             match (&mut journal, line) {
-                (None, Line::Cell { version: VERSION, cell, seed, client }) => {
-                    journal = Some(Self::new(path.clone(), *cell, seed, client));
+                (None, Line::Cell { version: VERSION, cell, course, client }) => {
+                    journal = Some(Self::new(path.clone(), *cell, course, client));
                 }
                 (Some(journal), line) => journal.apply(line)?,
                 (None, _) => return Err(io::Error::other("it has no cell, or is of another version")),
@@ -173,7 +174,15 @@ impl Journal {
         let complete = file.metadata()?.len();
         // A part of a line would damage the next one.
         file.write_all(&text).inspect_err(|_| drop(file.set_len(complete)))?;
-        if self.is_suspended || matches!(line, Line::Suspended) { file.sync_data() } else { Ok(()) }
+        if !self.is_suspended && !matches!(line, Line::Suspended) {
+            return Ok(());
+        }
+        file.sync_data()?;
+        match self.path.parent() {
+            // The file was created a moment ago.
+            Some(dir) if !self.is_suspended => File::open(dir)?.sync_all(),
+            _ => Ok(()),
+        }
     }
 
     fn record(&mut self, line: Line) -> io::Result<()> {
@@ -189,8 +198,36 @@ impl Journal {
     /// Returns the call that waits for an approval.
     pub(crate) fn waiting(&self) -> Option<SuspendedCall> {
         let last = self.calls.last().filter(|_| self.is_suspended)?;
-        matches!(last.state, CallState::Waiting)
-            .then(|| SuspendedCall { name: last.name.clone(), input: last.input.clone() })
+        matches!(last.state, CallState::Waiting).then(|| SuspendedCall {
+            id: self.call_id(),
+            name: last.name.clone(),
+            input: last.input.clone(),
+        })
+    }
+
+    /// Returns the id of the last call.
+    fn call_id(&self) -> String {
+        format!("{:x}", self.position())
+    }
+
+    /// Returns the calls so far as a report lists them.
+    pub(crate) fn listed(&self) -> Vec<ToolCall> {
+        let listed = |call: &Call| {
+            let (output_bytes, failure) = match &call.state {
+                CallState::Ended(Ok(output)) => (output.len() as u64, None),
+                CallState::Ended(Err(failure)) => (0, Some(failure.kind.as_str())),
+                CallState::Waiting => (0, Some(ToolFailure::SUSPENDED)),
+                CallState::Started | CallState::Approved => (0, Some(ToolFailure::INTERRUPTED)),
+            };
+            let (input_bytes, failure) = (call.input.len() as u64, failure.map(str::to_owned));
+            ToolCall { name: call.name.clone(), input_bytes, output_bytes, wall: Duration::ZERO, failure }
+        };
+        self.calls.iter().map(listed).collect()
+    }
+
+    /// Returns the name of the call with this position, if it is recorded.
+    pub(crate) fn call_at(&self, position: usize) -> Option<&str> {
+        self.calls.get(position).map(|call| call.name.as_str())
     }
 
     /// Returns the treatment of the call with this position, and records it if it is made.
@@ -236,7 +273,7 @@ impl Journal {
 
     /// Returns a number that identifies the last call of this cell, by which a decision refers to it.
     pub(crate) fn position(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.seed;
+        let [a, b, c, d, e, f, g, h, ..] = self.course.seed;
         u64::from_le_bytes([a, b, c, d, e, f, g, h]).wrapping_add(self.calls.len() as u64)
     }
 
@@ -306,7 +343,8 @@ mod tests {
     use super::*;
 
     fn journal(dir: &Path) -> Journal {
-        Journal::create(dir, Cell::from("x"), [7; 32], "client".to_owned()).expect("a journal")
+        Journal::create(dir, Cell::from("x"), Course { seed: [7; 32], continues: true }, "client".to_owned())
+            .expect("a journal")
     }
 
     fn make(journal: &mut Journal, position: usize, name: &str) {
@@ -336,7 +374,9 @@ mod tests {
 
         let read = || Journal::read(dir.path()).expect("it is read").expect("it is suspended");
         let mut second = read();
-        assert_eq!((second.delivered, second.seed, waiting(&second).as_deref()), ([3, 4], [7; 32], Some("b")));
+        assert_eq!((second.delivered, second.course, waiting(&second).as_deref()), ([3, 4], first.course, Some("b")));
+        let failures: Vec<_> = second.listed().into_iter().map(|call| call.failure).collect();
+        assert_eq!(failures, [None, Some(ToolFailure::SUSPENDED.to_owned())]);
         second.start(true).expect("it is recorded");
         assert_eq!(second.next(0, "a", "{}").expect("a result"), Next::Recorded(Ok(b"1".to_vec())));
         assert_eq!(second.next(1, "c", "{}").expect("an answer"), Next::Diverged("b".to_owned()));

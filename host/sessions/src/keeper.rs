@@ -128,7 +128,7 @@ impl Keeper {
         let last = stored.last.as_ref().map(open);
         let request = stored.request()?;
         let session = self.runner.resume(request, last, stored.has_unsaved_state, stored.has_run)?;
-        let suspended = Suspended::read(&dir);
+        let suspended = Suspended::read(&dir, stored.ended_course);
         let kept = self.kept(id.to_owned(), dir, session, stored, checkpoints);
         *lock(&kept.suspended) = suspended;
         Ok(kept)

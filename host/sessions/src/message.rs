@@ -36,7 +36,7 @@ pub(crate) enum Request {
     /// Runs a suspended cell again, up to the call that it waits for, and on. `position` is that of the call that was decided.
     Resume { id: String, position: u64, resumption: Resumption, tools: Option<Vec<ToolDescription>> },
     /// Ends a suspended cell.
-    Discard(String),
+    Discard(String, Option<u64>),
     /// Result of the call of a tool with this number.
     ToolResult(u64, Result<ByteBuf, ToolFailure>),
     /// Cancels the cell of this client.

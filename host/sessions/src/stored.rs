@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_core::{Job, RunnerError, SessionContainer};
+use codebox_runner::Course;
 use codebox_service::Request;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,9 @@ pub(crate) struct Stored {
     pub has_run: bool,
     /// Time of the last change of the record, in seconds since 1970.
     pub used: u64,
+    /// Course of the last suspended cell that has ended. Its journal may still exist.
+    #[serde(default)]
+    pub ended_course: Option<Course>,
 }
 
 /// Checkpoint in a record.
@@ -62,6 +66,7 @@ impl Stored {
             has_unsaved_state: false,
             has_run: false,
             used: created,
+            ended_course: None,
         }
     }
 
@@ -93,6 +98,12 @@ impl Stored {
         record.job.grants.secrets.iter_mut().for_each(|secret| secret.value = None);
         fs::write(&new, serde_json::to_vec(&record).map_err(io::Error::other)?)?;
         fs::rename(new, dir.join(RECORD))
+    }
+
+    /// Writes the record of a session through to the disk.
+    pub(crate) fn sync(dir: &Path) -> io::Result<()> {
+        fs::File::open(dir.join(RECORD))?.sync_all()?;
+        fs::File::open(dir)?.sync_all()
     }
 }
 

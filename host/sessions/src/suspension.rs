@@ -59,13 +59,17 @@ impl Suspendable {
         lock(&self.0.end).clone()
     }
 
-    /// Records the output that was delivered until the cell was suspended.
+    /// Returns the end of a cell that has not made all recorded calls again.
+    pub(crate) fn unmade_call(&self) -> Option<End> {
+        let position = usize::try_from(self.0.position.load(Ordering::Relaxed)).ok()?;
+        let journal = lock(self.0.journal.as_ref().ok()?);
+        let name = journal.call_at(position)?;
+        Some(diverged("it ends", &format!("called {}", shown(name))))
+    }
+
+    /// Records the output that was delivered so far.
     pub(crate) fn record_delivered(&self) -> std::io::Result<()> {
-        let Ok(journal) = &self.0.journal else { return Ok(()) };
-        let mut journal = lock(journal);
-        let delivered =
-            [0, 1].map(|stream| self.0.written[stream].load(Ordering::Relaxed).max(journal.delivered[stream]));
-        journal.deliver(delivered)
+        self.0.journal.as_ref().map_or(Ok(()), |journal| self.0.record_delivered(&mut lock(journal)))
     }
 
     /// Records that the cell was stopped before it ended.
@@ -75,19 +79,35 @@ impl Suspendable {
 }
 
 impl Shared {
+    fn record_delivered(&self, journal: &mut Journal) -> std::io::Result<()> {
+        let delivered =
+            [0, 1].map(|stream| self.written[stream].load(Ordering::Relaxed).max(journal.delivered[stream]));
+        journal.deliver(delivered)
+    }
+
     async fn call(&self, name: &str, input: Vec<u8>, effects: Effects) -> ToolResult {
         let invalid = |_| ToolFailure::new(ToolFailure::INVALID_INPUT, "the input is not UTF-8");
-        let mut input = String::from_utf8(input).map_err(invalid)?;
+        let mut input = normalized(String::from_utf8(input).map_err(invalid)?);
         let mut is_approved = false;
         if let Ok(journal) = &self.journal {
             let position = self.position.fetch_add(1, Ordering::Relaxed);
-            let next = lock(journal).next(usize::try_from(position).unwrap_or(usize::MAX), name, &input);
+            let next = {
+                let mut journal = lock(journal);
+                // After a crash, at most the output since the last call is delivered again.
+                let recorded = if journal.is_suspended() { self.record_delivered(&mut journal) } else { Ok(()) };
+                let position = usize::try_from(position).unwrap_or(usize::MAX);
+                recorded.and_then(|()| journal.next(position, name, &input))
+            };
             match next {
                 Ok(Next::Recorded(result)) => return result,
                 Ok(Next::Make { input: recorded, is_approved: approved }) => {
                     (input, is_approved) = (recorded, approved)
                 }
-                Ok(Next::Diverged(before)) => return self.stop(diverged(name, &before)).await,
+                Ok(Next::Diverged(before)) => {
+                    return self
+                        .stop(diverged(&format!("it calls {}", shown(name)), &format!("called {}", shown(&before))))
+                        .await;
+                }
                 Err(error) => return self.stop(failed(&error)).await,
             }
         }
@@ -133,11 +153,18 @@ impl ToolCalls for Suspendable {
     }
 }
 
-fn diverged(name: &str, before: &str) -> End {
-    let line = format!(
-        "the cell took another course than before it was suspended: it calls {}, and called {before} before",
-        name.chars().filter(char::is_ascii_graphic).take(64).collect::<String>(),
-    );
+/// Returns an input as its call is made: JSON text in which a name of an object appears once. A text that is no JSON stays, and its call fails.
+fn normalized(input: String) -> String {
+    serde_json::from_str::<serde_json::Value>(&input).map_or(input, |value| value.to_string())
+}
+
+/// Returns the name of a tool for a message.
+fn shown(name: &str) -> String {
+    name.chars().filter(char::is_ascii_graphic).take(64).collect()
+}
+
+fn diverged(now: &str, before: &str) -> End {
+    let line = format!("the cell took another course than before it was suspended: {now}, and {before} before");
     let fix = "end the cell with --discard; a cell whose calls depend on the time or on files cannot be resumed";
     End::Failed(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }

@@ -73,6 +73,16 @@ impl ToolRun {
         (used.listed.iter().cloned().chain(used.open.values().map(interrupted)).collect(), used.dropped)
     }
 
+    /// Adds calls that the program has made before it was suspended. They count for the budgets.
+    pub fn add_earlier(&self, calls: Vec<ToolCall>) {
+        let mut used = lock(&self.used);
+        for call in calls {
+            used.calls += 1;
+            used.bytes = used.bytes.saturating_add(call.input_bytes).saturating_add(call.output_bytes);
+            list(&mut used, call);
+        }
+    }
+
     /// Adds the calls to the report of the run. A program that has called a tool is not run again.
     pub fn report(&self, report: &mut RunReport) {
         (report.tool_calls, report.tool_calls_dropped) = self.calls();
@@ -242,6 +252,11 @@ fn record(used: &Mutex<Used>, number: u64, result: &ToolResult) {
         failure: result.as_ref().err().map(|failure| failure.kind.clone()),
         ..call
     };
+    list(&mut used, call);
+}
+
+/// Lists a call that has ended, if there is place for it.
+fn list(used: &mut Used, call: ToolCall) {
     let is_refused = matches!(call.failure.as_deref(), Some(ToolFailure::DENIED | ToolFailure::BUDGET));
     if is_refused {
         used.refused += 1;
@@ -283,5 +298,43 @@ impl AbortOnDrop {
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.handle().abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Calls from before a suspension count, so a program does not get its budgets again with each approval.
+    #[test]
+    fn earlier_calls_count() {
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("an executor");
+        let tool = Tool::new("a", "", json!({}), |_| async { Ok(json!("12345678")) }).expect("a tool");
+        let budgets = ToolBudgets { calls: 4, bytes: 40, ..ToolBudgets::default() };
+        let toolbox = Arc::new(Toolbox::new([tool]).expect("one tool").with_budgets(budgets));
+        let call = |bytes| ToolCall {
+            name: "a".to_owned(),
+            input_bytes: bytes,
+            output_bytes: bytes,
+            wall: Duration::ZERO,
+            failure: None,
+        };
+        // An input has 2 bytes and an output 10.
+        for (earlier, expected) in [
+            (vec![], [None, None, None]),
+            (vec![call(0), call(0)], [None, None, Some(ToolFailure::BUDGET)]),
+            (vec![call(8)], [None, None, Some(ToolFailure::BUDGET)]),
+        ] {
+            let run = toolbox.start_run(&[ToolName::new("a").expect("a name")], executor.handle().clone());
+            let count = earlier.len();
+            run.add_earlier(earlier);
+            for failure in expected {
+                let result = executor.block_on(run.start("a", b"{}".to_vec(), false));
+                assert_eq!(result.err().map(|failure| failure.kind), failure.map(str::to_owned));
+            }
+            assert_eq!(run.calls().0.len(), count + 3);
+        }
     }
 }

@@ -133,11 +133,7 @@ impl Instance for WorkerInstance {
         Box::pin(execution::run(connection, id, spec, layers, job, io))
     }
 
-    fn checkpoint<'a>(
-        &'a mut self,
-        dir: &'a Path,
-        shared: usize,
-    ) -> BoxFuture<'a, Result<usize, BackendError>> {
+    fn checkpoint<'a>(&'a mut self, dir: &'a Path, shared: usize) -> BoxFuture<'a, Result<usize, BackendError>> {
         const ACTION: &str = "save the session";
         Box::pin(async move {
             let sent = self.connection.send(&Request::Checkpoint(dir.to_owned(), shared));

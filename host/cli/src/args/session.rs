@@ -283,6 +283,10 @@ pub(crate) struct ResumeArgs {
     #[arg(long, group = "decision")]
     pub discard: bool,
 
+    /// Call that is decided, as it is printed when the cell is suspended; another one is refused
+    #[arg(long, value_name = "CALL", conflicts_with = "goes_on")]
+    pub call: Option<String>,
+
     /// Print one JSON document with the result, the output and the rich results, instead of streaming the output
     #[arg(long)]
     pub json: bool,

@@ -8,13 +8,13 @@ use codebox_core::{
     CancelToken, GuestPath, InterpreterState, Outcome, ResultKind, RunReport, RunnerError, SessionInfo, Stdin, exit,
     wire,
 };
-use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead};
+use codebox_runner::{Cell, CellIo, Runner, SessionClient, SessionControl, SessionFileHead, SuspendedCell};
 use codebox_service::{Denied, Process, SecretOrigin};
 
 use crate::Host;
 use crate::answer;
 use crate::args::{CellArgs, ImportArgs, NewSessionArgs, ResumeArgs, SessionCommand};
-use crate::commands::tools::{CommandTools, Questions, printable, tools_of_suspended};
+use crate::commands::tools::{CommandTools, Questions, escaped, printable, tools_of_suspended};
 use crate::exit::PIPE;
 use crate::images::{self, Show};
 use crate::interrupt::Signals;
@@ -240,21 +240,63 @@ fn resume(args: ResumeArgs, messages: Messages, host: Host<'_>) -> Result<u8, Ru
     let id = &args.id;
     let mut client = host.sessions.connect()?;
     if args.discard {
-        return client.discard(id).map(|()| 0);
+        return discard(&args, &mut *client).map(|()| 0);
     }
     let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
-    let cell = client.suspended(id)?;
+    let cell = decided_cell(&args, &mut *client)?;
+    if let Some(call) = cell.call.as_ref().filter(|_| args.approve || args.deny) {
+        let decision = if args.approve { "approves" } else { "denies" };
+        messages.note(format!("{decision} the call {}: {} with {}", call.id, call.name, printable(&call.input)));
+    }
     let tools = CommandTools::connect(&tools_of_suspended(&cell.client)?, Questions::Later, messages, host)?;
     run_shown(id, tools.as_ref(), args.show.show, cancel, messages, |io| {
-        let report = client.resume(id, cell.position, args.resumption(), io)?;
+        let report = go_on(&args, &cell, &mut *client, io)?;
         if !matches!(report.outcome, Outcome::Exited(_) | Outcome::Suspended) {
             messages.note(format!(
-                "the cell can be run on with `codebox session resume {id} --continue`, or ended with --discard"
+                "unless it has had effects, the cell can be run on with `codebox session resume {id} --continue`; --discard ends it"
             ));
         }
         Ok(report)
     })
+}
+
+/// Returns the suspended cell of a session, if it waits for the call that the arguments name.
+fn decided_cell(args: &ResumeArgs, client: &mut dyn SessionClient) -> Result<SuspendedCell, RunnerError> {
+    let cell = client.suspended(&args.id)?;
+    let waiting = cell.call.as_ref().map(|call| call.id.as_str());
+    match &args.call {
+        Some(call) if waiting != Some(call) => {
+            let line = format!("the session {} does not wait for the call {call}", args.id);
+            let fix = format!("see codebox session show {}", args.id);
+            Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
+        }
+        _ => Ok(cell),
+    }
+}
+
+/// Runs a suspended cell again, whose earlier calls are part of its report.
+fn go_on(
+    args: &ResumeArgs,
+    cell: &SuspendedCell,
+    client: &mut dyn SessionClient,
+    io: CellIo<'_>,
+) -> Result<RunReport, RunnerError> {
+    if let Some(tools) = &io.tools {
+        tools.run.add_earlier(cell.calls_before(args.resumption()));
+    }
+    client.resume(&args.id, cell.position, args.resumption(), io)
+}
+
+/// Ends a suspended cell.
+fn discard(args: &ResumeArgs, client: &mut dyn SessionClient) -> Result<(), RunnerError> {
+    let position = match decided_cell(args, client) {
+        Ok(cell) => Some(cell.position),
+        // Its record is damaged.
+        Err(error) if error.kind() == ResultKind::InternalError => None,
+        Err(error) => return Err(error),
+    };
+    client.discard(&args.id, position)
 }
 
 /// Returns the treatment of calls that need an approval.
@@ -318,13 +360,17 @@ fn exec_as_json(args: CellArgs, messages: Messages, host: Host<'_>) -> u8 {
 }
 
 fn resume_as_json(args: ResumeArgs, messages: Messages, host: Host<'_>) -> u8 {
-    let position = std::cell::Cell::new(0);
+    let decided = std::cell::OnceCell::new();
     let tools = || {
-        let cell = host.sessions.connect()?.suspended(&args.id)?;
-        position.set(cell.position);
-        CommandTools::connect(&tools_of_suspended(&cell.client)?, Questions::Later, messages, host)
+        let cell = decided_cell(&args, &mut *host.sessions.connect()?)?;
+        let tools = tools_of_suspended(&cell.client)?;
+        let _ = decided.set(cell);
+        CommandTools::connect(&tools, Questions::Later, messages, host)
     };
-    print_report(messages, host, tools, |client, io| client.resume(&args.id, position.get(), args.resumption(), io))
+    print_report(messages, host, tools, |client, io| match decided.get() {
+        Some(cell) => go_on(&args, cell, client, io),
+        None => Err(RunnerError::new(ResultKind::InternalError, "the suspended cell is unknown")),
+    })
 }
 
 /// Runs a cell, and prints its report as one JSON document.
@@ -364,7 +410,8 @@ fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(call) = &state.suspended {
         lines.push(format!("the cell waits for the approval of a call: {} with {}", call.name, printable(&call.input)));
-        lines.push(format!("approve it with `codebox session resume {id} --approve`, or use --deny or --discard"));
+        let decide = format!("codebox session resume {id} --approve --call {}", call.id);
+        lines.push(format!("approve it with `{decide}`, or use --deny or --discard"));
     }
     match (&state.restored_from, state.was_lost) {
         (Some(name), _) => {
@@ -447,11 +494,13 @@ fn show(id: &str, json: bool, control: &dyn SessionControl) -> Result<u8, Runner
         format!("cells        {}", session.cells),
     ];
     lines.extend(session.checkpoints.iter().map(|name| format!("checkpoint   {name}")));
-    lines.extend(
-        session.suspended.iter().map(|call| format!("waits for    {} with {}", call.name, printable(&call.input))),
-    );
+    if let Some(call) = &session.suspended {
+        lines.push(format!("waits for    {} with {}", call.name, escaped(&call.input)));
+        lines.push(format!("call         {}", call.id));
+    }
     if session.state == InterpreterState::Suspended && session.suspended.is_none() {
-        lines.push("waits for    --continue or --discard of `codebox session resume`".to_owned());
+        let line = "waits for    --discard of `codebox session resume`, or --continue unless it has had effects";
+        lines.push(line.to_owned());
     }
     answer::print(&(lines.join("\n") + "\n"))
 }

@@ -1,6 +1,7 @@
 //! Host tools of the command line: those of the configuration, and of MCP servers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use crate::progress::progress;
 /// Maximum time that the end of this process waits for the servers.
 const SERVER_END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of bytes of an input that is shown with a question.
-const MAX_SHOWN: usize = 1_000;
+/// Maximum number of bytes of an input that is shown with a question, and in a note.
+const MAX_SHOWN: usize = 1_500;
 
 /// Calls that the user has to approve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,19 +51,32 @@ pub(super) struct CommandTools {
 struct SuspendedTools {
     tools: Vec<ToolName>,
     mcp: Vec<String>,
+    /// Working directory, which determines the tools of the project and the programs of servers.
+    dir: Option<PathBuf>,
 }
 
 impl SuspendedTools {
     fn of(args: &ToolArgs) -> Self {
-        Self { tools: args.tools.clone(), mcp: args.mcp.iter().map(ToString::to_string).collect() }
+        Self { tools: args.tools.clone(), mcp: args.mcp.iter().map(ToString::to_string).collect(), dir: working_dir() }
     }
+}
+
+/// Returns the working directory, without links in its path.
+fn working_dir() -> Option<PathBuf> {
+    std::env::current_dir().and_then(|dir| dir.canonicalize()).ok()
 }
 
 /// Returns the tools of a command whose cell is suspended.
 pub(super) fn tools_of_suspended(client: &str) -> Result<ToolArgs, RunnerError> {
     let failed =
         |error: String| RunnerError::new(ResultKind::InternalError, format!("cannot read the suspended cell: {error}"));
-    let SuspendedTools { tools, mcp } = serde_json::from_str(client).map_err(|error| failed(error.to_string()))?;
+    let SuspendedTools { tools, mcp, dir } = serde_json::from_str(client).map_err(|error| failed(error.to_string()))?;
+    if dir.is_none() || dir != working_dir() {
+        let dir = dir.unwrap_or_default().display().to_string();
+        let line = "the tools of the suspended cell belong to another directory than the current one".to_owned();
+        let fix = format!("run this command in the directory of the cell: {}", escaped(&dir));
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    }
     let mcp = mcp.iter().map(|text| text.parse()).collect::<Result<_, String>>().map_err(failed)?;
     Ok(ToolArgs { tools, mcp })
 }
@@ -179,14 +193,19 @@ fn is_approved(request: &ToolRequest) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Returns an input as it is shown. It is not trusted, and does not control the terminal.
+/// Returns the start of an input as it is shown, with the number of bytes that are left out.
 pub(super) fn printable(input: &str) -> String {
-    let mut input: String = input.chars().flat_map(shown).collect();
-    if input.len() > MAX_SHOWN {
-        input.truncate(input.floor_char_boundary(MAX_SHOWN));
-        input.push_str("...[truncated]");
+    let mut shown = escaped(input);
+    if shown.len() > MAX_SHOWN {
+        let left = shown.split_off(MAX_SHOWN).len();
+        shown.push_str(&format!("...[truncated] ({left} bytes more)"));
     }
-    input
+    shown
+}
+
+/// Returns an input as it is shown. It is not trusted, and does not control the terminal.
+pub(super) fn escaped(input: &str) -> String {
+    input.chars().flat_map(shown).collect()
 }
 
 /// Returns a character as it is shown: printable ASCII as it is, others escaped.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codebox_core::{
     CancelToken, Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo,
-    SuspendedCall,
+    SuspendedCall, ToolCall, ToolFailure,
 };
 use codebox_tools::ToolRun;
 use serde::{Deserialize, Serialize};
@@ -56,8 +56,26 @@ pub struct SuspendedCell {
     pub client: String,
     /// Number that identifies the last call of the cell, to which a decision refers.
     pub position: u64,
+    /// Calls of the cell so far, without their times.
+    pub calls: Vec<ToolCall>,
     /// Call that waits for an approval; `None` if the cell was stopped after the decision.
     pub call: Option<SuspendedCall>,
+}
+
+impl SuspendedCell {
+    /// Returns the calls that are over when the cell goes on in this way.
+    #[must_use]
+    pub fn calls_before(&self, resumption: Resumption) -> Vec<ToolCall> {
+        let mut calls = self.calls.clone();
+        match (calls.pop_if(|_| self.call.is_some()), resumption) {
+            (Some(denied), Resumption::Deny) => {
+                calls.push(ToolCall { failure: Some(ToolFailure::DENIED.to_owned()), ..denied });
+            }
+            // The call is made now, and counted then.
+            (Some(_), Resumption::Approve | Resumption::Continue) | (None, _) => {}
+        }
+        calls
+    }
 }
 
 /// Way in which a suspended cell goes on.
@@ -94,8 +112,9 @@ pub trait SessionClient {
     /// Returns the suspended cell of a session.
     fn suspended(&mut self, id: &str) -> Result<SuspendedCell, RunnerError>;
 
-    /// Ends a suspended cell. The session has the state before it.
-    fn discard(&mut self, id: &str) -> Result<(), RunnerError>;
+    /// Ends a suspended cell, whose last call has this position. Without one, only a cell whose record is damaged is ended. The session has
+    /// the state before it.
+    fn discard(&mut self, id: &str, position: Option<u64>) -> Result<(), RunnerError>;
 
     /// Creates sessions with the state of another one, and returns their ids.
     fn fork(&mut self, id: &str, count: u32) -> Result<Vec<String>, RunnerError>;

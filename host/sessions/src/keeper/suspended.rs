@@ -5,12 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use codebox_core::{Access, Effects, ExecIo, Outcome, ResultKind, RunReport, RunnerError, SuspendedCall};
-use codebox_runner::{Cell, Resumption, SuspendedCell};
+use codebox_files::{open_last_dir, sync_tree};
+use codebox_runner::{Cell, Course, Resumption, SuspendedCell};
 
 use super::{Keeper, Kept, disk_error, lock};
 use crate::exec::ClientTools;
 use crate::journal::Journal;
+use crate::stored::{Stored, StoredCheckpoint};
 use crate::suspension::{End, Suspendable};
+
+/// Name of the state after a cell that was suspended.
+const ENDED: &str = "ended";
 
 /// Suspended cell of a session.
 #[derive(Debug, Default)]
@@ -23,10 +28,14 @@ pub(super) enum Suspended {
 }
 
 impl Suspended {
-    /// Reads the suspended cell in the directory of a session.
-    pub(super) fn read(dir: &Path) -> Self {
+    /// Reads the suspended cell in the directory of a session. `ended` is the course of the last one that has ended.
+    pub(super) fn read(dir: &Path, ended: Option<Course>) -> Self {
         match Journal::read(dir) {
             Ok(None) => Self::No,
+            Ok(Some(journal)) if Some(journal.course) == ended => match Journal::remove_from(dir) {
+                Ok(()) => Self::No,
+                Err(error) => Self::Damaged(error.to_string()),
+            },
             Ok(Some(journal)) => Self::Cell(Box::new(journal)),
             Err(error) => Self::Damaged(error.to_string()),
         }
@@ -62,10 +71,12 @@ impl Keeper {
         };
         kept.check_not_suspended()?;
         let obstacle = self.prepare_to_suspend(&kept).await;
+        let continues = kept.session.has_run().await && kept.session.is_saved().await;
         kept.record(|stored| stored.has_unsaved_state = true)?;
         let journal = match obstacle {
             None => {
-                let created = Journal::create(&kept.dir, cell.clone(), rand::random(), client);
+                let course = Course { seed: rand::random(), continues };
+                let created = Journal::create(&kept.dir, cell.clone(), course, client);
                 Ok(created.map_err(|error| kept.journal_error(&error))?)
             }
             Some(obstacle) => Err(obstacle),
@@ -91,10 +102,7 @@ impl Keeper {
         {
             let suspended = lock(&kept.suspended);
             let journal = kept.journal(&suspended)?;
-            if journal.position() != position {
-                let line = format!("the session {id} waits for another call than the one that was decided");
-                return Err(refused(line, format!("see codebox session show {id}")));
-            }
+            kept.check_position(journal, position)?;
             match (journal.waiting(), resumption) {
                 (Some(_), Resumption::Approve | Resumption::Deny) | (None, Resumption::Continue) => {}
                 (Some(call), Resumption::Continue) => {
@@ -117,7 +125,7 @@ impl Keeper {
         };
         let cell = journal.cell.clone();
         if let Err(error) = journal.start(resumption == Resumption::Approve) {
-            *lock(&kept.suspended) = Suspended::read(&kept.dir);
+            *lock(&kept.suspended) = kept.read_suspended();
             return Err(kept.journal_error(&error));
         }
         self.run_suspendable(&kept, cell, Ok(*journal), tools, io).await.map_err(|error| kept.named(error))
@@ -132,39 +140,43 @@ impl Keeper {
         tools: Arc<ClientTools>,
         io: &mut ExecIo,
     ) -> Result<RunReport, RunnerError> {
-        let seed = journal.as_ref().ok().map(|journal| journal.seed);
+        let course = journal.as_ref().ok().map(|journal| journal.course);
         let was_suspended = journal.as_ref().is_ok_and(Journal::is_suspended);
         let suspendable = Suspendable::new(tools, journal, io.cancel.clone());
         io.tools = Some(suspendable.tools());
         io.stdout = suspendable.counted(0, io.stdout.take());
         io.stderr = suspendable.counted(1, io.stderr.take());
-        let ran = match seed {
-            Some(seed) => Box::pin(kept.session.exec_repeatable(cell, seed, io)).await,
+        let ran = match course {
+            Some(course) => Box::pin(kept.session.exec_repeatable(cell, course, io)).await,
             None => Box::pin(kept.session.exec_with(cell, io)).await,
         };
         kept.cells.fetch_add(1, Ordering::Relaxed);
         // The sinks have delivered all output when they are dropped.
         (io.stdout, io.stderr, io.tools) = (None, None, None);
-        if seed.is_none() {
+        let Some(course) = course else {
+            let _ = kept.update_state().await;
+            return ran;
+        };
+        let ran = ran.map(|mut report| {
+            if was_suspended && let Some(session) = &mut report.session {
+                // The state before the cell was saved for it.
+                (session.was_lost, session.restored_from) = (false, None);
+            }
+            report
+        });
+        let has_ended = matches!(&ran, Ok(report) if matches!(report.outcome, Outcome::Exited(_)));
+        let end = suspendable.end().or_else(|| suspendable.unmade_call().filter(|_| has_ended));
+        if end.is_none() && (has_ended || !was_suspended) {
+            if was_suspended {
+                self.save_ended_cell(kept, course).await?;
+            }
+            Journal::remove_from(&kept.dir).map_err(|error| kept.journal_error(&error))?;
             let _ = kept.update_state().await;
             return ran;
         }
-        let end = suspendable.end();
-        let has_ended = matches!(&ran, Ok(report) if matches!(report.outcome, Outcome::Exited(_)));
-        if end.is_none() && (has_ended || !was_suspended) {
-            Journal::remove_from(&kept.dir).map_err(|error| kept.journal_error(&error))?;
-            let _ = kept.update_state().await;
-            return ran.map(|mut report| {
-                if was_suspended && let Some(session) = &mut report.session {
-                    // The state before the cell was saved for it.
-                    (session.was_lost, session.restored_from) = (false, None);
-                }
-                report
-            });
-        }
         let has_effects = ran.as_ref().map_or_else(
-            // A cell that was refused has not run.
-            |error| matches!(error.kind(), ResultKind::EngineLost | ResultKind::InternalError),
+            // A cell that was refused has not run, and one without such grants cannot have had effects.
+            |error| kept.has_outside() && matches!(error.kind(), ResultKind::EngineLost | ResultKind::InternalError),
             |report| report.effects == Effects::Possible,
         );
         let recorded = match &end {
@@ -173,13 +185,18 @@ impl Keeper {
             Some(End::Failed(_)) => suspendable.record_stop(has_effects),
             None => suspendable.record_delivered().and_then(|()| suspendable.record_stop(has_effects)),
         };
-        let suspended = Suspended::read(&kept.dir);
+        let suspended = kept.read_suspended();
         let (waiting, is_suspended) = (suspended.waiting(), suspended.is_some());
         *lock(&kept.suspended) = suspended;
         if is_suspended {
             // All of its state is on disk.
             kept.is_live.store(false, Ordering::Relaxed);
-            kept.record(|stored| (stored.has_unsaved_state, stored.has_run) = (false, false))?;
+            kept.record(|stored| (stored.has_unsaved_state, stored.has_run) = (false, course.continues))?;
+            kept.sync()?;
+            if has_ended {
+                // Its interpreter has taken another course.
+                self.reopen(kept, lock(&kept.stored).clone())?;
+            }
         }
         recorded.map_err(|error| kept.journal_error(&error))?;
         match end {
@@ -196,6 +213,24 @@ impl Keeper {
                 // The cell can be run again, or the session goes on with the state before it.
                 report.session.get_or_insert_default().is_kept = true;
                 report
+            }),
+        }
+    }
+
+    /// Saves the state after a cell that was suspended, whose calls cannot be made again, and records that the cell has ended. A state that
+    /// cannot be saved, for example because files are open, is that of the interpreter alone, as after other cells.
+    async fn save_ended_cell(&self, kept: &Kept, course: Course) -> Result<(), RunnerError> {
+        let (dir, path) = self.new_dir(kept);
+        let ended = |stored: &mut Stored| stored.ended_course = Some(course);
+        match kept.session.checkpoint_in(ENDED, &path).await {
+            Ok(saved) => {
+                let image = saved.image().to_owned();
+                kept.set_last(StoredCheckpoint { name: ENDED.to_owned(), dir, image }, ended)?;
+                kept.sync()
+            }
+            Err(_) => kept.record(|stored| {
+                stored.has_unsaved_state = true;
+                ended(stored);
             }),
         }
     }
@@ -220,14 +255,19 @@ impl Keeper {
         }
         let suspended = lock(&kept.suspended);
         let journal = kept.journal(&suspended)?;
-        Ok(SuspendedCell { client: journal.client.clone(), position: journal.position(), call: journal.waiting() })
+        let (client, calls) = (journal.client.clone(), journal.listed());
+        Ok(SuspendedCell { client, position: journal.position(), calls, call: journal.waiting() })
     }
 
-    /// Ends a suspended cell. The session has the state before it.
-    pub(crate) async fn discard(&self, id: &str) -> Result<(), RunnerError> {
+    /// Ends a suspended cell, whose last call has this position. Without one, only a cell whose record is damaged is ended. The session has
+    /// the state before it.
+    pub(crate) async fn discard(&self, id: &str, position: Option<u64>) -> Result<(), RunnerError> {
         let kept = self.enter(id).await?;
-        if !lock(&kept.suspended).is_some() {
-            return Err(not_suspended(id));
+        match (&*lock(&kept.suspended), position) {
+            (Suspended::No, _) => return Err(not_suspended(id)),
+            (Suspended::Cell(journal), Some(position)) => kept.check_position(journal, position)?,
+            (Suspended::Cell(_), None) => return Err(kept.waits_for_another()),
+            (Suspended::Damaged(_), _) => {}
         }
         Journal::remove_from(&kept.dir).map_err(|error| kept.journal_error(&error))?;
         let stored = lock(&kept.stored).clone();
@@ -246,6 +286,10 @@ impl Kept {
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
     }
 
+    fn read_suspended(&self) -> Suspended {
+        Suspended::read(&self.dir, lock(&self.stored).ended_course)
+    }
+
     /// Returns the journal of the suspended cell.
     fn journal<'s>(&self, suspended: &'s Suspended) -> Result<&'s Journal, RunnerError> {
         match suspended {
@@ -257,6 +301,24 @@ impl Kept {
                 Err(RunnerError::new(ResultKind::InternalError, line).with_fix(fix))
             }
         }
+    }
+
+    /// Fails if the last call of the suspended cell has another position.
+    fn check_position(&self, journal: &Journal, position: u64) -> Result<(), RunnerError> {
+        if journal.position() == position { Ok(()) } else { Err(self.waits_for_another()) }
+    }
+
+    fn waits_for_another(&self) -> RunnerError {
+        let line = format!("the session {} waits for another call than the one that was decided", self.id);
+        RunnerError::new(ResultKind::InvalidRequest, line).with_fix(format!("see codebox session show {}", self.id))
+    }
+
+    /// Writes the record and the saved state through to the disk: a suspended cell is resumed after the machine was off.
+    fn sync(&self) -> Result<(), RunnerError> {
+        let last = lock(&self.stored).last.as_ref().map(|last| self.dir.join(&last.dir));
+        let synced = last.map_or(Ok(()), |last| sync_tree(&open_last_dir(&last)?));
+        let synced = synced.and_then(|()| Stored::sync(&self.dir));
+        synced.map_err(|error| disk_error("write through", &self.dir, &error))
     }
 
     /// Returns true if cells can change files of the user or use the network.

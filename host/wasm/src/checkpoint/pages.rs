@@ -407,10 +407,7 @@ mod tests {
         set(&mut region, &[(4096, 1), (5 * 4096, 1), (6 * 4096, 200)]);
         assert_eq!(save(&mut region, &mut saved, size)?, (2, vec![4096..8192, 5 * 4096..6 * 4096]));
         set(&mut region, &[(4096, 2), (5 * 4096, 200), (len, 7)]);
-        assert_eq!(
-            save(&mut region, &mut saved, size)?,
-            (3, vec![4096..8192, 5 * 4096..6 * 4096, len..len + 4096])
-        );
+        assert_eq!(save(&mut region, &mut saved, size)?, (3, vec![4096..8192, 5 * 4096..6 * 4096, len..len + 4096]));
         assert!(restored(&image, &saved, size)?.bytes_at(0..size) == region.bytes_at(0..size));
         // The files have 40, 0, 2 and 3 pages, and with these changes 43 are current: the last two are merged into the new one.
         set(&mut region, &[(4096, 3), (2 * 4096, 3), (7 * 4096, 3), (8 * 4096, 3), (len + 8192, 3)]);

@@ -23,7 +23,6 @@ const VERSION_OF_SEVERAL: u32 = 2;
 /// File of the description.
 const STATE: &str = "state.json";
 
-
 /// Maximum size of the description. It has two numbers for each range of pages.
 const MAX_STATE: u64 = 32 << 20;
 
@@ -154,8 +153,7 @@ pub(crate) fn read(dir: &Dir, expected: &Expected<'_>) -> Result<Restored, WasmE
         let own = name(expected.image, expected.image_sha256);
         return differs("the memory image", &name(&state.image, &state.image_sha256), &own);
     }
-    let inconsistent =
-        |name: &str| WasmError::input("the checkpoint", format!("{STATE} and {name} are inconsistent"));
+    let inconsistent = |name: &str| WasmError::input("the checkpoint", format!("{STATE} and {name} are inconsistent"));
     let size = checked_size(&state, expected).ok_or_else(|| inconsistent(PAGES))?;
     let mut files = Vec::with_capacity(state.earlier.len() + 1);
     for (number, pages) in state.earlier.iter().chain([&state.pages]).enumerate() {

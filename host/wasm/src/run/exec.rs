@@ -444,11 +444,7 @@ impl Instance for WasmInstance {
     }
 
     #[cfg(target_os = "linux")]
-    fn checkpoint<'a>(
-        &'a mut self,
-        dir: &'a Path,
-        shared: usize,
-    ) -> BoxFuture<'a, Result<usize, BackendError>> {
+    fn checkpoint<'a>(&'a mut self, dir: &'a Path, shared: usize) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async move {
             let name = self.store.spec().name.clone();
             self.save(dir, shared).await.map_err(|e| backend_error(&name, e))

@@ -209,6 +209,8 @@ pub struct SessionState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SuspendedCall {
+    /// Id of the call among all that wait for an approval.
+    pub id: String,
     /// Name of the tool.
     pub name: String,
     /// Input as JSON text.
@@ -313,7 +315,8 @@ impl From<&report::RunReport> for RunReport {
 impl From<&report::SessionState> for SessionState {
     fn from(session: &report::SessionState) -> Self {
         let report::SessionState { is_kept, was_lost, restored_from, suspended } = session.clone();
-        let suspended = suspended.map(|crate::tools::SuspendedCall { name, input }| SuspendedCall { name, input });
+        let suspended =
+            suspended.map(|crate::tools::SuspendedCall { id, name, input }| SuspendedCall { id, name, input });
         Self { kept: is_kept, was_lost, restored_from, suspended }
     }
 }
