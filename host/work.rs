@@ -80,6 +80,7 @@ impl Work for Parts<'_> {
 
     fn confine(&self, spec: &InstanceSpec, job: &Job) -> Result<Vec<SandboxLayer>, RunnerError> {
         if spec.session.is_some() {
+            self.0.wasm()?.unmap_unused(spec);
             // Its jobs are not known yet.
             return confinement::confine_to(self.0, spec, None);
         }

@@ -19,7 +19,7 @@ pub(crate) const MAX_FILES: usize = 16;
 const MAX_MAPPED: usize = 8192;
 
 /// Maximum bytes of a range that is read. A mapping takes longer than reading a few pages, which a guest most likely writes to.
-const MAX_READ: usize = 8 * PAGE_SIZE;
+const MAX_READ: usize = 2 * PAGE_SIZE;
 
 /// Maximum number of ranges that are read with one call of the system.
 const MAX_AT_ONCE: usize = 512;

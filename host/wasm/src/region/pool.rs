@@ -115,6 +115,12 @@ impl RegionPool {
         Ok(())
     }
 
+    /// Unmaps the idle regions.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn unmap_idle(&self) {
+        self.idle().clear();
+    }
+
     /// Disposes of a region that no job may use again.
     pub(crate) fn discard(&self, region: Region) {
         if self.capacity == Capacity::UntilExit {

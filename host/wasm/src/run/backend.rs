@@ -168,6 +168,21 @@ impl WasmBackend {
         }
     }
 
+    /// Unmaps memory that was mapped ahead and that a session will not use, whose process may live long.
+    #[cfg(target_os = "linux")]
+    pub fn unmap_unused(&self, spec: &InstanceSpec) {
+        // The memory of a saved state is newly mapped.
+        let is_restored = spec.session.as_ref().is_some_and(|session| session.restore.is_some());
+        for loaded in self.images().values() {
+            let is_used = !is_restored && spec.image.as_deref().is_some_and(|image| image == loaded.name);
+            if let Some(pool) = loaded.pool()
+                && !is_used
+            {
+                pool.unmap_idle();
+            }
+        }
+    }
+
     /// Returns the directory that contains all files that this backend writes while jobs run.
     pub fn scratch_dir(&self) -> &Path {
         self.scratch.path()
