@@ -84,7 +84,7 @@ pub(crate) fn for_one_run(builder: Builder, machine: &Arc<Machine>, options: Run
     let confinement = OwnProcess { machine: Arc::clone(machine), choice: confinement, origin };
     let journal = Arc::clone(machine);
     let builder = builder.single_job().progress(progress).confinement(Arc::new(confinement));
-    let builder = builder.journal(move || Ok(journal.places()?.jobs()));
+    let builder = builder.journal(move || journal.journal());
     #[cfg(unix)]
     let builder = builder.automatic_images(Arc::new(crate::automatic_images::Images(Arc::clone(machine))));
     builder
@@ -93,8 +93,9 @@ pub(crate) fn for_one_run(builder: Builder, machine: &Arc<Machine>, options: Run
 /// Puts together a runner for several programs, whose guests run in workers.
 fn server_runner(machine: &Arc<Machine>, options: ServerOptions) -> Runner {
     let ServerOptions { progress, tools } = options;
-    let dirs = machine.places().ok().cloned();
+    let (dirs, journal) = (machine.places().ok().cloned(), Arc::clone(machine));
     let builder = Machine::of_server(move || dirs.clone().ok_or(AppDirsError)).builder().progress(progress);
+    let builder = builder.journal(move || journal.journal());
     #[cfg(target_os = "linux")]
     let builder = match std::env::current_exe() {
         Ok(program) => builder.workers(program.with_file_name(crate::start_host::SMALL_PROGRAM)),

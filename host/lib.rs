@@ -88,10 +88,10 @@ pub use codebox_runner::{
     Session, Standby, StandbyProcess, TierReport,
 };
 pub use codebox_service::{
-    Admitted, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment,
-    ImageChoice, LayerTarget, LinkPolicy, PackageLayers, PackageNeeds, PackageProvider, Policy, Preference, Program,
-    Record, Rejected, Request, SecretOrigin, SecretRequest, SecretRequestError, SecretSource, State, StoredPackage,
-    catalog,
+    Admitted, Audit, AuditLog, AuditRecord, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError,
+    Escalation, HostEnvironment, ImageChoice, JournalOptions, LayerTarget, LinkPolicy, PackageLayers, PackageNeeds,
+    PackageProvider, Policy, Preference, Program, Record, Rejected, Request, SecretOrigin, SecretRequest,
+    SecretRequestError, SecretSource, State, StoredPackage, audit, catalog,
 };
 pub use codebox_tools as tools;
 #[cfg(feature = "cli")]

@@ -19,6 +19,8 @@ use codebox_runner::{Builder, Runner, get_or_create};
 use codebox_runtimes::RuntimeCatalog;
 #[cfg(feature = "wasm")]
 use codebox_service::EnvLookup;
+#[cfg(feature = "cli")]
+use codebox_service::JournalOptions;
 use codebox_service::Policy;
 use codebox_service::catalog::Catalog;
 #[cfg(not(feature = "wasm"))]
@@ -124,6 +126,13 @@ impl Machine {
 
     pub(crate) fn settings(&self) -> Result<&Settings, RunnerError> {
         get_or_create(&self.settings, || self.read_settings())
+    }
+
+    /// Returns the place of the journal, and the use of its audit log.
+    #[cfg(feature = "cli")]
+    pub(crate) fn journal(&self) -> Result<JournalOptions, RunnerError> {
+        let (dir, audit) = (self.places()?.jobs(), self.settings()?.audit.unwrap_or_default());
+        Ok(JournalOptions { dir, audit, keeps_log_open: false })
     }
 
     pub(crate) fn analyzer(&self) -> Result<&Analyzer, RunnerError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use codebox_core::{Job, ResultKind, RunReport, RunnerError, SecretName, SecretValue, SessionContainer, SessionInfo};
 use codebox_runner::{Cell, CellIo, Resumption, SessionClient, SessionControl, SuspendedCell};
+use codebox_service::JournalOptions;
 use codebox_service::config::read_user;
 use codebox_sessions::{Client, Options, Place};
 
@@ -41,7 +42,13 @@ pub(crate) fn serve() -> Result<(), RunnerError> {
     let failed = |error: &io::Error| RunnerError::of(ResultKind::InternalError, error);
     let program = env::current_exe().map_err(|error| failed(&error))?.with_file_name(SMALL_PROGRAM);
     let place = Place::below(&dirs.cache);
-    let runner = Machine::new(Use::Library, move || Ok(dirs.clone())).builder().workers(program).build();
+    let machine = Machine::new(Use::Library, move || Ok(dirs.clone()));
+    let journal = Arc::clone(&machine);
+    let runner = machine
+        .builder()
+        .workers(program)
+        .journal(move || Ok(JournalOptions { keeps_log_open: true, ..journal.journal()? }))
+        .build();
     let mut executor = tokio::runtime::Builder::new_multi_thread();
     let executor = executor.worker_threads(2).thread_keep_alive(IDLE_THREAD_TIMEOUT).enable_all();
     let executor = executor.build();

@@ -2,6 +2,8 @@
 //!
 //! Output is compared with snapshots in which paths, digests, times and sizes are redacted.
 
+#[cfg(target_os = "linux")]
+mod audit;
 mod explain;
 mod failures;
 mod first_use;

@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod audit;
 mod blocks;
 mod checkpoints;
 mod command_line;

@@ -149,7 +149,7 @@ impl Sessions<'_> {
     }
 
     async fn open(&self, language: Language) -> Result<BlockSession, RunnerError> {
-        let session = self.runner.session(self.request(language)).await?;
+        let session = self.runner.session(self.request(language)).await?.named("blocks");
         Ok(BlockSession { session, cells: Vec::new() })
     }
 

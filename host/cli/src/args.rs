@@ -138,6 +138,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show who ran what, with which grants, and how it ended
+    ///
+    /// Each job, cell and change of a session is recorded before it happens, without texts and values, in lines that are linked by
+    /// digests: a record that was changed or removed is found by `audit verify`. `audit = false` in `config.toml` turns the log off,
+    /// and `require-audit = true` refuses jobs that cannot be recorded.
+    #[command(subcommand, arg_required_else_help = true)]
+    Audit(AuditCommand),
     /// Remove the containers and mounts that killed codebox processes left behind
     ///
     /// Removes only resources that provably belong to codebox and this user, and to no running process. Every run in a
@@ -273,6 +280,49 @@ pub(crate) enum PackagesCommand {
     },
     /// Remove unused packages and cached responses of indexes
     Prune,
+}
+
+/// Commands of the audit log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// List the last records, the latest first
+    List {
+        /// Number of jobs and events
+        #[arg(long, value_name = "COUNT", default_value_t = 20)]
+        last: usize,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the records of a job or a session
+    Show {
+        /// Id of the job or of the session
+        id: String,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print all records as JSON, one a line, the oldest first
+    Export {
+        /// Form of the records, which is the only one
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove old records, and record that
+    Prune {
+        /// Age above which records are removed, such as 90d
+        #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+        older_than: std::time::Duration,
+    },
+    /// Check that no record was changed or removed, and print the digest of the last one
+    Verify {
+        /// Digest that was printed before, and must be that of a record
+        #[arg(long, value_name = "DIGEST")]
+        expect: Option<String>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

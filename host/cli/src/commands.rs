@@ -16,6 +16,7 @@ use crate::reference::reference;
 use crate::trace::RunTrace;
 use crate::{Confinement, Host, RunHost, RunnerOptions, ServerOptions, answer};
 
+mod audit;
 mod blocks;
 mod doctor;
 mod explain;
@@ -56,6 +57,7 @@ pub(crate) fn dispatch(
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),
         Command::Doctor => doctor::doctor(&runner),
+        Command::Audit(command) => audit::audit(command, &runner),
         Command::Jobs { last, json: false } => jobs::jobs(last, &runner),
         Command::Jobs { last, json: true } => jobs::jobs_as_json(last, &runner),
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),

@@ -14,4 +14,4 @@ pub(crate) use outcome::notes;
 pub(crate) use provenance::explanation;
 pub(crate) use shown::{shown, shown_one};
 pub(crate) use table::Table;
-pub(crate) use values::bytes;
+pub(crate) use values::{bytes, time};

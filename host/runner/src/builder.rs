@@ -8,7 +8,9 @@ use codebox_core::{
 };
 use codebox_files::Scratch;
 use codebox_service::catalog::Catalog;
-use codebox_service::{Admitted, Check, HostEnvironment, Journal, LinkPolicy, PackageProvider, Policy, Process};
+use codebox_service::{
+    Admitted, Check, HostEnvironment, Journal, JournalOptions, LinkPolicy, PackageProvider, Policy, Process,
+};
 use codebox_tools::Toolbox;
 use tokio::sync::OnceCell;
 
@@ -209,10 +211,10 @@ impl Builder {
         Self { packages: Some(Lazy::new(packages)), ..self }
     }
 
-    /// Records every job in a journal in this directory before it runs.
+    /// Records every job in a journal, and in its audit log, before it runs.
     #[must_use]
-    pub fn journal(self, dir: impl Fn() -> Result<PathBuf, RunnerError> + Send + Sync + 'static) -> Self {
-        Self { journal: Some(Lazy::new(move || Ok(Journal::open(&dir()?)?))), ..self }
+    pub fn journal(self, options: impl Fn() -> Result<JournalOptions, RunnerError> + Send + Sync + 'static) -> Self {
+        Self { journal: Some(Lazy::new(move || Ok(Journal::open(options()?)?))), ..self }
     }
 
     /// Sets the private directory of this process, in which sessions keep their checkpoints. Without one, they have none.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use codebox_core::{
-    BackendError, CodeScope, ExecIo, Instance, InstanceSpec, Isolation, Job, Layer, Outcome, RunReport,
+    BackendError, BackendId, CodeScope, ExecIo, Instance, InstanceSpec, Isolation, Job, Layer, Outcome, RunReport,
 };
 use codebox_service::{Admitted, Plan, merge_missing};
 
@@ -73,6 +73,11 @@ impl OpenGuest {
             tracing::warn!(%error, "cannot close the guest");
         }
         result
+    }
+
+    /// Returns the backend of the guest.
+    pub(crate) fn backend(&self) -> &BackendId {
+        &self.plan.choice.backend
     }
 
     /// Runs a job in the guest, which stays open.

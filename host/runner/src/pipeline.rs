@@ -8,8 +8,8 @@ use codebox_core::{
     Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionSpec, SessionState, TrapKind,
 };
 use codebox_service::{
-    Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
-    ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
+    Accepted, Admitted, AuditError, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds,
+    Plan, ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
     mark_rerun_with_all_code, missing_code,
 };
 
@@ -107,11 +107,13 @@ impl Runner {
         if let Some(entry) = entry {
             let has_resumed = front_end.resumes().is_some();
             match &ended {
-                Ok(RunEnd::Report(report)) => entry.end(report.result_kind(), front_end.exit_status(report)),
+                Ok(RunEnd::Report(report)) => {
+                    entry.end(report.result_kind(), front_end.exit_status(report), Some(report));
+                }
                 // The other process records the end.
                 Ok(RunEnd::TakenOver(_)) => entry.hand_over_entry(),
                 Err(_) if has_resumed && !has_started => entry.hand_over_entry(),
-                Err(error) => entry.end(error.kind(), error.exit_status()),
+                Err(error) => entry.end(error.kind(), error.exit_status(), None),
             }
         }
         ended
@@ -181,14 +183,25 @@ impl Runner {
 
     /// Records the job before it runs.
     fn record(&self, planned: &PlannedJob<'_>, resumed: Option<&Handover>) -> Result<Option<Entry>, RunnerError> {
+        let (job, backend) = (planned.job.admitted.job(), &planned.plan.choice.backend);
         let Some(journal) = &self.parts.journal else { return Ok(None) };
-        let job = planned.job.admitted.job();
-        let accepted = Accepted { source: &job.source, language: &job.language, backend: &planned.plan.choice.backend };
-        let journal = journal.get()?;
-        Ok(Some(match resumed {
+        let (journal, accepted) = (journal.get()?, Accepted { job, backend });
+        let entry = match resumed {
             Some(handover) => journal.resume(&handover.id, accepted)?,
             None => journal.accept(accepted)?,
-        }))
+        };
+        self.note_unaudited(entry.audit_failure());
+        Ok(Some(entry))
+    }
+
+    /// Notes that a job is not in the audit log, although it should be.
+    pub(crate) fn note_unaudited(&self, failure: Option<&AuditError>) {
+        if let Some(failure) = failure {
+            self.parts.progress.note(&format!(
+                "not recorded in the audit log: {}",
+                RunnerError::of(ResultKind::InternalError, failure).message()
+            ));
+        }
     }
 
     /// Prepares, opens and runs a planned job, and runs it again in a container if it turns out to need one.

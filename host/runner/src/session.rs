@@ -8,7 +8,7 @@ use codebox_core::{
     ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
 };
 use codebox_files::InstanceScratch;
-use codebox_service::{Admitted, Preference, Program, Request};
+use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
@@ -55,6 +55,8 @@ pub struct Session {
     runner: Arc<Runner>,
     request: Request,
     state: Mutex<State>,
+    /// Name in the audit log.
+    name: Option<String>,
 }
 
 /// State of a session between two cells.
@@ -222,7 +224,7 @@ impl Runner {
     }
 
     fn new_session(self: &Arc<Self>, request: Request) -> Session {
-        Session { runner: Arc::clone(self), request, state: Mutex::default() }
+        Session { runner: Arc::clone(self), request, state: Mutex::default(), name: None }
     }
 
     /// Creates the directory of an interpreter.
@@ -331,6 +333,14 @@ impl Session {
         self.exec_in(&mut state, cell, Some(seed), io).await
     }
 
+    /// Records a cell in the audit log, if the session has a name.
+    fn record_cell(&self, job: &Job, open: &Live) -> Result<Option<CellEntry<'_>>, RunnerError> {
+        let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok(None) };
+        let (entry, failure) = journal.get()?.accept_cell(name, Accepted { job, backend: open.guest.backend() })?;
+        self.runner.note_unaudited(failure.as_ref());
+        Ok(Some(entry))
+    }
+
     async fn exec_in(
         &self,
         state: &mut State,
@@ -359,7 +369,15 @@ impl Session {
         };
         (state.is_lost, state.current, state.has_run) = (true, None, true);
         let tools = self.runner.start_tools(job.job(), io);
-        let mut report = open.guest.run(job.job(), io).await?;
+        let entry = self.record_cell(job.job(), &open)?;
+        let ran = open.guest.run(job.job(), io).await.map_err(RunnerError::from);
+        if let Some(entry) = entry {
+            match &ran {
+                Ok(report) => entry.end(report.result_kind(), report.exit_status(), Some(report)),
+                Err(error) => entry.end(error.kind(), error.exit_status(), None),
+            }
+        }
+        let mut report = ran?;
         if let Some(tools) = &tools {
             tools.report(&mut report);
         }
@@ -587,6 +605,12 @@ impl Session {
     /// Returns true if a cell has run since the session was created, restored or forked.
     pub async fn has_run(&self) -> bool {
         self.state.lock().await.has_run
+    }
+
+    /// Gives the session a name, under which the audit log of the runner records its cells.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
     }
 
     /// Returns true if the session has an interpreter in memory.

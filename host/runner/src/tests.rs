@@ -237,7 +237,7 @@ impl Bench {
         Runner::builder(analyzer, move || Ok(Arc::new(catalog.clone()) as Arc<dyn Catalog>))
             .environment(Arc::new(self.fake.clone()))
             .backend(move || Ok(Arc::new(backend.clone()) as Arc<dyn Backend>))
-            .journal(move || Ok(jobs.clone()))
+            .journal(move || Ok(codebox_service::JournalOptions::new(jobs.clone())))
     }
 
     /// Returns a builder with a second backend, which provides containers.

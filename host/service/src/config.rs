@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::admission::{Escalation, LinkPolicy, Policy};
 use crate::image_choice::is_memory_image_name;
+use crate::journal::Audit;
 
 mod host;
 mod images;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub warm: Option<u32>,
     /// Permission to make memory images for programs that run repeatedly.
     pub automatic_images: Option<bool>,
+    /// Use of the audit log; `None` for the default.
+    pub audit: Option<Audit>,
     /// Hosts that may be granted; `None` allows every host.
     pub allowed_hosts: Option<Vec<NetGrant>>,
     /// Allowed packages and their sources.
@@ -103,6 +106,9 @@ struct File {
     warm: Option<u32>,
     #[serde(rename = "automatic-images")]
     automatic_images: Option<bool>,
+    audit: Option<bool>,
+    #[serde(rename = "require-audit", alias = "require_audit")]
+    require_audit: Option<bool>,
     packages: packages::Table,
     host: host::Table,
     tools: BTreeMap<String, tools::Table>,
@@ -130,6 +136,8 @@ impl Settings {
             network,
             warm,
             automatic_images,
+            audit,
+            require_audit,
             packages,
             host,
             tools,
@@ -147,6 +155,7 @@ impl Settings {
             images: images.read(file)?,
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
             automatic_images,
+            audit: audit_of(audit, require_audit, file)?,
             allowed_hosts: network.read(file)?,
             packages: packages.read(file)?,
             host: host.read(file)?,
@@ -216,11 +225,25 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         images,
         warm,
         automatic_images,
+        // A project can require it, and cannot turn it off.
+        audit: user.audit.max(project.audit.map(|audit| audit.max(user.audit.unwrap_or_default()))),
         allowed_hosts,
         packages: user.packages.narrowed(&project.packages, file)?,
         host: user.host.narrowed(&project.host, file)?,
         tools: tools::narrowed(&user.tools, &project.tools, file)?,
     })
+}
+
+fn audit_of(audit: Option<bool>, required: Option<bool>, file: &Path) -> Result<Option<Audit>, ConfigError> {
+    match (audit, required) {
+        (Some(false), Some(true)) => {
+            Err(ConfigError::new(file, "require-audit", "the audit log is turned off", "remove audit = false"))
+        }
+        (Some(false), _) => Ok(Some(Audit::Off)),
+        (_, Some(true)) => Ok(Some(Audit::Required)),
+        (Some(true), _) => Ok(Some(Audit::On)),
+        (None, _) => Ok(None),
+    }
 }
 
 fn escalation_of(text: &str, file: &Path) -> Result<Escalation, ConfigError> {

@@ -12,16 +12,17 @@
 //! but also ends the jobs that they describe.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
-use codebox_core::{BackendId, Language, ResultKind, Source};
+use codebox_core::{BackendId, Job, ResultKind, RunReport};
 use thiserror::Error;
 
 mod history;
 mod open;
 mod record;
 
+use crate::audit::{AuditError, AuditLog, Event, Started};
 use history::History;
 use open::JobMarker;
 use record::End;
@@ -31,6 +32,39 @@ pub use record::{Record, State};
 #[derive(Debug, Clone)]
 pub struct Journal {
     folder: PathBuf,
+    audit: Audit,
+    log: AuditLog,
+}
+
+/// Place and use of a journal.
+#[derive(Debug, Clone)]
+pub struct JournalOptions {
+    /// Folder of the journal, which is created if it is missing.
+    pub dir: PathBuf,
+    /// Use of the audit log.
+    pub audit: Audit,
+    /// True if the audit log stays open between two records, in a process that runs no guests.
+    pub keeps_log_open: bool,
+}
+
+impl JournalOptions {
+    /// Returns the default options of a journal in this folder.
+    #[must_use]
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, audit: Audit::default(), keeps_log_open: false }
+    }
+}
+
+/// Use of the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Audit {
+    /// No job is recorded in it.
+    Off,
+    /// Jobs are recorded in it; one that cannot be recorded runs nevertheless.
+    #[default]
+    On,
+    /// Jobs are recorded in it before they run; one that cannot be recorded is refused.
+    Required,
 }
 
 /// Failure to write or read the journal.
@@ -49,24 +83,23 @@ pub struct JournalError {
 /// A job to record.
 #[derive(Debug, Clone, Copy)]
 pub struct Accepted<'a> {
-    /// Source of the program; its text is not recorded.
-    pub source: &'a Source,
-    /// Language of the program.
-    pub language: &'a Language,
+    /// The job; the text of its program is not recorded.
+    pub job: &'a Job,
     /// Backend that was chosen for the job.
     pub backend: &'a BackendId,
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which is created if it is missing, and records the end of jobs whose process is
-    /// gone.
+    /// Opens a journal, and records the end of jobs whose process is gone.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be created or listed.
-    pub fn open(folder: &Path) -> Result<Self, JournalError> {
-        let journal = Self { folder: folder.to_owned() };
-        codebox_files::private_dir(folder).map_err(journal.failed("create"))?;
-        open::recover(folder).map_err(journal.failed("read"))?;
+    pub fn open(options: JournalOptions) -> Result<Self, JournalError> {
+        let JournalOptions { dir: folder, audit, keeps_log_open } = options;
+        let log = AuditLog::beside(&folder, keeps_log_open);
+        let journal = Self { folder: folder.clone(), audit, log };
+        codebox_files::private_dir(&folder).map_err(journal.failed("create"))?;
+        open::recover(&folder, journal.used_audit_log()).map_err(journal.failed("read"))?;
         Ok(journal)
     }
 
@@ -76,7 +109,49 @@ impl Journal {
     /// Returns an error if the job cannot be recorded. The job must not be run then.
     pub fn accept(&self, job: Accepted<'_>) -> Result<Entry, JournalError> {
         let millis = record::millis(SystemTime::now());
-        self.note(Record::new(format!("{millis:011x}{:08x}", rand::random::<u32>()), millis, job), "")
+        let id = new_id(millis);
+        let audit_failure = self.audit(&Event::Started(Box::new(Started::new(&id, job.job, job.backend))))?;
+        Ok(Entry { audit_failure, ..self.note(Record::new(id, millis, job), "")? })
+    }
+
+    /// Records a cell of a session in the audit log alone, before it runs. `None` if it is not recorded.
+    ///
+    /// # Errors
+    /// Returns an error if the cell cannot be recorded and must be. It must not be run then.
+    pub fn accept_cell(
+        &self,
+        session: &str,
+        job: Accepted<'_>,
+    ) -> Result<(CellEntry<'_>, Option<AuditError>), JournalError> {
+        let id = new_id(record::millis(SystemTime::now()));
+        let started = Started { session: Some(session.to_owned()), ..Started::new(&id, job.job, job.backend) };
+        let failure = self.audit(&Event::Started(Box::new(started)))?;
+        Ok((CellEntry { journal: self, id }, failure))
+    }
+
+    /// Records an event that is no job in the audit log. Returns the failure to do so if the caller may go on nevertheless.
+    ///
+    /// # Errors
+    /// Returns an error if the event cannot be recorded and must be.
+    pub fn audit(&self, event: &Event) -> Result<Option<AuditError>, JournalError> {
+        let Some(log) = self.used_audit_log() else { return Ok(None) };
+        match (log.add(event), self.audit) {
+            (Ok(()), _) => Ok(None),
+            (Err(AuditError { folder, source, .. }), Audit::Required) => {
+                Err(JournalError { doing: "write the audit log of", folder, source })
+            }
+            (Err(error), _) => Ok(Some(error)),
+        }
+    }
+
+    /// Returns the audit log.
+    #[must_use]
+    pub fn audit_log(&self) -> &AuditLog {
+        &self.log
+    }
+
+    fn used_audit_log(&self) -> Option<&AuditLog> {
+        (self.audit != Audit::Off).then_some(&self.log)
     }
 
     /// Records that this process runs a job again, after another process found that its backend lacks a feature.
@@ -87,7 +162,10 @@ impl Journal {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(self.failed("write")(io::Error::other(format!("invalid job id {id:?}"))));
         }
-        self.note(Record::new(id.to_owned(), record::millis(SystemTime::now()), job), "-again")
+        let started = Started { again: true, ..Started::new(id, job.job, job.backend) };
+        let audit_failure = self.audit(&Event::Started(Box::new(started)))?;
+        let record = Record::new(id.to_owned(), record::millis(SystemTime::now()), job);
+        Ok(Entry { audit_failure, ..self.note(record, "-again")? })
     }
 
     fn note(&self, record: Record, suffix: &str) -> Result<Entry, JournalError> {
@@ -97,7 +175,7 @@ impl Journal {
             // is closed again.
             History::open(&self.folder)?;
             let note = JobMarker::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
-            Ok(Entry { note, record })
+            Ok(Entry { note, record, audit_failure: None })
         };
         write().map_err(failed)
     }
@@ -121,11 +199,36 @@ impl Journal {
     }
 }
 
+/// Returns an id for a job that is accepted at this time, in milliseconds since 1970.
+fn new_id(millis: u64) -> String {
+    format!("{millis:011x}{:08x}", rand::random::<u32>())
+}
+
+/// A cell in the audit log without an end.
+#[derive(Debug)]
+pub struct CellEntry<'j> {
+    journal: &'j Journal,
+    id: String,
+}
+
+impl CellEntry<'_> {
+    /// Records the end of the cell. A failure to record it is only logged: the cell has ended, and its report is valid.
+    pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) {
+        let recorded = self.journal.audit(&End::now(kind, status, report).event(&self.id));
+        let failure =
+            recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
+        if let Some(error) = failure {
+            tracing::warn!(error, "cannot record the end of a cell");
+        }
+    }
+}
+
 /// A recorded job without an end. If it is dropped, the job counts as interrupted.
 #[derive(Debug)]
 pub struct Entry {
     note: JobMarker,
     record: Record,
+    audit_failure: Option<AuditError>,
 }
 
 impl Entry {
@@ -135,9 +238,15 @@ impl Entry {
         &self.record.id
     }
 
+    /// Returns the reason that the job is not in the audit log, if it should be there.
+    #[must_use]
+    pub fn audit_failure(&self) -> Option<&AuditError> {
+        self.audit_failure.as_ref()
+    }
+
     /// Records the job's end. A failure to record it is only logged: the job has ended, and its report is valid.
-    pub fn end(self, kind: ResultKind, status: u8) {
-        if let Err(error) = self.note.end(&End::now(kind, status)) {
+    pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) {
+        if let Err(error) = self.note.end(&End::now(kind, status, report)) {
             tracing::warn!(%error, "cannot record the end of a job");
         }
     }

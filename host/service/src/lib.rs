@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod audit;
 pub mod catalog;
 pub mod choice;
 pub mod config;
@@ -31,6 +32,7 @@ pub use admission::{
     Policy, Preference, Process, Program, Request, SecretOrigin, SecretRequest, SecretRequestError, SecretSource,
     admit, open_output_file,
 };
+pub use audit::{AuditError, AuditLog, AuditRecord, Broken, Event, SessionAction, Verified};
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};
 pub use choice::{
     EscalationDecision, ProgramAnalysis, RouteStep, TierRequirements, analyze_program, choose, decide_escalation,
@@ -39,7 +41,7 @@ pub use choice::{
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, highest_severity};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage};
-pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
+pub use journal::{Accepted, Audit, CellEntry, Entry, Journal, JournalError, JournalOptions, Record, State};
 pub use missing_features::merge_missing;
 pub use needs::{
     Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed,

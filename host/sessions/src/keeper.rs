@@ -14,7 +14,7 @@ use codebox_core::{
     SecretValue, SessionContainer, SessionInfo, is_checkpoint_name,
 };
 use codebox_runner::{Cell, Checkpoint, Runner, Session};
-use codebox_service::Request;
+use codebox_service::{Request, SessionAction};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::stored::{Stored, StoredCheckpoint};
@@ -143,9 +143,9 @@ impl Keeper {
         checkpoints: BTreeMap<String, Checkpoint>,
     ) -> Kept {
         Kept {
+            session: session.named(id.clone()),
             id,
             dir,
-            session,
             used: Mutex::new((Instant::now(), stored.used)),
             stored: Mutex::new(stored),
             checkpoints: Mutex::new(checkpoints),
@@ -203,7 +203,19 @@ impl Keeper {
         let mut stored = Stored::new(job, now());
         stored.container = container;
         let session = self.runner.session(stored.request()?).await?;
-        Ok(self.add(session, stored)?.id.clone())
+        let id = self.add(session, stored)?.id.clone();
+        self.audit_new(&id, SessionAction::Created, None).await?;
+        Ok(id)
+    }
+
+    /// Records a new session in the audit log. One that has to be recorded and cannot be is removed.
+    async fn audit_new(&self, id: &str, action: SessionAction, from: Option<&str>) -> Result<(), RunnerError> {
+        let recorded = self.runner.audit_session(id, action, from);
+        if recorded.is_err() {
+            // The caller learns no id.
+            let _ = self.stop(id).await;
+        }
+        recorded
     }
 
     /// Runs a cell.
@@ -250,7 +262,11 @@ impl Keeper {
         let job = lock(&kept.stored).job.clone();
         let mut ids = Vec::with_capacity(forks.len());
         for fork in forks {
-            match self.add_fork(fork, job.clone()) {
+            let added = match self.add_fork(fork, job.clone()) {
+                Ok(added) => self.audit_new(&added, SessionAction::Forked, Some(id)).await.map(|()| added),
+                Err(error) => Err(error),
+            };
+            match added {
                 Ok(id) => ids.push(id),
                 Err(error) => {
                     // The caller learns no id of theirs.
@@ -287,6 +303,7 @@ impl Keeper {
                 None => kept.session.snapshot().await,
             };
             kept.update_state().await?;
+            self.runner.audit_session(id, SessionAction::Exported, name)?;
             (Arc::clone(&kept.kept), checkpoint?)
         };
         // The session is free while a client reads.
@@ -297,6 +314,7 @@ impl Keeper {
     pub(crate) async fn import(&self, job: Job, from: impl Read + Send + 'static) -> Result<String, RunnerError> {
         let session = self.runner.import(Request::try_from(job.clone())?, from).await?;
         let id = self.add_fork(session, job)?;
+        self.audit_new(&id, SessionAction::Imported, None).await?;
         match self.checkpoint(&id, IMPORTED).await {
             Ok(()) => Ok(id),
             Err(error) => {
@@ -356,6 +374,7 @@ impl Keeper {
         let kept = self.enter(id).await?;
         kept.check_not_suspended()?;
         let checkpoint = kept.checkpoint(name)?;
+        self.runner.audit_session(id, SessionAction::Restored, Some(name))?;
         kept.session.restore(&checkpoint).await?;
         let one = lock(&kept.stored).checkpoints.iter().find(|one| one.name == name).cloned();
         if let Some(one) = one {
@@ -432,7 +451,9 @@ impl Keeper {
         let removed = kept.dir.with_extension(REMOVED);
         fs::rename(&kept.dir, &removed).map_err(|error| disk_error("remove", &kept.dir, &error))?;
         lock(&self.sessions).remove(id);
-        fs::remove_dir_all(&removed).map_err(|error| disk_error("remove", &removed, &error))
+        let recorded = self.runner.audit_session(id, SessionAction::Stopped, None);
+        fs::remove_dir_all(&removed).map_err(|error| disk_error("remove", &removed, &error))?;
+        recorded
     }
 
     /// Returns facts about all sessions, the oldest first.

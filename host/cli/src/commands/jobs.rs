@@ -1,13 +1,11 @@
 //! `codebox jobs`.
 
 use codebox_core::RunnerError;
-use std::time::{Duration, UNIX_EPOCH};
-
 use codebox_runner::Runner;
 use codebox_service::{Record, State};
 
 use crate::answer;
-use crate::render::Table;
+use crate::render::{Table, time};
 
 /// Prints a line for each of the last jobs.
 pub(super) fn jobs(last: usize, runner: &Runner) -> Result<u8, RunnerError> {
@@ -31,12 +29,6 @@ fn listed(records: Vec<Record>) -> String {
         table.row([record.id, accepted, record.program, record.language, record.backend, state, end]);
     }
     table.to_string()
-}
-
-fn time(millis: u64) -> String {
-    // A time beyond the range of the calendar can only come from a modified file.
-    let at = UNIX_EPOCH.checked_add(Duration::from_millis(millis.min(253_402_300_799_000)));
-    at.map_or_else(|| "-".to_owned(), |at| humantime::format_rfc3339_seconds(at).to_string())
 }
 
 #[cfg(test)]

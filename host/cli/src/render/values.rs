@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Formats a number of bytes with a suitable unit.
 pub(crate) fn bytes(n: u64) -> String {
@@ -17,6 +17,13 @@ pub(super) fn duration(time: Duration) -> String {
         100..1000 => format!("{:.0} ms", seconds * 1e3),
         _ => format!("{seconds:.2} s"),
     }
+}
+
+/// Returns a time in milliseconds since 1970, to the second.
+pub(crate) fn time(millis: u64) -> String {
+    // A time beyond the range of the calendar can only come from a modified file.
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(millis.min(253_402_300_799_000)));
+    at.map_or_else(|| "-".to_owned(), |at| humantime::format_rfc3339_seconds(at).to_string())
 }
 
 #[cfg(test)]

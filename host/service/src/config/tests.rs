@@ -4,6 +4,7 @@ use codebox_core::{Approval, ByteSize, Isolation, Limit};
 use proptest::prelude::*;
 
 use super::*;
+use crate::journal::Audit;
 
 fn parsed(text: &str) -> Result<Settings, ConfigError> {
     Settings::parse(text, Path::new("config.toml"))
@@ -123,6 +124,24 @@ fn errors_name_file_and_line() {
         assert!(!message.contains('\n') && !error.fix.is_empty(), "{message}");
         assert!(!message.contains(&error.fix), "{message}");
     }
+}
+
+#[test]
+fn a_project_can_only_require_the_audit_log() {
+    for (user, project, expected) in [
+        ("", "", None),
+        ("audit = false", "", Some(Audit::Off)),
+        ("audit = true", "audit = false", Some(Audit::On)),
+        ("", "audit = false", Some(Audit::On)),
+        ("require-audit = true", "audit = false", Some(Audit::Required)),
+        ("", "require_audit = true", Some(Audit::Required)),
+        ("audit = false", "require-audit = true", Some(Audit::Required)),
+    ] {
+        let both = narrowed(&settings(user), &settings(project)).expect("nothing contradicts");
+        assert_eq!(both.audit, expected, "{user} {project}");
+    }
+    let error = parsed("audit = false\nrequire-audit = true").expect_err("they contradict");
+    assert!(error.to_string().contains("require-audit: the audit log is turned off"), "{error}");
 }
 
 #[test]

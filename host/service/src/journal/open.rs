@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::history::{self, History};
 use super::record::{End, Record, State};
+use crate::audit::{AuditLog, Event};
 
 /// File extension of a note whose lock is held or was held.
 const NOTE: &str = "job";
@@ -29,8 +30,8 @@ const LOCK: &str = "lock";
 /// Age above which an unfinished new note is considered that of a dead process.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Maximum number of bytes that are read from a file; longer than any note.
-const LONGEST: u64 = 64 << 10;
+/// Maximum number of bytes that are read from a file; longer than any note and any end.
+const LONGEST: u64 = 256 << 10;
 
 /// A note whose lock is held.
 #[derive(Debug)]
@@ -90,7 +91,7 @@ enum Outcome {
 }
 
 /// Records the end of jobs of dead processes. Does nothing while another process does the same.
-pub(super) fn recover(folder: &Path) -> io::Result<()> {
+pub(super) fn recover(folder: &Path, audit: Option<&AuditLog>) -> io::Result<()> {
     let lock = OpenOptions::new().write(true).create(true).truncate(false).open(folder.join(LOCK))?;
     if lock.try_lock().is_err() {
         return Ok(());
@@ -105,12 +106,12 @@ pub(super) fn recover(folder: &Path) -> io::Result<()> {
             continue;
         }
         // After a failure to read or write, the next process that opens the journal tries again.
-        let _ = record_outcome(folder, &path);
+        let _ = record_outcome(folder, audit, &path);
     }
     Ok(())
 }
 
-fn record_outcome(folder: &Path, path: &Path) -> io::Result<()> {
+fn record_outcome(folder: &Path, audit: Option<&AuditLog>, path: &Path) -> io::Result<()> {
     let file = open(path)?;
     if file.try_lock().is_err() {
         return Ok(());
@@ -120,6 +121,14 @@ fn record_outcome(folder: &Path, path: &Path) -> io::Result<()> {
         // If this process is killed before it removes the note, the line is added again later; readers accept
         // duplicates.
         if !matches!(outcome, Outcome::HandedOver) {
+            let event = match &outcome {
+                Outcome::End(end) => end.event(&record.id),
+                _ => Event::Interrupted { id: record.id.clone() },
+            };
+            if let Some(Err(error)) = audit.map(|audit| audit.add(&event)) {
+                // The history does not depend on it, and the note would be read by each later process.
+                tracing::warn!(%error, "cannot record the end of a job in the audit log");
+            }
             match outcome {
                 Outcome::End(end) => record.ended(end),
                 _ => record.interrupted(),

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use codebox_core::path::MappedPath as _;
-use codebox_core::{ResultKind, Source};
+use codebox_core::{ResultKind, RunReport, Source};
 use serde::{Deserialize, Serialize};
 
 use super::Accepted;
+use crate::audit::{Event, audited};
 
 /// Record of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +42,22 @@ pub(super) struct End {
     ended_ms: u64,
     kind: String,
     exit_code: u8,
+    /// Report for the audit log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    report: Option<serde_json::Value>,
 }
 
 impl End {
     /// Creates an end with the current time.
-    pub(super) fn now(kind: ResultKind, status: u8) -> Self {
-        Self { ended_ms: millis(SystemTime::now()), kind: kind.as_str().to_owned(), exit_code: status }
+    pub(super) fn now(kind: ResultKind, status: u8, report: Option<&RunReport>) -> Self {
+        let report = report.map(audited);
+        Self { ended_ms: millis(SystemTime::now()), kind: kind.as_str().to_owned(), exit_code: status, report }
+    }
+
+    /// Returns the event of the end of a job.
+    pub(super) fn event(&self, id: &str) -> Event {
+        let Self { ended_ms, kind, exit_code, report } = self.clone();
+        Event::Ended { id: id.to_owned(), ended_ms, kind, exit_code, report }
     }
 
     /// Parses an end from untrusted text; `None` if it is not valid.
@@ -94,7 +105,8 @@ const LONGEST_KIND: usize = 40;
 
 impl Record {
     pub(super) fn new(id: String, accepted_ms: u64, job: Accepted<'_>) -> Self {
-        let Accepted { source, language, backend } = job;
+        let Accepted { job, backend } = job;
+        let (source, language) = (&job.source, &job.language);
         Self {
             id,
             program: program(source).chars().take(LONGEST).collect(),
@@ -109,7 +121,7 @@ impl Record {
     }
 
     pub(super) fn ended(&mut self, end: End) {
-        let End { ended_ms, kind, exit_code } = end;
+        let End { ended_ms, kind, exit_code, report: _ } = end;
         self.state = State::Finished;
         self.ended_ms = Some(ended_ms.clamp(self.accepted_ms, millis(SystemTime::now()).max(self.accepted_ms)));
         (self.kind, self.exit_code) = (Some(kind), Some(exit_code));

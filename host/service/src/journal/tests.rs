@@ -1,12 +1,19 @@
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
 
 use super::*;
+use crate::audit::AuditRecord;
 use crate::testing::Home;
 
 fn accepted(backend: &BackendId) -> Accepted<'_> {
-    const SOURCE: &Source = &Source::Inline(String::new());
-    Accepted { source: SOURCE, language: &Language::Python, backend }
+    static JOB: LazyLock<Job> = LazyLock::new(|| Job::python(""));
+    Accepted { job: &JOB, backend }
+}
+
+fn open(home: &Home) -> Result<Journal, JournalError> {
+    Journal::open(JournalOptions { audit: Audit::Off, ..JournalOptions::new(home.path().to_owned()) })
 }
 
 fn states(journal: &Journal) -> Vec<(String, State)> {
@@ -19,14 +26,14 @@ const WASM: BackendId = BackendId::new("wasm");
 #[test]
 fn records_start_and_end_once() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     let id = entry.id().to_owned();
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
     // A process that opens the journal meanwhile leaves the running job alone.
-    Journal::open(home.path()).expect("the journal is written");
+    open(&home).expect("the journal is written");
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
-    entry.end(ResultKind::GuestError, 1);
+    entry.end(ResultKind::GuestError, 1, None);
     assert_eq!(states(&journal), [(id, State::Finished)]);
     let record = journal.recent(1).expect("it can be read").remove(0);
     assert_eq!((record.kind.as_deref(), record.exit_code), (Some("guest_error"), Some(1)));
@@ -35,10 +42,10 @@ fn records_start_and_end_once() {
 #[test]
 fn job_without_end_is_interrupted() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let id = journal.accept(accepted(&WASM)).expect("the journal is written").id().to_owned();
     for _ in 0..2 {
-        Journal::open(home.path()).expect("the journal is written");
+        open(&home).expect("the journal is written");
         assert_eq!(states(&journal), [(id.clone(), State::Interrupted)]);
     }
     let lines = fs::read_to_string(home.path().join("history.jsonl")).expect("a history");
@@ -48,14 +55,14 @@ fn job_without_end_is_interrupted() {
 #[test]
 fn lists_duplicate_history_entries_once() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     let (id, mut record) = (entry.id().to_owned(), entry.record.clone());
-    entry.end(ResultKind::Ok, 0);
+    entry.end(ResultKind::Ok, 0, None);
     // Simulates a process that is killed after it adds the record to the history and before it removes the note.
-    record.ended(End::now(ResultKind::Ok, 0));
+    record.ended(End::now(ResultKind::Ok, 0, None));
     History::open(home.path()).and_then(|mut history| history.add(&record)).expect("the journal is written");
-    Journal::open(home.path()).expect("the journal is written");
+    open(&home).expect("the journal is written");
     assert_eq!(states(&journal), [(id, State::Finished)]);
     assert_eq!(files(home.path()), ["history.jsonl", "lock"]);
 }
@@ -70,11 +77,11 @@ fn files(folder: &Path) -> Vec<String> {
 #[test]
 fn compromised_process_cannot_change_other_jobs() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let first = journal.accept(accepted(&WASM)).expect("the journal is written");
     let earlier = first.id().to_owned();
-    first.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("the journal is written");
+    first.end(ResultKind::Ok, 0, None);
+    open(&home).expect("the journal is written");
     let hostile: [&[u8]; 5] = [
         b"",
         b"garbage\n",
@@ -89,7 +96,7 @@ fn compromised_process_cannot_change_other_jobs() {
         let end = home.path().join(format!("{}.end", record.id));
         drop(entry);
         fs::write(&end, text).expect("the journal is written");
-        Journal::open(home.path()).expect("the journal is written");
+        open(&home).expect("the journal is written");
         let all = journal.recent(100).expect("it can be read");
         let own = all.iter().find(|known| known.id == record.id).expect("it is listed");
         let state = if at == 4 { State::Finished } else { State::Interrupted };
@@ -105,7 +112,7 @@ fn compromised_process_cannot_change_other_jobs() {
 #[cfg(target_os = "linux")]
 fn keeps_no_descriptor_to_history() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
     let mut writable = Vec::new();
     for descriptor in fs::read_dir("/proc/self/fd").expect("a list").flatten() {
@@ -125,14 +132,14 @@ fn keeps_no_descriptor_to_history() {
 #[test]
 fn handed_over_job_ends_with_second_run() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let first = journal.accept(accepted(&WASM)).expect("the journal is written");
     let id = first.id().to_owned();
     let second = journal.resume(&id, accepted(&BackendId::new("docker"))).expect("the journal is written");
     first.hand_over_entry();
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
-    second.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("the journal is written");
+    second.end(ResultKind::Ok, 0, None);
+    open(&home).expect("the journal is written");
     assert_eq!(states(&journal), [(id, State::Finished)]);
     assert_eq!(journal.recent(1).expect("it can be read")[0].backend, "docker");
     for no_number in ["", "../x", "12 "] {
@@ -143,12 +150,12 @@ fn handed_over_job_ends_with_second_run() {
 #[test]
 fn skips_truncated_line() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     fs::write(home.path().join("history.jsonl"), "{\"id\":\"cu").expect("the journal is written");
     fs::write(home.path().join("broken.job"), "{").expect("the journal is written");
     let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
-    entry.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("it is looked through");
+    entry.end(ResultKind::Ok, 0, None);
+    open(&home).expect("it is looked through");
     assert_eq!(states(&journal).len(), 1);
     assert!(!home.path().join("broken.job").exists());
 }
@@ -156,22 +163,22 @@ fn skips_truncated_line() {
 #[test]
 fn rotates_long_history() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let mut ids = BTreeSet::new();
     let mut end = |count: usize| {
         for _ in 0..count {
             let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
             ids.insert(entry.id().to_owned());
-            entry.end(ResultKind::Ok, 0);
+            entry.end(ResultKind::Ok, 0, None);
         }
     };
     end(3);
-    Journal::open(home.path()).expect("the journal is written");
+    open(&home).expect("the journal is written");
     let page = home.path().join("history.jsonl");
     let mut text = fs::read(&page).expect("a history");
     text.resize(2 << 20, b'\n');
     fs::write(&page, text).expect("the journal is written");
-    Journal::open(home.path()).expect("the journal is written");
+    open(&home).expect("the journal is written");
     assert!(!page.exists());
     end(2);
     assert_eq!(states(&journal).into_iter().map(|(id, _)| id).collect::<BTreeSet<_>>(), ids);
@@ -180,25 +187,103 @@ fn rotates_long_history() {
 #[test]
 fn keeps_end_after_rotation() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     let long = journal.accept(accepted(&WASM)).expect("the journal is written");
     let id = long.id().to_owned();
     for _ in 0..2 {
         fs::write(home.path().join("history.jsonl"), vec![b'\n'; 2 << 20]).expect("the journal is written");
-        Journal::open(home.path()).expect("the journal is written");
+        open(&home).expect("the journal is written");
     }
-    long.end(ResultKind::Ok, 0);
-    Journal::open(home.path()).expect("the journal is written");
+    long.end(ResultKind::Ok, 0, None);
+    open(&home).expect("the journal is written");
     assert_eq!(states(&journal), [(id, State::Finished)]);
 }
 
 #[test]
 fn failed_record_leaves_no_file() {
     let home = Home::new();
-    let journal = Journal::open(home.path()).expect("the journal is written");
+    let journal = open(&home).expect("the journal is written");
     fs::create_dir(home.path().join("history.jsonl")).expect("the journal is written");
     assert!(journal.accept(accepted(&WASM)).is_err());
     fs::remove_dir(home.path().join("history.jsonl")).expect("it is empty");
-    Journal::open(home.path()).expect("it is looked through");
+    open(&home).expect("it is looked through");
     assert_eq!(states(&journal), []);
+}
+
+fn audited(home: &Home, audit: Audit) -> Journal {
+    let options = JournalOptions { audit, ..JournalOptions::new(home.path().to_owned()) };
+    Journal::open(options).expect("the journal is written")
+}
+
+/// Returns the events of the audit log by their types.
+fn types(journal: &Journal) -> Vec<String> {
+    let mut types = Vec::new();
+    let mut of = |record: AuditRecord| {
+        types.push(serde_json::to_value(&record.event).expect("it is serialized")["type"].to_string());
+    };
+    journal.audit_log().each(&mut of).expect("they are read");
+    types
+}
+
+#[test]
+fn starts_and_ends_are_audited_once() {
+    let home = Home::new();
+    let journal = audited(&home, Audit::On);
+    let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
+    assert!(entry.audit_failure().is_none());
+    assert_eq!(types(&journal), ["\"started\""]);
+    entry.end(ResultKind::Ok, 0, None);
+    // The end is added by the next process, which can write to the log.
+    assert_eq!(types(&journal), ["\"started\""]);
+    for _ in 0..2 {
+        assert_eq!(types(&audited(&home, Audit::On)), ["\"started\"", "\"ended\""]);
+    }
+    drop(journal.accept(accepted(&WASM)).expect("the journal is written"));
+    let journal = audited(&home, Audit::On);
+    assert_eq!(types(&journal)[2..], ["\"started\"", "\"interrupted\""]);
+    let (cell, _) = journal.accept_cell("s", accepted(&WASM)).expect("the log is written");
+    cell.end(ResultKind::GuestError, 1, None);
+    assert_eq!(types(&journal)[4..], ["\"started\"", "\"ended\""]);
+    assert_eq!(journal.recent(10).expect("it is read").len(), 2);
+    assert!(journal.audit_log().verify(None).expect("it is read").is_ok());
+}
+
+#[test]
+fn jobs_that_must_be_audited_are_refused_otherwise() {
+    let home = Home::new();
+    let count = |journal: &Journal| journal.recent(10).expect("it is read").len();
+    fs::write(home.path().join("audit"), "no directory").expect("it is ours");
+    let error = audited(&home, Audit::Required).accept(accepted(&WASM)).expect_err("it cannot be recorded");
+    assert!(error.to_string().contains("cannot write the audit log"), "{error}");
+    assert_eq!(count(&audited(&home, Audit::Required)), 0);
+    let journal = audited(&home, Audit::On);
+    let entry = journal.accept(accepted(&WASM)).expect("it runs nevertheless");
+    assert!(entry.audit_failure().is_some());
+    entry.end(ResultKind::Ok, 0, None);
+    // Its end is in the history nevertheless.
+    let journal = audited(&home, Audit::On);
+    assert_eq!((files(home.path()), count(&journal)), (vec!["audit".into(), "history.jsonl".into(), "lock".into()], 1));
+    let journal = audited(&home, Audit::Off);
+    assert!(journal.accept(accepted(&WASM)).expect("it is not recorded").audit_failure().is_none());
+}
+
+/// The text of an end comes from a process that may have been taken over.
+#[test]
+fn hostile_ends_change_their_own_record_alone() {
+    let home = Home::new();
+    let journal = audited(&home, Audit::On);
+    let entry = journal.accept(accepted(&WASM)).expect("the journal is written");
+    let id = entry.id().to_owned();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for text in [
+        r#"{"ended_ms":1,"kind":"ok","exit_code":0,"report":{"x":"\u001b[2J\n"},"id":"other"}"#.to_owned(),
+        format!(r#"{{"ended_ms":1,"kind":"ok","exit_code":0,"report":{deep}}}"#),
+        "{".to_owned(),
+    ] {
+        fs::write(home.path().join(format!("{id}.end")), text).expect("it is ours");
+    }
+    drop(entry);
+    let journal = audited(&home, Audit::On);
+    assert_eq!(types(&journal), ["\"started\"", "\"interrupted\""]);
+    assert!(journal.audit_log().verify(None).expect("it is read").is_ok());
 }

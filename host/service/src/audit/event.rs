@@ -1,0 +1,297 @@
+//! Events that the audit log records.
+
+use codebox_core::path::MappedPath as _;
+use codebox_core::wire::v1::{self, LimitsInForce};
+use codebox_core::{Access, BackendId, Grants, Job, RunReport, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Maximum number of characters of a program's name.
+const LONGEST: usize = 200;
+
+/// Maximum number of items in each list of a report.
+const MAX_LISTED: usize = 100;
+
+/// Maximum length of a report in bytes.
+const MAX_REPORT: usize = 128 << 10;
+
+/// Event in the audit log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A program is about to run.
+    Started(Box<Started>),
+    /// A program has ended.
+    Ended {
+        /// Id of the job.
+        id: String,
+        /// Time of the end, in milliseconds since 1970.
+        ended_ms: u64,
+        /// Result kind, by its name in reports.
+        kind: String,
+        /// Exit status of the process that ran the job.
+        exit_code: u8,
+        /// Report without output, results, values and texts of the program: resource use, files, network, denials, tool calls.
+        report: Option<Value>,
+    },
+    /// The process that ran a program was killed.
+    Interrupted {
+        /// Id of the job.
+        id: String,
+    },
+    /// A session was created, changed or ended.
+    Session {
+        /// Id of the session.
+        session: String,
+        /// Action.
+        action: SessionAction,
+        /// Session or name that the action refers to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        other: Option<String>,
+    },
+    /// Records were removed by the user. The first one of the rest follows the record with this digest.
+    Pruned {
+        /// Number of removed records.
+        records: u64,
+        /// Digest of the last removed record.
+        last: String,
+    },
+}
+
+/// Returns the parts of a report that the audit log has. Long lists are cut, with the number of all items in `counts`.
+pub(crate) fn audited(report: &RunReport) -> Value {
+    let mut value = json!({
+        "outcome": v1::Outcome::from(&report.outcome),
+        "usage": v1::Usage::from(&report.usage),
+        "provenance": v1::Provenance::from(&report.provenance),
+        "files": v1::FileChanges::from(&report.files),
+        "network": (!report.network.is_none()).then(|| v1::NetUse::from(&report.network)),
+        "denials": report.denials.iter().map(v1::Denial::from).collect::<Vec<_>>(),
+        "tool_calls": report.tool_calls.iter().map(v1::ToolCall::from).collect::<Vec<_>>(),
+    });
+    let mut counts = serde_json::Map::new();
+    if let Some(parts) = value.as_object_mut() {
+        for name in ["denials", "tool_calls"] {
+            parts.get_mut(name).into_iter().for_each(|list| cut(name, list, &mut counts));
+        }
+        for part in ["files", "network"] {
+            for (name, list) in parts.get_mut(part).and_then(Value::as_object_mut).into_iter().flatten() {
+                cut(name, list, &mut counts);
+            }
+        }
+        // Parts without content.
+        parts.retain(|_, part| !(part.is_null() || part.as_array().is_some_and(Vec::is_empty)));
+        if !counts.is_empty() {
+            parts.insert("counts".to_owned(), Value::Object(counts));
+        }
+    }
+    if value.to_string().len() > MAX_REPORT {
+        json!({ "outcome": value["outcome"], "is_too_long": true })
+    } else {
+        value
+    }
+}
+
+fn cut(name: &str, list: &mut Value, counts: &mut serde_json::Map<String, Value>) {
+    if let Value::Array(items) = list
+        && items.len() > MAX_LISTED
+    {
+        counts.insert(name.to_owned(), items.len().into());
+        items.truncate(MAX_LISTED);
+    }
+}
+
+/// Action on a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionAction {
+    /// It was created.
+    Created,
+    /// It was created with the state of another one.
+    Forked,
+    /// It was created from a file.
+    Imported,
+    /// It returned to the state of a checkpoint.
+    Restored,
+    /// Its state was written to a file.
+    Exported,
+    /// It was ended.
+    Stopped,
+}
+
+/// Program that is about to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// Id of the job.
+    pub id: String,
+    /// True if the job runs again, after its backend lacked a feature.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// User, by the number of the system; `None` on systems without numbers.
+    pub uid: Option<u32>,
+    /// Process that runs the job.
+    pub pid: u32,
+    /// Session of which the program is a cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The program.
+    pub program: Program,
+    /// Backend that was chosen.
+    pub backend: String,
+    /// Packages, as they were requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
+    /// Grants.
+    pub grants: GrantsGiven,
+    /// Limits.
+    pub limits: LimitsInForce,
+}
+
+/// Program in the audit log: its name and digests, and no text of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Name of the file, the command or the tool, or `-c` or `-` for a text.
+    pub name: String,
+    /// Language.
+    pub language: String,
+    /// The sha256 of its text, or of its command line with a zero byte after each word.
+    pub sha256: String,
+    /// Length of the same in bytes.
+    pub bytes: u64,
+    /// Number of arguments.
+    pub arguments: usize,
+}
+
+/// Grants in the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GrantsGiven {
+    /// Directories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dirs: Vec<DirGranted>,
+    /// Hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Names of variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretGranted>,
+    /// Host tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+}
+
+/// Directory grant in the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirGranted {
+    /// Directory of the host.
+    pub host: String,
+    /// Path in the guest.
+    pub guest: String,
+    /// `ro` or `rw`.
+    pub access: String,
+}
+
+/// Secret in the audit log, without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretGranted {
+    /// Name.
+    pub name: String,
+    /// Hosts that receive the value.
+    pub hosts: Vec<String>,
+}
+
+impl Started {
+    /// Describes a job of this process.
+    #[must_use]
+    pub fn new(id: &str, job: &Job, backend: &BackendId) -> Self {
+        Self {
+            id: id.to_owned(),
+            again: false,
+            uid: user(),
+            pid: std::process::id(),
+            session: None,
+            program: Program::of(job),
+            backend: backend.to_string(),
+            packages: job.packages.clone(),
+            grants: GrantsGiven::from(&job.grants),
+            limits: LimitsInForce::from(&job.limits),
+        }
+    }
+}
+
+impl Program {
+    fn of(job: &Job) -> Self {
+        let mut digest = Sha256::new();
+        let mut bytes = 0;
+        let mut add = |part: &[u8]| {
+            digest.update(part);
+            bytes += part.len() as u64;
+        };
+        let name = match &job.source {
+            Source::Inline(text) | Source::Stdin(text) => {
+                add(text.as_bytes());
+                if matches!(job.source, Source::Inline(_)) { "-c" } else { "-" }
+            }
+            Source::File { name, text, .. } => {
+                add(text);
+                name.components().last().unwrap_or_default()
+            }
+            Source::Command(words) => {
+                words.iter().for_each(|word| {
+                    add(word.as_bytes());
+                    add(b"\0");
+                });
+                words.first().map_or("", String::as_str)
+            }
+            Source::Tool { name, input } => {
+                add(input.to_string().as_bytes());
+                name.as_str()
+            }
+        };
+        Self {
+            name: name.chars().take(LONGEST).collect(),
+            language: job.language.to_string(),
+            sha256: codebox_files::hex(&digest.finalize()),
+            bytes,
+            arguments: job.args.len(),
+        }
+    }
+}
+
+impl From<&Grants> for GrantsGiven {
+    fn from(grants: &Grants) -> Self {
+        // A further grant must be added here.
+        let Grants { dirs, net, env, secrets, tools } = grants;
+        let texts = |items: &[codebox_core::NetGrant]| items.iter().map(ToString::to_string).collect();
+        Self {
+            dirs: dirs
+                .iter()
+                .map(|dir| DirGranted {
+                    host: dir.host.to_string(),
+                    guest: dir.guest.to_string(),
+                    access: if dir.access == Access::ReadWrite { "rw" } else { "ro" }.to_owned(),
+                })
+                .collect(),
+            hosts: texts(net),
+            env: env.iter().map(ToString::to_string).collect(),
+            secrets: secrets
+                .iter()
+                .map(|secret| SecretGranted { name: secret.name.to_string(), hosts: texts(&secret.hosts) })
+                .collect(),
+            tools: tools.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn user() -> Option<u32> {
+    Some(rustix::process::getuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn user() -> Option<u32> {
+    None
+}

@@ -1,0 +1,55 @@
+//! Records of sessions and their cells in the audit log.
+
+use serde_json::Value;
+
+use crate::session_home::{SessionHome, kill};
+
+#[test]
+fn cells_and_changes_of_sessions_are_recorded() {
+    let home = SessionHome::new();
+    let audit = |args: &[&str]| {
+        let words = [&["audit"], args].concat().into_iter().map(str::to_owned);
+        let ran = crate::support::kit().codebox().home(&home.home()).args(words).run().expect("it runs");
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
+        ran.stdout_text()
+    };
+    let id = home.new_session();
+    home.exec(&id, "x = 'hidden'");
+    home.run(&["exec", &id, "-c", "1 / 0"]);
+    let fork = home.ok(&["fork", &id]).trim().to_owned();
+    home.ok(&["checkpoint", &id, "--name", "a"]);
+    home.ok(&["restore", &id, "a"]);
+    home.ok(&["stop", &fork]);
+    // A cell whose processes are killed has no end.
+    let mut running = home.command(&["exec", &id, "-c", "while True: pass"]).command().spawn().expect("it starts");
+    while home.json(&["show", &id, "--json"])["state"] != "busy" {}
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill(home.keeper());
+    running.wait().expect("it ends");
+    let listed: Value = serde_json::from_str(&audit(&["list", "--json", "--last", "100"])).expect("JSON");
+    let events: Vec<&Value> =
+        listed["records"].as_array().expect("records").iter().rev().map(|r| &r["event"]).collect();
+    let text = |event: &Value| {
+        let part = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let named = part("type") + " " + &part("action") + &part("kind") + " " + &part("other");
+        named.trim().replace(&id, "SESSION")
+    };
+    let expected = [
+        "session created",
+        "started",
+        "ended ok",
+        "started",
+        "ended guest_error",
+        "session forked SESSION",
+        "session restored a",
+        "session stopped",
+        "started",
+    ];
+    assert_eq!(events.iter().map(|event| text(event)).collect::<Vec<_>>(), expected);
+    assert_eq!(events[1]["session"], id.as_str());
+    assert_eq!(events[5]["session"], fork.as_str());
+    assert!(!listed.to_string().contains("hidden"));
+    let shown = audit(&["show", &id]);
+    assert!(shown.contains("guest_error") && shown.contains("restored"), "{shown}");
+    assert!(audit(&["verify"]).contains("9 records are intact"));
+}
