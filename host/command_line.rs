@@ -56,11 +56,16 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         let runner = || server_runner(machine, ServerOptions { progress: Arc::clone(&progress), tools: None });
         crate::configured_tools::tools(machine, names, others, &runner)
     };
+    let tool_names = || {
+        let configured = &machine.settings()?.tools;
+        Ok(configured.iter().filter(|(_, tool)| tool.action.is_some()).map(|(name, _)| name.clone()).collect())
+    };
     let standby_launcher = || standby_launcher(machine);
     let host = Host {
         run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, check: None },
         server_runner: &runner_of_server,
         tools: &tools,
+        tool_names: &tool_names,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]

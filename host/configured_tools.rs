@@ -139,13 +139,16 @@ fn sandboxed(
 
 async fn run(runner: &Runner, request: Request, name: &str) -> Result<Value, ToolFailure> {
     let failed = |why: String| ToolFailure::new(ToolFailure::FAILED, format!("the program of {name} {why}"));
-    let report = runner.run_async(request).await.map_err(|error| failed(format!("cannot run: {}", error.message())))?;
+    let unavailable = |error: RunnerError| {
+        ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the program of {name} cannot run: {}", error.message()))
+    };
+    let report = runner.run_async(request).await.map_err(unavailable)?;
     if !report.is_success() {
         let how = match &report.outcome {
             Outcome::Exited(status) => format!("exit status: {status}"),
             other => other.result_kind().to_string(),
         };
-        return Err(failed(format!("failed ({how}){}", end_of(report.stderr.bytes().as_ref()))));
+        return Err(failed(format!("failed ({how})")).with_stderr(&end_of(report.stderr.bytes().as_ref())));
     }
     output_of(report.stdout.bytes().as_ref(), name)
 }

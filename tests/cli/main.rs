@@ -20,4 +20,6 @@ mod results;
 mod run_program;
 mod runtime;
 mod support;
+#[cfg(target_os = "linux")]
+mod tool;
 mod tracing;

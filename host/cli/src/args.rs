@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use codebox_core::Language;
+use codebox_core::{Language, ToolName};
 
 use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
@@ -138,6 +138,11 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List, show or call the tools of the configuration
+    ///
+    /// The tools are those of `config.toml` and `codebox.toml`, which programs call with `--tool`. A call has JSON as input and output.
+    #[command(subcommand, arg_required_else_help = true)]
+    Tool(ToolCommand),
     /// Show who ran what, with which grants, and how it ended
     ///
     /// Each job, cell and change of a session is recorded before it happens, without texts and values, in lines that are linked by
@@ -280,6 +285,37 @@ pub(crate) enum PackagesCommand {
     },
     /// Remove unused packages and cached responses of indexes
     Prune,
+}
+
+/// Commands of the configured tools.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List the tools
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the description and the schemas of a tool
+    Show {
+        /// Name of the tool
+        name: ToolName,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool, and print the result as one JSON document
+    ///
+    /// The document has `success`, `output`, `error` with `kind`, `message` and `stderr`, and `metadata`. The exit status is 0 for a
+    /// call that succeeded, 1 for a tool that failed, 124 for one that took too long, and 125 for an input that is refused and a tool
+    /// that cannot be started.
+    Call {
+        /// Name of the tool
+        name: ToolName,
+        /// Input as JSON, `@FILE` for that of a file, or `@-` for that of standard input
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        input: String,
+    },
 }
 
 /// Commands of the audit log.

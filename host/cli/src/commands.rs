@@ -18,6 +18,7 @@ use crate::{Confinement, Host, RunHost, RunnerOptions, ServerOptions, answer};
 
 mod audit;
 mod blocks;
+mod call_tool;
 mod doctor;
 mod explain;
 mod gc;
@@ -57,6 +58,7 @@ pub(crate) fn dispatch(
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),
         Command::Doctor => doctor::doctor(&runner),
+        Command::Tool(command) => call_tool::tool(command, messages, host),
         Command::Audit(command) => audit::audit(command, &runner),
         Command::Jobs { last, json: false } => jobs::jobs(last, &runner),
         Command::Jobs { last, json: true } => jobs::jobs_as_json(last, &runner),

@@ -96,6 +96,8 @@ pub struct Host<'h> {
     /// Returns the tools of the configuration with these names, and the given tools of MCP servers with their configured approval. Programs
     /// of tools report their preparation to the receiver of progress.
     pub tools: &'h FindTools<'h>,
+    /// Returns the names of the tools of the configuration that can be called.
+    pub tool_names: &'h (dyn Fn() -> Result<Vec<ToolName>, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The process that keeps sessions.

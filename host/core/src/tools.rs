@@ -42,8 +42,11 @@ pub enum Approval {
 pub struct ToolFailure {
     /// Kind: one of the constants of this type, or a kind of the tool itself.
     pub kind: String,
-    /// Message.
+    /// Message, with the end of the standard error of a program.
     pub message: String,
+    /// End of the standard error of a program that failed, by itself.
+    #[serde(default)]
+    pub stderr: Option<String>,
 }
 
 impl ToolFailure {
@@ -59,12 +62,23 @@ impl ToolFailure {
     pub const SUSPENDED: &str = "suspended";
     /// [Kind](Self::kind) of a call of which it is not known how it ended.
     pub const INTERRUPTED: &str = "interrupted";
+    /// [Kind](Self::kind) of a tool that cannot be started: its program is missing, or no backend can run it.
+    pub const UNAVAILABLE: &str = "unavailable";
     /// [Kind](Self::kind) of a tool that failed without a kind of its own.
     pub const FAILED: &str = "failed";
 
     /// Creates a failure.
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into() }
+        Self { kind: kind.into(), message: message.into(), stderr: None }
+    }
+
+    /// Adds the end of the standard error of a program, also to the message.
+    #[must_use]
+    pub fn with_stderr(self, stderr: &str) -> Self {
+        if stderr.is_empty() {
+            return self;
+        }
+        Self { message: format!("{}: {stderr}", self.message), stderr: Some(stderr.to_owned()), ..self }
     }
 }
 

@@ -45,7 +45,8 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
     // A signal of the terminal is for this process, which ends the program first.
     #[cfg(unix)]
     command.process_group(0);
-    let mut child = command.spawn().map_err(|error| failed(format!("cannot start {shown}: {error}")))?;
+    let unavailable = |error| ToolFailure::new(ToolFailure::UNAVAILABLE, format!("cannot start {shown}: {error}"));
+    let mut child = command.spawn().map_err(unavailable)?;
     let group = Group(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let text = input.to_string();
@@ -64,7 +65,7 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
     let ((), output, errors, status) = tokio::join!(write, read(stdout), read(stderr), wait);
     let status = status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?;
     if !status.success() {
-        return Err(failed(format!("{shown} failed ({status}){}", end_of(&errors))));
+        return Err(failed(format!("{shown} failed ({status})")).with_stderr(&end_of(&errors)));
     }
     output_of(&output, &shown.to_string())
 }
@@ -84,12 +85,11 @@ pub fn output_of(output: &[u8], program: &str) -> Result<Value, ToolFailure> {
     serde_json::from_slice(output).map_err(|error| invalid(format!("the output of {program} is not JSON: {error}")))
 }
 
-/// Returns the end of the standard error of a program for a message.
+/// Returns the end of the standard error of a program.
 #[must_use]
 pub fn end_of(errors: &[u8]) -> String {
     let errors = errors.trim_ascii();
-    let text = String::from_utf8_lossy(&errors[errors.len().saturating_sub(MAX_STDERR)..]).into_owned();
-    if text.is_empty() { text } else { format!(": {text}") }
+    String::from_utf8_lossy(&errors[errors.len().saturating_sub(MAX_STDERR)..]).into_owned()
 }
 
 /// Reads a stream to its end, and keeps one byte more than the maximum.
@@ -133,11 +133,13 @@ mod tests {
         assert_eq!(run(&words(&["cat"]), &input).await, Ok(input.clone()));
         assert_eq!(run(&words(&["true"]), &input).await, Ok(Value::Null));
         let failed = run(&words(&["sh", "-c", "echo no >&2; exit 3"]), &input).await.expect_err("it fails");
-        assert_eq!(failed, ToolFailure::new("failed", "sh failed (exit status: 3): no"));
+        assert_eq!(failed, ToolFailure::new("failed", "sh failed (exit status: 3)").with_stderr("no"));
+        assert_eq!(failed.message, "sh failed (exit status: 3): no");
         let failed = run(&words(&["echo", "x y"]), &input).await.expect_err("it is no JSON");
         assert_eq!(failed.kind, ToolFailure::INVALID_OUTPUT);
         let failed = run(&words(&["/missing/program"]), &input).await.expect_err("it does not exist");
         assert!(failed.message.starts_with("cannot start /missing/program: "), "{failed:?}");
+        assert_eq!(failed.kind, ToolFailure::UNAVAILABLE);
     }
 
     #[tokio::test]

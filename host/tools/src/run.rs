@@ -225,6 +225,9 @@ fn use_call(used: &Mutex<Used>, budgets: &ToolBudgets) -> Result<(), ToolFailure
 fn shortened(mut failure: ToolFailure) -> ToolFailure {
     failure.kind.truncate(failure.kind.floor_char_boundary(MAX_NAME));
     failure.message.truncate(failure.message.floor_char_boundary(MAX_MESSAGE));
+    if let Some(stderr) = &mut failure.stderr {
+        stderr.truncate(stderr.floor_char_boundary(MAX_MESSAGE));
+    }
     failure
 }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ResultKind, RunnerError, ToolName};
+use codebox_core::{
+    CancelToken, ResultKind, RunnerError, ToolCall, ToolCalls as _, ToolDescription, ToolName, ToolResult,
+};
 use codebox_mcp::{ServerLog, ServerTools, tools_of_server};
 use codebox_runner::CellTools;
 use codebox_tools::{Decision, ToolRequest, Toolbox};
@@ -142,6 +144,29 @@ impl CommandTools {
 
     pub(super) fn toolbox(&self) -> Toolbox {
         Toolbox::clone(&self.toolbox)
+    }
+
+    /// Returns the descriptions of the tools that may be called.
+    pub(super) fn descriptions(&self) -> Vec<ToolDescription> {
+        self.of_cell().map(|tools| tools.run.list()).unwrap_or_default()
+    }
+
+    /// Calls a tool for the user, which is the approval as well. Returns the result, and the record of the call.
+    pub(super) fn call(
+        &self,
+        name: &str,
+        input: Vec<u8>,
+        cancel: &CancelToken,
+    ) -> Result<(ToolResult, Option<ToolCall>), RunnerError> {
+        let cancelled = || RunnerError::new(ResultKind::Cancelled, "the call was cancelled");
+        let tools = self.of_cell().ok_or_else(cancelled)?;
+        let result = tools.executor.block_on(async {
+            tokio::select! {
+                result = tools.run.start(name, input, true) => Some(result),
+                () = cancel.cancelled() => None,
+            }
+        });
+        Ok((result.ok_or_else(cancelled)?, tools.run.calls().0.pop()))
     }
 
     pub(super) fn names(&self) -> Vec<ToolName> {
