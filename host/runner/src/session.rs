@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use codebox_core::{
-    Adapter, CancelToken, CodeScope, ExecIo, GuestPath, InputFile, Isolation, Job, LimitOverrides, Preparation,
-    ResultKind, RunReport, RunnerError, SessionSpec, Stdin,
+    Adapter, CancelToken, CodeScope, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport,
+    RunnerError, SessionSpec,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request};
-use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
 use tracing::field::Empty;
@@ -21,6 +20,7 @@ use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
 use crate::runner::Runner;
 use crate::spans;
 
+mod cell;
 mod cell_checks;
 mod checkpoint;
 mod export;
@@ -28,6 +28,7 @@ mod file;
 mod page_files;
 mod process;
 
+pub use cell::{Cell, Course};
 use cell_checks::{check_cpu_limit, check_input, check_returned};
 pub use checkpoint::Checkpoint;
 pub use file::SessionFileHead;
@@ -113,44 +114,6 @@ struct SessionDir {
     /// The directory itself, which workers cannot access.
     place: Option<PathBuf>,
     _scratch: Option<InstanceScratch>,
-}
-
-/// One text to run in a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    /// Text to run.
-    pub text: String,
-    /// Limits of this cell that differ from those of the session. Only those on time and output can.
-    pub limits: LimitOverrides,
-    /// Standard input of the cell. A session in a container has none, and refuses it.
-    pub stdin: Stdin,
-    /// Files that are written before the cell runs, below `/work` or `/tmp`. They replace files and links of these paths. If an
-    /// earlier cell has made that impossible, for example with a link in place of a directory, the interpreter ends.
-    pub files: Vec<InputFile>,
-    /// Files below `/work` or `/tmp` that the report returns, as they are after the cell: at most
-    /// [`MAX_COUNT`](codebox_core::ReturnedFile::MAX_COUNT), of [`MAX_BYTES`](codebox_core::ReturnedFile::MAX_BYTES) together.
-    pub returns: Vec<GuestPath>,
-}
-
-/// Course of a cell that can be [repeated](Session::exec_repeatable), as far as random numbers determine it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Course {
-    /// Seed of the random numbers that the interpreter requests.
-    pub seed: [u8; 32],
-    /// True if the generators of the saved state go on, and false if they are seeded again.
-    pub continues: bool,
-}
-
-impl<T: Into<String>> From<T> for Cell {
-    fn from(text: T) -> Self {
-        Self {
-            text: text.into(),
-            limits: LimitOverrides::default(),
-            stdin: Stdin::Empty,
-            files: Vec::new(),
-            returns: Vec::new(),
-        }
-    }
 }
 
 impl Runner {
