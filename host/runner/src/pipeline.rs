@@ -74,6 +74,11 @@ impl Runner {
         io: &mut ExecIo,
         front_end: &mut dyn FrontEnd,
     ) -> Result<RunEnd, RunnerError> {
+        if !request.returns.is_empty() {
+            let line = "only cells of sessions return files";
+            let fix = "use a directory for output files, or a session";
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
         let admitted = self.admit_for_analysis(request).await?;
         front_end.admitted(&admitted)?;
         let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);

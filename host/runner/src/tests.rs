@@ -269,6 +269,15 @@ impl FrontEnd for Recorder {
 }
 
 #[test]
+fn only_cells_return_files() {
+    let bench = Bench::new();
+    let returns = vec![codebox_core::GuestPath::new("/work/a").expect("a path")];
+    let error = bench.builder().build().run(Request { returns, ..request(&[]) }).expect_err("it is refused");
+    assert!(error.kind() == ResultKind::InvalidRequest && error.message().contains("cells of sessions"), "{error:?}");
+    assert!(!bench.was_recorded() && bench.fake.lines().is_empty());
+}
+
+#[test]
 fn confines_between_open_and_exec() {
     let bench = Bench::new();
     let runner = bench.builder().confinement(Arc::new(bench.fake.clone())).single_job().build();
