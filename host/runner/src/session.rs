@@ -10,6 +10,7 @@ use codebox_core::{
 use codebox_files::InstanceScratch;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request};
 use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -297,7 +298,7 @@ impl Session {
     }
 
     /// Records a cell in the audit log, if the session has a name.
-    fn record_cell(&self, job: &Job, open: &Live) -> Result<Option<CellEntry<'_>>, RunnerError> {
+    fn record_cell(&self, job: &Job, open: &Live) -> Result<Option<CellEntry>, RunnerError> {
         let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok(None) };
         let (entry, failure) = journal.get()?.accept_cell(name, Accepted { job, backend: open.guest.backend() })?;
         self.runner.note_unaudited(failure.as_ref());
@@ -335,10 +336,12 @@ impl Session {
         let entry = self.record_cell(job.job(), &open)?;
         let ran = open.guest.run(job.job(), io).await.map_err(RunnerError::from);
         if let Some(entry) = entry {
-            match &ran {
-                Ok(report) => entry.end(report.result_kind(), report.exit_status(), Some(report)),
-                Err(error) => entry.end(error.kind(), error.exit_status(), None),
-            }
+            let (kind, status, report) = match &ran {
+                Ok(report) => (report.result_kind(), report.exit_status(), Some(report)),
+                Err(error) => (error.kind(), error.exit_status(), None),
+            };
+            // The caller does not wait for it.
+            drop(spawn_blocking(entry.end(kind, status, report)));
         }
         let mut report = ran?;
         if let Some(tools) = &tools {

@@ -2,8 +2,8 @@
 //!
 //! Each record is one line of a file, with the digest of the line before. A record is written before its job runs, by a process
 //! that has not run any of the program, and the file is closed again. The record of the end is added by the next process that opens the
-//! journal, from the file to which alone the process of the job could write: a program that has taken over its process can change what
-//! is said about its own end, and nothing else.
+//! journal, from the only file to which the process of the job could write: a program that has taken over its process can change the record
+//! of its own end, and nothing else.
 
 use std::io;
 use std::path::{Path, PathBuf};

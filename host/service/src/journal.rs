@@ -122,11 +122,11 @@ impl Journal {
         &self,
         session: &str,
         job: Accepted<'_>,
-    ) -> Result<(CellEntry<'_>, Option<AuditError>), JournalError> {
+    ) -> Result<(CellEntry, Option<AuditError>), JournalError> {
         let id = new_id(record::millis(SystemTime::now()));
         let started = Started { session: Some(session.to_owned()), ..Started::new(&id, job.job, job.backend) };
         let failure = self.audit(&Event::Started(Box::new(started)))?;
-        Ok((CellEntry { journal: self, id }, failure))
+        Ok((CellEntry { journal: self.clone(), id }, failure))
     }
 
     /// Records an event that is no job in the audit log. Returns the failure to do so if the caller may go on nevertheless.
@@ -206,19 +206,23 @@ fn new_id(millis: u64) -> String {
 
 /// A cell in the audit log without an end.
 #[derive(Debug)]
-pub struct CellEntry<'j> {
-    journal: &'j Journal,
+pub struct CellEntry {
+    journal: Journal,
     id: String,
 }
 
-impl CellEntry<'_> {
-    /// Records the end of the cell. A failure to record it is only logged: the cell has ended, and its report is valid.
-    pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) {
-        let recorded = self.journal.audit(&End::now(kind, status, report).event(&self.id));
-        let failure =
-            recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
-        if let Some(error) = failure {
-            tracing::warn!(error, "cannot record the end of a cell");
+impl CellEntry {
+    /// Returns a function that records the end of the cell. A failure to record it is only logged: the cell has ended, and its report is
+    /// valid.
+    pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) -> impl FnOnce() + Send + use<> {
+        let event = End::now(kind, status, report).event(&self.id);
+        move || {
+            let recorded = self.journal.audit(&event);
+            let failure =
+                recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
+            if let Some(error) = failure {
+                tracing::warn!(error, "cannot record the end of a cell");
+            }
         }
     }
 }

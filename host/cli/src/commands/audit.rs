@@ -100,7 +100,7 @@ fn failed(error: &AuditError) -> RunnerError {
     RunnerError::of(ResultKind::InternalError, error).with_fix("see codebox audit verify")
 }
 
-/// Returns the id of a cell of this session.
+/// Returns the id of a cell, if the event is about one of the session `session`.
 fn cell_of(event: &Event, session: &str) -> Option<String> {
     match event {
         Event::Started(started) if started.session.as_deref() == Some(session) => Some(started.id.clone()),

@@ -2,7 +2,7 @@
 //!
 //! A line is a JSON object whose last member is `digest`: the sha256, in hexadecimal, of all bytes of the line before it. Its member
 //! `previous` is the digest of the line before. A second file has the number and the digest of the last record, so that the removal of the last
-//! lines is found as well. Somebody who can write the files can compute new digests for all later lines; a digest that was noted elsewhere
+//! lines is found as well. A process that can write the files can compute new digests for all later lines; a digest that was noted elsewhere
 //! shows that.
 
 use std::fs::{self, File, OpenOptions};
@@ -45,7 +45,7 @@ pub struct AuditRecord {
     pub time_ms: u64,
     /// Digest of the record before.
     pub previous: String,
-    /// What has happened.
+    /// The event.
     pub event: Event,
     /// Digest of the record.
     #[serde(default)]

@@ -242,7 +242,7 @@ fn starts_and_ends_are_audited_once() {
     let journal = audited(&home, Audit::On);
     assert_eq!(types(&journal)[2..], ["\"started\"", "\"interrupted\""]);
     let (cell, _) = journal.accept_cell("s", accepted(&WASM)).expect("the log is written");
-    cell.end(ResultKind::GuestError, 1, None);
+    cell.end(ResultKind::GuestError, 1, None)();
     assert_eq!(types(&journal)[4..], ["\"started\"", "\"ended\""]);
     assert_eq!(journal.recent(10).expect("it is read").len(), 2);
     assert!(journal.audit_log().verify(None).expect("it is read").is_ok());
