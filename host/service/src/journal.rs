@@ -13,6 +13,8 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use codebox_core::{BackendId, Job, ResultKind, RunReport};
@@ -28,12 +30,18 @@ use open::JobMarker;
 use record::End;
 pub use record::{Record, State};
 
+/// Number of jobs of one process after which the ends of earlier ones are recorded. A process that runs a single job never does
+/// that after it has started.
+const RECOVERY_INTERVAL: u64 = 32;
+
 /// The journal of jobs, kept in a folder.
 #[derive(Debug, Clone)]
 pub struct Journal {
     folder: PathBuf,
     audit: Audit,
     log: AuditLog,
+    /// Number of jobs that were accepted by this value.
+    accepted: Arc<AtomicU64>,
 }
 
 /// Place and use of a journal.
@@ -97,7 +105,7 @@ impl Journal {
     pub fn open(options: JournalOptions) -> Result<Self, JournalError> {
         let JournalOptions { dir: folder, audit, keeps_log_open } = options;
         let log = AuditLog::beside(&folder, keeps_log_open);
-        let journal = Self { folder: folder.clone(), audit, log };
+        let journal = Self { folder: folder.clone(), audit, log, accepted: Arc::default() };
         codebox_files::private_dir(&folder).map_err(journal.failed("create"))?;
         open::recover(&folder, journal.used_audit_log()).map_err(journal.failed("read"))?;
         Ok(journal)
@@ -108,6 +116,11 @@ impl Journal {
     /// # Errors
     /// Returns an error if the job cannot be recorded. The job must not be run then.
     pub fn accept(&self, job: Accepted<'_>) -> Result<Entry, JournalError> {
+        let accepted = self.accepted.fetch_add(1, Ordering::Relaxed);
+        if accepted > 0 && accepted.is_multiple_of(RECOVERY_INTERVAL) {
+            // A failure leaves the notes to the next time.
+            let _ = open::recover(&self.folder, self.used_audit_log());
+        }
         let millis = record::millis(SystemTime::now());
         let id = new_id(millis);
         let audit_failure = self.audit(&Event::Started(Box::new(Started::new(&id, job.job, job.backend))))?;

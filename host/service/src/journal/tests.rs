@@ -287,3 +287,16 @@ fn hostile_ends_change_their_own_record_alone() {
     assert_eq!(types(&journal), ["\"started\"", "\"interrupted\""]);
     assert!(journal.audit_log().verify(None).expect("it is read").is_ok());
 }
+
+/// A process that runs many jobs, such as a server, records their ends itself.
+#[test]
+fn the_notes_of_a_long_process_are_bounded() {
+    let home = Home::new();
+    let journal = audited(&home, Audit::On);
+    for _ in 0..100 {
+        journal.accept(accepted(&WASM)).expect("the journal is written").end(ResultKind::Ok, 0, None);
+        assert!(files(home.path()).len() < 2 * 33 + 4, "{}", files(home.path()).len());
+    }
+    assert_eq!(journal.recent(200).expect("it is read").len(), 100);
+    assert!(types(&journal).len() >= 100 + 64);
+}
