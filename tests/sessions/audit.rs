@@ -54,3 +54,27 @@ fn cells_and_changes_of_sessions_are_recorded() {
     assert!(shown.contains("guest_error") && shown.contains("restored"), "{shown}");
     assert!(audit(&["verify"]).contains("9 records are intact"));
 }
+
+/// A cell that cannot be recorded, and must be, is refused, and the interpreter keeps its state.
+#[test]
+fn cells_that_cannot_be_recorded_are_refused() {
+    let home = SessionHome::new();
+    let config = home.home().join("config");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("config.toml"), "require-audit = true\n").expect("it is ours");
+    let id = home.new_session();
+    home.exec(&id, "x = 1");
+    let log = home.home().join("data/jobs/audit/log.jsonl");
+    let kept = log.with_extension("kept");
+    std::fs::rename(&log, &kept).expect("it is ours");
+    std::fs::create_dir(&log).expect("a directory");
+    let ran = home.run(&["exec", &id, "-c", "x = 2"]);
+    assert!(ran.code == Some(125) && ran.stderr_text().contains("cannot write the audit log"), "{}", ran.stderr_text());
+    let refused = home.run(&["new"]);
+    assert_eq!((refused.code, refused.stdout_text().as_str()), (Some(125), ""), "{}", refused.stderr_text());
+    std::fs::remove_dir(&log).expect("it is ours");
+    std::fs::rename(&kept, &log).expect("it is ours");
+    assert_eq!(home.exec(&id, "x"), "1\n");
+    let sessions = home.json(&["list", "--json"])["sessions"].as_array().map(Vec::len);
+    assert_eq!(sessions, Some(1));
+}

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -210,10 +208,6 @@ except Exception as e: print(e.kind)";
     let mut resuming = shop.start_slow_call(&id);
     kill(shop.home.keeper());
     resuming.wait().expect("it ends");
-    let start = Instant::now();
-    while shop.state(&id) != "suspended" {
-        assert!(start.elapsed() < Duration::from_secs(30), "the cell goes on");
-        thread::sleep(Duration::from_millis(20));
-    }
+    shop.wait_until_suspended(&id);
     assert_eq!(shop.resume(&id, "--continue").stdout_text(), "interrupted\n");
 }

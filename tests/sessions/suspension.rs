@@ -59,6 +59,16 @@ impl Shop {
         self.home.json(&["show", id, "--json"])["state"].clone()
     }
 
+    /// Waits until a cell that was stopped is suspended again.
+    #[track_caller]
+    pub(crate) fn wait_until_suspended(&self, id: &str) {
+        let start = Instant::now();
+        while self.state(id) != "suspended" {
+            assert!(start.elapsed() < Duration::from_secs(30), "the cell goes on");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Starts to resume a session, and returns when the tool has been called.
     pub(crate) fn start_slow_call(&self, id: &str) -> Child {
         let child = self.home.command(&["resume", id, "--approve"]).command().stdout(Stdio::null()).spawn();
@@ -201,11 +211,7 @@ fn a_call_is_not_made_again_after_a_kill() {
         let pid = if kills_the_client { resuming.id().cast_signed() } else { shop.home.keeper() };
         rustix::process::kill_process(Pid::from_raw(pid).expect("a number"), Signal::KILL).expect("it is ours");
         resuming.wait().expect("it ends");
-        let start = Instant::now();
-        while shop.state(&id) != "suspended" {
-            assert!(start.elapsed() < Duration::from_secs(30), "the cell goes on");
-            thread::sleep(Duration::from_millis(20));
-        }
+        shop.wait_until_suspended(&id);
         // The call was decided.
         for decision in ["--approve", "--deny"] {
             let ran = shop.resume(&id, decision);

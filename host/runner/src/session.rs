@@ -331,9 +331,15 @@ impl Session {
                 None => return Ok(cancelled_cell(limits, !state.is_lost)),
             },
         };
+        let entry = match self.record_cell(job.job(), &open) {
+            Ok(entry) => entry,
+            Err(error) => {
+                state.live = Some(open);
+                return Err(error);
+            }
+        };
         (state.is_lost, state.current, state.has_run) = (true, None, true);
         let tools = self.runner.start_tools(job.job(), io);
-        let entry = self.record_cell(job.job(), &open)?;
         let ran = open.guest.run(job.job(), io).await.map_err(RunnerError::from);
         if let Some(entry) = entry {
             let (kind, status, report) = match &ran {

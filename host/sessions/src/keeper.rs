@@ -517,7 +517,7 @@ impl Kept {
         Box::pin(self.session.exec_with(cell, io)).await
     }
 
-    /// Returns an error whose fix names this session.
+    /// Returns an error whose fix has the id of the session.
     fn named(&self, error: RunnerError) -> RunnerError {
         match error.fix().map(|fix| fix.replace("session secret ID ", &format!("session secret {} ", self.id))) {
             Some(fix) => error.with_fix(fix),
