@@ -325,12 +325,11 @@ impl Keeper {
         }
     }
 
-    fn new_dir(&self, kept: &Kept) -> (String, PathBuf) {
+    fn new_dir(&self, kept: &Kept) -> PathBuf {
         loop {
-            let name = self.next_dir.fetch_add(1, Ordering::Relaxed).to_string();
-            let path = kept.dir.join(&name);
+            let path = kept.dir.join(self.next_dir.fetch_add(1, Ordering::Relaxed).to_string());
             if !path.exists() {
-                return (name, path);
+                return path;
             }
         }
     }
@@ -349,15 +348,13 @@ impl Keeper {
             let line = format!("the session has {MAX_CHECKPOINTS} checkpoints already");
             return Err(RunnerError::new(ResultKind::Busy, line));
         }
-        let (dir, path) = self.new_dir(&kept);
+        let path = self.new_dir(&kept);
         let saved = kept.session.checkpoint_in(name, &path).await;
         if saved.is_err() {
             kept.update_state().await?;
         }
         let checkpoint = saved?;
-        // A parked session has its state in a directory already.
-        let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
-        let one = StoredCheckpoint { name: name.to_owned(), dir, image: checkpoint.image().to_owned() };
+        let one = StoredCheckpoint::of(name, &checkpoint);
         let replaced = lock(&kept.checkpoints).insert(name.to_owned(), checkpoint);
         kept.set_last(one.clone(), |stored| {
             stored.checkpoints.retain(|other| other.name != one.name);
@@ -428,18 +425,14 @@ impl Keeper {
         if !kept.session.is_live().await && !lock(&kept.stored).has_unsaved_state {
             return Ok(());
         }
-        let (dir, path) = self.new_dir(kept);
+        let path = self.new_dir(kept);
         let parked = kept.session.park_in(&path).await;
         if parked.is_err() {
             // It is tried again later.
             lock(&kept.used).0 = Instant::now();
             kept.update_state().await?;
         }
-        let checkpoint = parked?;
-        let image = checkpoint.image().to_owned();
-        let dir = checkpoint.dir().file_name().map_or(dir, |name| name.to_string_lossy().into_owned());
-        let parked = StoredCheckpoint { name: "parked".to_owned(), dir, image };
-        kept.set_last(parked, |_| ())?;
+        kept.set_last(StoredCheckpoint::of("parked", &parked?), |_| ())?;
         kept.update_state().await
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_core::{Job, RunnerError, SessionContainer};
-use codebox_runner::Course;
+use codebox_runner::{Checkpoint, Course};
 use codebox_service::Request;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,15 @@ pub(crate) struct StoredCheckpoint {
     pub dir: String,
     /// Memory image that the state extends.
     pub image: String,
+}
+
+impl StoredCheckpoint {
+    /// Returns the record of a saved state, which is in a directory of the session. A parked session may have been saved to another directory
+    /// than the one that was requested last.
+    pub(crate) fn of(name: &str, saved: &Checkpoint) -> Self {
+        let dir = saved.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { name: name.to_owned(), dir, image: saved.image().to_owned() }
+    }
 }
 
 impl Stored {

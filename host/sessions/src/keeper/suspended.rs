@@ -220,12 +220,11 @@ impl Keeper {
     /// Saves the state after a cell that was suspended, whose calls cannot be made again, and records that the cell has ended. A state that
     /// cannot be saved, for example because files are open, is that of the interpreter alone, as after other cells.
     async fn save_ended_cell(&self, kept: &Kept, course: Course) -> Result<(), RunnerError> {
-        let (dir, path) = self.new_dir(kept);
+        let path = self.new_dir(kept);
         let ended = |stored: &mut Stored| stored.ended_course = Some(course);
         match kept.session.checkpoint_in(ENDED, &path).await {
             Ok(saved) => {
-                let image = saved.image().to_owned();
-                kept.set_last(StoredCheckpoint { name: ENDED.to_owned(), dir, image }, ended)?;
+                kept.set_last(StoredCheckpoint::of(ENDED, &saved), ended)?;
                 kept.sync()
             }
             Err(_) => kept.record(|stored| {
