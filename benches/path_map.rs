@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use codebox::{Access, DirGrant, GuestPath, HostPath};
 use codebox_core::PathMap;
-use codebox_core::path::{Direction, MaxDepth};
+use codebox_core::path::{Direction, MaxDepth, PathMarks};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
 
@@ -30,6 +30,11 @@ fn document(count: usize) -> Value {
         })
     };
     Value::Array((0..count).map(record).collect())
+}
+
+/// Returns a schema that marks the paths of the document.
+fn schema_of_document() -> Value {
+    json!({ "items": { "properties": { "path": { "type": "string", "x-codebox-path": true } } } })
 }
 
 fn path_map(criterion: &mut Criterion) {
@@ -65,6 +70,16 @@ fn path_map(criterion: &mut Criterion) {
             bencher.iter(|| map_all(black_box(value)));
         });
     }
+    // 10,000 paths in a megabyte, for the input and the output of a tool.
+    let value = document(10_000);
+    let (schema, max) = (schema_of_document(), MaxDepth::default());
+    let marks = PathMarks::of_schema(&schema);
+    let both = |value: &Value| {
+        let mapped = map.map_marked_json(value, Direction::ToHost, max, &marks).expect("every path is in a mount");
+        map.map_marked_json(&mapped, Direction::ToGuest, max, &marks).expect("every path is in a mount")
+    };
+    assert_eq!(both(&value), value);
+    group.bench_function("both_ways/10000", |bencher| bencher.iter(|| both(black_box(&value))));
     let log = "error in /home/ada/projects/number 3/src/main.py, line 7\n".repeat(100);
     assert!(!map.redact(&log).contains("ada"));
     group.bench_function("redact/100", |bencher| bencher.iter(|| map.redact(black_box(&log))));

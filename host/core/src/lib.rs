@@ -26,6 +26,7 @@ mod language;
 mod limits;
 mod name;
 mod outcome;
+mod output_shape;
 pub mod path;
 mod progress;
 mod report;
@@ -65,6 +66,7 @@ pub use limits::{
 };
 pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
+pub use output_shape::{OutputShape, OutputShaper, TRUNCATION_MARK};
 pub use path::{Access, DirGrant, GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use progress::{Progress, Silent};
 pub use report::{

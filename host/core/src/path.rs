@@ -20,7 +20,7 @@ mod windows;
 pub use dir_grant::{Access, DirGrant};
 pub use guest::GuestPath;
 pub use host::{HostPath, Style};
-pub use json::{Direction, MapJsonError, MaxDepth};
+pub use json::{Direction, MapJsonError, MaxDepth, PathMarks};
 pub use kind::{MappedPath, PathError};
 pub use map::{Mount, NotMapped, PathMap, PathMapError};
 pub use overlap::{

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use thiserror::Error;
 
@@ -24,9 +26,80 @@ impl Default for MaxDepth {
     }
 }
 
+/// Marks of a JSON Schema for the strings of a value that are paths: the keyword `x-codebox-path`, which is true for a string that is
+/// always a path and false for one that never is.
+///
+/// The marks are those of `properties`, `additionalProperties`, `items`, `prefixItems`, `allOf`, `anyOf` and `oneOf`. References to other parts of a
+/// schema are not followed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PathMarks {
+    is_path: Option<bool>,
+    properties: BTreeMap<String, PathMarks>,
+    additional: Option<Box<PathMarks>>,
+    prefix_items: Vec<PathMarks>,
+    items: Option<Box<PathMarks>>,
+}
+
+/// Keyword of a schema for strings that are paths.
+const PATH_KEYWORD: &str = "x-codebox-path";
+
+/// Marks of values that the schema does not describe.
+static NO_MARKS: PathMarks =
+    PathMarks { is_path: None, properties: BTreeMap::new(), additional: None, prefix_items: Vec::new(), items: None };
+
+impl PathMarks {
+    /// Returns the marks of a schema.
+    #[must_use]
+    pub fn of_schema(schema: &Value) -> Self {
+        let mut marks = Self::default();
+        marks.add(schema, MaxDepth::default().0);
+        marks
+    }
+
+    fn add(&mut self, schema: &Value, remaining_depth: usize) {
+        let (Value::Object(schema), Some(remaining_depth)) = (schema, remaining_depth.checked_sub(1)) else { return };
+        self.is_path = schema.get(PATH_KEYWORD).and_then(Value::as_bool).or(self.is_path);
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            self.properties.entry(name.clone()).or_default().add(property, remaining_depth);
+        }
+        for (keyword, marks) in [("additionalProperties", &mut self.additional), ("items", &mut self.items)] {
+            if let Some(part) = schema.get(keyword).filter(|part| part.is_object()) {
+                marks.get_or_insert_default().add(part, remaining_depth);
+            }
+        }
+        for (index, part) in schema.get("prefixItems").and_then(Value::as_array).into_iter().flatten().enumerate() {
+            if self.prefix_items.len() <= index {
+                self.prefix_items.push(Self::default());
+            }
+            self.prefix_items[index].add(part, remaining_depth);
+        }
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            let parts = schema.get(keyword).and_then(Value::as_array);
+            parts.into_iter().flatten().for_each(|part| self.add(part, remaining_depth));
+        }
+    }
+
+    fn of_field(&self, name: &str) -> &Self {
+        self.properties.get(name).or(self.additional.as_deref()).unwrap_or(&NO_MARKS)
+    }
+
+    fn of_item(&self, index: usize) -> &Self {
+        self.prefix_items.get(index).or(self.items.as_deref()).unwrap_or(&NO_MARKS)
+    }
+}
+
 /// Error for a JSON value that cannot be mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MapJsonError {
+    /// A string that the schema marks as a path, and that is no absolute path under a mount.
+    #[error("{pointer}: the path {path:?} is in no granted directory")]
+    NotMapped {
+        /// JSON pointer of the string.
+        pointer: String,
+        /// The string.
+        path: String,
+    },
     /// A value that nests too deep.
     #[error("JSON nests deeper than {} levels", max.0)]
     TooDeep {
@@ -44,40 +117,77 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     /// # Errors
     /// Returns an error if arrays and objects nest deeper than `max`; no string is mapped in this case.
     pub fn map_json(&self, value: &Value, direction: Direction, max: MaxDepth) -> Result<Value, MapJsonError> {
-        self.map_value(value, direction, max, max.0)
+        self.map_marked_json(value, direction, max, &NO_MARKS)
     }
 
-    fn map_value(
+    /// Maps a value as [`map_json`](Self::map_json) does, with the marks of its schema: a string that is marked as a path has to be mapped, and
+    /// one that is marked as none stays unchanged.
+    ///
+    /// # Errors
+    /// As for [`map_json`](Self::map_json), and the first marked path that is under no mount, with its JSON pointer.
+    pub fn map_marked_json(
         &self,
         value: &Value,
         direction: Direction,
         max: MaxDepth,
-        remaining_depth: usize,
+        marks: &PathMarks,
     ) -> Result<Value, MapJsonError> {
-        let deeper = || remaining_depth.checked_sub(1).ok_or(MapJsonError::TooDeep { max });
+        let mut place = Vec::new();
+        self.map_value(value, Mapping { direction, max }, max.0, marks, &mut place)
+    }
+
+    /// Maps a value at a place: the names and numbers that lead to it.
+    fn map_value<'v>(
+        &self,
+        value: &'v Value,
+        mapping: Mapping,
+        remaining_depth: usize,
+        marks: &PathMarks,
+        place: &mut Vec<Step<'v>>,
+    ) -> Result<Value, MapJsonError> {
+        let deeper = || remaining_depth.checked_sub(1).ok_or(MapJsonError::TooDeep { max: mapping.max });
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
-            Value::String(text) => Ok(Value::String(self.map_text(text, direction).unwrap_or_else(|| text.clone()))),
+            Value::String(text) => {
+                let mapped = match marks.is_path {
+                    Some(false) => None,
+                    Some(true) => self.map_path(text, mapping.direction),
+                    None => could_be_path(text).then(|| self.map_path(text, mapping.direction)).flatten(),
+                };
+                match mapped {
+                    Some(mapped) => Ok(Value::String(mapped)),
+                    None if marks.is_path == Some(true) => {
+                        Err(MapJsonError::NotMapped { pointer: pointer(place), path: text.clone() })
+                    }
+                    None => Ok(value.clone()),
+                }
+            }
             Value::Array(items) => {
                 let remaining_depth = deeper()?;
-                let map = |item| self.map_value(item, direction, max, remaining_depth);
-                Ok(Value::Array(items.iter().map(map).collect::<Result<_, _>>()?))
+                let mut mapped = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    place.push(Step::Item(index));
+                    mapped.push(self.map_value(item, mapping, remaining_depth, marks.of_item(index), place)?);
+                    place.pop();
+                }
+                Ok(Value::Array(mapped))
             }
             Value::Object(fields) => {
                 let remaining_depth = deeper()?;
-                let map = |(name, field): (&String, _)| {
-                    Ok((name.clone(), self.map_value(field, direction, max, remaining_depth)?))
-                };
-                Ok(Value::Object(fields.iter().map(map).collect::<Result<_, _>>()?))
+                let mut mapped = serde_json::Map::new();
+                for (name, field) in fields {
+                    place.push(Step::Field(name));
+                    let field = self.map_value(field, mapping, remaining_depth, marks.of_field(name), place)?;
+                    mapped.insert(name.clone(), field);
+                    place.pop();
+                }
+                Ok(Value::Object(mapped))
             }
         }
     }
 
-    /// Returns the counterpart of `text`, if `text` is a path and has one.
-    fn map_text(&self, text: &str, direction: Direction) -> Option<String> {
-        if !could_be_path(text) {
-            return None;
-        }
+    /// Returns the counterpart of a path, if it has one.
+    fn map_path(&self, text: &str, direction: Direction) -> Option<String> {
         // All mounts of a map share the same path rules, so any mount serves as the sample.
         let sample = self.mounts().first()?;
         let (path, slash) = match text.strip_suffix('/') {
@@ -99,6 +209,28 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         }
         Some(mapped)
     }
+}
+
+/// Direction and maximum depth of a mapping.
+#[derive(Clone, Copy)]
+struct Mapping {
+    direction: Direction,
+    max: MaxDepth,
+}
+
+/// Step to a part of a value.
+#[derive(Clone, Copy)]
+enum Step<'v> {
+    Field(&'v str),
+    Item(usize),
+}
+
+/// Returns the JSON pointer (RFC 6901) of a place.
+fn pointer(place: &[Step<'_>]) -> String {
+    place.iter().fold(String::new(), |pointer, step| match step {
+        Step::Field(name) => pointer + "/" + &name.replace('~', "~0").replace('/', "~1"),
+        Step::Item(index) => format!("{pointer}/{index}"),
+    })
 }
 
 /// Returns true if a string that parses as a path is likely meant as one.

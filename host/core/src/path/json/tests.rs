@@ -110,3 +110,51 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn schemas_mark_paths() {
+    let schema = json!({
+        "properties": {
+            "file": { "type": "string", "x-codebox-path": true },
+            "pattern": { "type": "string", "x-codebox-path": false },
+            "files": { "type": "array", "items": { "x-codebox-path": true } },
+            "pair": { "prefixItems": [{ "x-codebox-path": true }, { "x-codebox-path": false }] },
+            "any": { "anyOf": [{ "type": "null" }, { "type": "string", "x-codebox-path": true }] },
+        },
+        "additionalProperties": { "x-codebox-path": true },
+    });
+    let marks = PathMarks::of_schema(&schema);
+    let map = |value: Value| map().map_marked_json(&value, Direction::ToGuest, MaxDepth::default(), &marks);
+    let value = json!({
+        "file": "/ws/data/a*b", "pattern": "/ws/data/x", "files": ["/ws/data", "/ws/data/[1]"],
+        "pair": ["/ws/data/1", "/ws/data/2"], "any": "/ws/data/;", "other": "/ws/data/o", "number": 1,
+    });
+    let mapped = json!({
+        "file": "/data/a*b", "pattern": "/ws/data/x", "files": ["/data", "/data/[1]"],
+        "pair": ["/data/1", "/ws/data/2"], "any": "/data/;", "other": "/data/o", "number": 1,
+    });
+    assert_eq!(map(value), Ok(mapped));
+    for (value, pointer) in [
+        (json!({ "file": "/etc/passwd" }), "/file"),
+        (json!({ "file": "data/x" }), "/file"),
+        (json!({ "file": "/ws/data/../secret" }), "/file"),
+        (json!({ "files": ["/ws/data", "/ws/database"] }), "/files/1"),
+        (json!({ "any": "" }), "/any"),
+        (json!({ "a/b~c": "/etc" }), "/a~1b~0c"),
+    ] {
+        match map(value.clone()) {
+            Err(MapJsonError::NotMapped { pointer: found, .. }) => assert_eq!(found, pointer, "{value}"),
+            other => panic!("{value}: {other:?}"),
+        }
+    }
+    assert_eq!(map(json!({ "any": null, "file": 3 })), Ok(json!({ "any": null, "file": 3 })));
+}
+
+#[test]
+fn deep_schemas_end() {
+    let schema = (0..10_000).fold(json!({}), |schema, _| json!({ "items": schema }));
+    let marks = PathMarks::of_schema(&schema);
+    assert!(marks.items.is_some());
+    // Dropping a value of this depth needs no more stack than it has.
+    std::mem::forget(schema);
+}
