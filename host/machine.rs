@@ -131,8 +131,9 @@ impl Machine {
     /// Returns the place of the journal, and the use of its audit log.
     #[cfg(feature = "cli")]
     pub(crate) fn journal(&self) -> Result<JournalOptions, RunnerError> {
-        let (dir, audit) = (self.places()?.jobs(), self.settings()?.audit.unwrap_or_default());
-        Ok(JournalOptions { dir, audit, keeps_log_open: false })
+        let (dir, settings) = (self.places()?.jobs(), self.settings()?);
+        let (audit, records_text) = (settings.audit.unwrap_or_default(), settings.audit_text);
+        Ok(JournalOptions { dir, audit, records_text, keeps_log_open: false })
     }
 
     pub(crate) fn analyzer(&self) -> Result<&Analyzer, RunnerError> {

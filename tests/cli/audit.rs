@@ -174,3 +174,30 @@ fn a_killed_run_is_recorded() {
     assert_eq!((events.len(), events[1]["type"].as_str()), (2, Some("interrupted")));
     assert_eq!(events[0]["id"], events[1]["id"]);
 }
+
+#[test]
+fn refused_requests_are_recorded() {
+    let home = Home::new();
+    let refused = run(home.command(&["run", "--dir", "/no/such/dir:/data", "-c", "print(1)"]));
+    assert_eq!(refused.code, Some(126), "{}", refused.stderr_text());
+    let events = home.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!((&events[0]["type"], &events[0]["program"]), (&"refused".into(), &"-c".into()));
+    assert!(events[0]["reason"].as_str().is_some_and(|reason| reason.contains("/no/such/dir")), "{events:?}");
+    assert!(home.run(&["audit", "list"]).stdout_text().contains("-c refused"));
+    assert_eq!(home.run(&["audit", "verify"]).code, Some(0));
+}
+
+#[test]
+fn texts_are_recorded_if_the_user_wants_them() {
+    let home = Home::new();
+    home.configure("audit-text = true");
+    let code = "import os\nprint('known', os.environ['PASS'], 'ghp_0123456789abcdefghij0123456789abcdef')";
+    let job = run(home.command(&["run", "--env", "PASS=a-secret-value", "-c", &format!("{code} # a-secret-value")]));
+    assert_eq!(job.code, Some(0), "{}", job.stderr_text());
+    let program = &home.events()[0]["program"];
+    let text = program["text"].as_str().expect("a text");
+    assert_eq!(text, "import os\nprint('known', os.environ['PASS'], '***') # ***");
+    let log = fs::read_to_string(home.log()).expect("a log");
+    assert!(!log.contains("a-secret-value") && !log.contains("ghp_"));
+}

@@ -29,7 +29,8 @@ pub(crate) fn cpu_us() -> Option<u64> {
     })
 }
 
-fn oom_kills() -> Option<u64> {
+/// Returns the number of processes that were killed for lack of memory.
+pub(crate) fn oom_kills() -> Option<u64> {
     read_field("memory.events", "oom_kill").or_else(|| read_field("memory/memory.oom_control", "oom_kill"))
 }
 

@@ -1,5 +1,7 @@
+use codebox_core::ShimCall;
 use serde::{Deserialize, Serialize};
 
+use crate::command::{BoxOpened, CommandEvent, pack, unpack};
 use crate::frame::{Frame, encode, prepend_number, split_number};
 use crate::port_forward::StreamEvent;
 
@@ -7,7 +9,7 @@ use crate::port_forward::StreamEvent;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Readiness of the agent for a job.
-    Ready,
+    Ready(u32),
     /// Start of the job's program.
     Started,
     /// Next bytes of the job's standard output.
@@ -25,6 +27,12 @@ pub enum Event {
     Accepted(u32, u16),
     /// Event of the connection with this number.
     Connection(u32, StreamEvent),
+    /// Start of a box.
+    BoxOpened(BoxOpened),
+    /// Event of the command with this number.
+    Command(u32, CommandEvent),
+    /// End of a command of a box that has a shim or was started by the host.
+    ShimCall(Box<ShimCall>),
     /// End of the job: all processes have ended and all output has been sent.
     JobExit(JobExit),
 }
@@ -84,6 +92,9 @@ const QUERY: u8 = 21;
 const JOB_EXIT: u8 = 22;
 const ACCEPTED: u8 = 23;
 const CONNECTION: u8 = 24;
+const BOX_OPENED: u8 = 25;
+const COMMAND: u8 = 26;
+const SHIM_CALL: u8 = 27;
 
 impl Event {
     /// Length limit for the payload of an event in bytes.
@@ -93,7 +104,7 @@ impl Event {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Ready => encode(READY, &[]),
+            Self::Ready(version) => encode(READY, &version.to_be_bytes()),
             Self::Started => encode(STARTED, &[]),
             Self::Stdout(bytes) => encode(STDOUT, bytes),
             Self::Stderr(bytes) => encode(STDERR, bytes),
@@ -103,6 +114,9 @@ impl Event {
                 encode(ACCEPTED, &prepend_number(*number, &port_forward.to_be_bytes()))
             }
             Self::Connection(number, stream_event) => encode(CONNECTION, &stream_event.encode(*number)),
+            Self::BoxOpened(opened) => encode(BOX_OPENED, &pack(opened)),
+            Self::Command(number, event) => encode(COMMAND, &event.encode(*number)),
+            Self::ShimCall(call) => encode(SHIM_CALL, &pack(call)),
             // Serializing numbers to JSON cannot fail.
             Self::JobExit(ended) => encode(JOB_EXIT, &serde_json::to_vec(ended).unwrap_or_default()),
         }
@@ -113,7 +127,7 @@ impl Event {
     pub fn decode(frame: Frame) -> Option<Self> {
         let Frame { kind, payload } = frame;
         Some(match kind {
-            READY => Self::Ready,
+            READY => Self::Ready(u32::from_be_bytes(payload.try_into().ok()?)),
             STARTED => Self::Started,
             STDOUT => Self::Stdout(payload),
             STDERR => Self::Stderr(payload),
@@ -130,6 +144,12 @@ impl Event {
                 let (number, stream_event) = StreamEvent::decode(&payload)?;
                 Self::Connection(number, stream_event)
             }
+            BOX_OPENED => Self::BoxOpened(unpack(&payload)?),
+            COMMAND => {
+                let (number, event) = CommandEvent::decode(&payload)?;
+                Self::Command(number, event)
+            }
+            SHIM_CALL => Self::ShimCall(unpack(&payload)?),
             JOB_EXIT => Self::JobExit(serde_json::from_slice(&payload).ok()?),
             _ => return None,
         })
@@ -138,7 +158,10 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
+    use codebox_core::{BoxCommand, BoxSettings, NotRun, WindowSize};
+
     use super::*;
+    use crate::command::{CommandExit, CommandRequest, HostSocket, OpenBox};
     use crate::frame::Decoder;
     use crate::{Request, Run};
 
@@ -158,12 +181,35 @@ mod tests {
             StreamEvent::WindowUpdate(u32::MAX),
         ];
         let events = [
-            Event::Ready,
+            Event::Ready(7),
             Event::Stdout(vec![0, 255]),
             Event::InputCredit(7),
             Event::Query(1 << 31, vec![2]),
             Event::Accepted(9, 300),
         ];
+        let exit = CommandExit {
+            status: Status::NotStarted(2),
+            stop: None,
+            not_run: Some(NotRun::NotFound("a\n".into())),
+            wall_us: u64::MAX,
+            oom_kills: None,
+        };
+        let call = ShimCall {
+            argv: vec![serde_bytes::ByteBuf::from([0xff, 10])],
+            status: -1,
+            wall: std::time::Duration::MAX,
+            is_denied: true,
+            spilled: Some("/tmp/x".into()),
+        };
+        let box_events = [
+            Event::BoxOpened(BoxOpened { has_socket: true, shims: vec!["cat".into()] }),
+            Event::Command(0, CommandEvent::Stdout(vec![0, 255])),
+            Event::Command(1, CommandEvent::Stderr(vec![])),
+            Event::Command(2, CommandEvent::InputCredit(u32::MAX)),
+            Event::Command(u32::MAX, CommandEvent::Ended(exit)),
+            Event::ShimCall(Box::new(call)),
+        ];
+        let events: Vec<Event> = events.into_iter().chain(box_events).collect();
         let connection_events = stream_event.clone().map(|stream_event| Event::Connection(7, stream_event));
         for event in events.into_iter().chain(connection_events).chain([Event::JobExit(ended)]) {
             let mut decoder = Decoder::new(Event::MAX_PAYLOAD_SIZE);
@@ -182,9 +228,41 @@ mod tests {
             cpu_ms: Some(1),
         };
         let answer = Request::Answer(u32::MAX, vec![]);
-        let requests = [Request::Run(run), Request::Input(vec![1]), Request::InputEnd, Request::Signal(2), answer];
-        for request in
-            requests.into_iter().chain(stream_event.map(|stream_event| Request::Connection(u32::MAX, stream_event)))
+        let command = BoxCommand {
+            env: vec![(serde_bytes::ByteBuf::from(b"A".to_vec()), serde_bytes::ByteBuf::from(vec![0xfe]))],
+            terminal: Some(WindowSize { rows: 1, columns: u16::MAX }),
+            ..BoxCommand::new([b"a\tb".to_vec(), vec![0xff], vec![]])
+        };
+        let open = OpenBox {
+            env: vec![("A".into(), "=".into())],
+            from_image: vec![],
+            cwd: "/work".into(),
+            settings: BoxSettings { shims: ["cat".to_owned()].into(), ..BoxSettings::default() },
+            port_forwards: vec![],
+            socket: Some(HostSocket { path: "/x".into(), token: vec![1, 2] }),
+        };
+        let box_requests = [
+            CommandRequest::Start(Box::new(command)),
+            CommandRequest::Input(vec![0, 255]),
+            CommandRequest::InputEnd,
+            CommandRequest::OutputCredit(1),
+            CommandRequest::Signal(9),
+            CommandRequest::Resize(WindowSize { rows: 3, columns: 4 }),
+            CommandRequest::Abandon,
+        ];
+        let box_requests = box_requests.map(|request| Request::Command(7, request));
+        let requests = [
+            Request::OpenBox(Box::new(open)),
+            Request::Run(run),
+            Request::Input(vec![1]),
+            Request::InputEnd,
+            Request::Signal(2),
+            answer,
+        ];
+        for request in requests
+            .into_iter()
+            .chain(box_requests)
+            .chain(stream_event.map(|stream_event| Request::Connection(u32::MAX, stream_event)))
         {
             let mut decoder = Decoder::new(Request::MAX_PAYLOAD_SIZE);
             decoder.push(&request.encode());
@@ -204,6 +282,11 @@ mod tests {
             (CONNECTION, vec![0, 0, 0, 0, 9]),
             (JOB_EXIT, b"{}".to_vec()),
             (JOB_EXIT, vec![0xff]),
+            (READY, vec![]),
+            (BOX_OPENED, vec![0xc1]),
+            (COMMAND, vec![0, 0, 0, 0, 9]),
+            (COMMAND, vec![0, 0, 0, 0, 2, 1]),
+            (SHIM_CALL, vec![0x90]),
         ] {
             assert_eq!(Event::decode(Frame { kind, payload }), None);
         }

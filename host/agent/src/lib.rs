@@ -4,11 +4,13 @@
 //! own streams are pipes to the agent, so that no output of a job can be mistaken for an event of the agent.
 //!
 //! The host sends [`Request`]s and the agent sends [`Event`]s, each as a [`frame`] of a kind, a length and a payload. A
-//! job lasts from `Run` to `JobExit`, and an agent runs one job at a time. When the host's stream ends, for whatever
+//! job lasts from `Run` to `JobExit`, and an agent runs one job at a time. After `OpenBox` it runs the [commands](command) of a
+//! box instead, many at once. When the host's stream ends, for whatever
 //! reason, the agent kills all processes and exits, because no one is left to receive the result.
 
 #![forbid(unsafe_code)]
 
+pub mod command;
 mod event;
 pub mod frame;
 pub mod port_forward;
@@ -16,6 +18,9 @@ mod request;
 
 pub use event::{CgroupStats, Event, JobExit, Status, Stop};
 pub use request::{QueryPermission, Request, Run};
+
+/// Version of the protocol, which the agent reports when it is ready. A host uses an agent of the same version only.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Path of the agent inside a container.
 pub const AGENT_PATH: &str = "/.codebox/agent";

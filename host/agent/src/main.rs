@@ -5,10 +5,14 @@
 //! - `query`, inside a job: sends standard input to the host as a query and prints the answer.
 //! - `hold-user-namespace`, on the host: keeps a new user namespace alive until its standard input ends, so that the host
 //!   can use the namespace for a mount.
+//! - `terminal`, inside a box: starts a command with a terminal.
+//! - under any other name, inside a box: passes a call of the command with this name to the agent.
 //! - `wait`, on the host: waits, at little cost, to be replaced by a program that may never be needed.
 
 #![forbid(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+mod boxes;
 #[cfg(target_os = "linux")]
 mod cgroup;
 #[cfg(target_os = "linux")]
@@ -26,6 +30,10 @@ mod query;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
+mod shim;
+#[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
 mod user_namespace;
 #[cfg(target_os = "linux")]
 mod wait;
@@ -38,12 +46,16 @@ use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|argv0| shim::is_shim(&argv0)) {
+        return shim::run();
+    }
     let done = match std::env::args().nth(1).as_deref() {
         Some("serve") => serve::serve(),
         Some("query") => query::query(),
         Some("hold-user-namespace") => user_namespace::hold(),
+        Some("terminal") => terminal::exec(std::env::args_os().skip(2)),
         Some("wait") => wait::wait(std::env::args_os().skip(2)),
-        _ => Err(std::io::Error::other("expected serve, query, hold-user-namespace or wait")),
+        _ => Err(std::io::Error::other("expected serve, query, hold-user-namespace, terminal or wait")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

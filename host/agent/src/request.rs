@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::command::{CommandRequest, OpenBox, pack, unpack};
 use crate::frame::{Frame, encode, prepend_number, split_number};
 use crate::port_forward::{PortForward, StreamEvent};
 
@@ -18,6 +19,10 @@ pub enum Request {
     Answer(u32, Vec<u8>),
     /// Event of the connection with this number. The agent ignores it if the connection no longer exists.
     Connection(u32, StreamEvent),
+    /// Start of a box, in place of a job.
+    OpenBox(Box<OpenBox>),
+    /// Request for the command with this number.
+    Command(u32, CommandRequest),
 }
 
 /// A job as the agent starts it.
@@ -56,6 +61,8 @@ const INPUT: u8 = 2;
 const INPUT_END: u8 = 3;
 const SIGNAL: u8 = 4;
 const ANSWER: u8 = 5;
+const OPEN_BOX: u8 = 7;
+const COMMAND: u8 = 8;
 const CONNECTION: u8 = 6;
 
 impl Request {
@@ -74,6 +81,8 @@ impl Request {
             Self::Signal(number) => encode(SIGNAL, &[*number]),
             Self::Answer(number, bytes) => encode(ANSWER, &prepend_number(*number, bytes)),
             Self::Connection(number, stream_event) => encode(CONNECTION, &stream_event.encode(*number)),
+            Self::OpenBox(open) => encode(OPEN_BOX, &pack(open)),
+            Self::Command(number, request) => encode(COMMAND, &request.encode(*number)),
         }
     }
 
@@ -93,6 +102,11 @@ impl Request {
             CONNECTION => {
                 let (number, stream_event) = StreamEvent::decode(&payload)?;
                 Self::Connection(number, stream_event)
+            }
+            OPEN_BOX => Self::OpenBox(unpack(&payload)?),
+            COMMAND => {
+                let (number, request) = CommandRequest::decode(&payload)?;
+                Self::Command(number, request)
             }
             _ => return None,
         })

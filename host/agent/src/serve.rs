@@ -6,9 +6,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use codebox_agent::frame::Decoder;
-use codebox_agent::{Event, QueryPermission, Request};
+use codebox_agent::{Event, PROTOCOL_VERSION, QueryPermission, Request};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
+use crate::boxes;
 use crate::filter;
 use crate::job;
 use crate::oom_score::OomScore;
@@ -30,7 +31,7 @@ pub(crate) fn serve() -> io::Result<()> {
     filter::apply()?;
     let writer = EventWriter::from_stdout()?;
     let mut requests = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
-    writer.send(&Event::Ready);
+    writer.send(&Event::Ready(PROTOCOL_VERSION));
     let queries = Queries::default();
     let mut port_forwards = PortForwarder::default();
     let mut input: Option<Sender<Vec<u8>>> = None;
@@ -68,7 +69,13 @@ pub(crate) fn serve() -> io::Result<()> {
                 }
                 Some(Request::Answer(number, bytes)) => queries.answer(number, bytes),
                 Some(Request::Connection(number, stream_event)) => port_forwards.stream_event(number, stream_event),
-                None => return Err(io::Error::other("malformed request")),
+                // A box runs commands of its own, and no job before or after it.
+                Some(Request::OpenBox(open)) if input.is_none() => {
+                    return boxes::serve(*open, requests, decoder, &writer, oom_score);
+                }
+                Some(Request::OpenBox(_) | Request::Command(..)) | None => {
+                    return Err(io::Error::other("malformed request"));
+                }
             }
         }
         match requests.read(&mut buffer) {

@@ -40,6 +40,11 @@ impl AgentConnection {
         Self::from_parts(output, input)
     }
 
+    /// Creates a connection that has ended.
+    pub(crate) fn closed() -> Self {
+        Self::from_parts(Box::pin(futures_util::stream::empty()), Box::pin(tokio::io::sink()))
+    }
+
     fn from_parts(
         output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
         input: Pin<Box<dyn AsyncWrite + Send>>,

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ImageName, ImageStore, Instance,
-    InstanceSpec, Isolation, LeftoverCollector, LimitKind, Support, Sweep, Unavailable, WarmPool,
+    Backend, BackendError, BackendId, BoxFuture, BoxHost, BoxInstance, BoxSettings, Capabilities, Diagnosis, ImageName,
+    ImageStore, Instance, InstanceSpec, Isolation, LeftoverCollector, LimitKind, Support, Sweep, Unavailable, WarmPool,
 };
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
+use crate::boxes::ContainerBox;
 use crate::discover::{Candidate, may_be_available};
 use crate::enforcement::limit_enforcement;
 use crate::engine::Engine;
@@ -204,6 +205,24 @@ impl ContainerBackend {
     }
 }
 
+impl BoxHost for ContainerBackend {
+    fn open<'a>(
+        &'a self,
+        spec: &'a InstanceSpec,
+        settings: &'a BoxSettings,
+    ) -> BoxFuture<'a, Result<Box<dyn BoxInstance>, BackendError>> {
+        Box::pin(async move {
+            let opened = async {
+                let engine = self.engine().await?.clone();
+                let image = images::look_up(&engine.client, &self.image_of(spec)?).await?;
+                ContainerBox::open(&self.shared, engine, image, spec, settings).await
+            };
+            let opened = opened.await.map_err(|error| self.convert_error(error))?;
+            Ok(Box::new(opened) as Box<dyn BoxInstance>)
+        })
+    }
+}
+
 impl Backend for ContainerBackend {
     fn id(&self) -> BackendId {
         self.flavour.id()
@@ -220,6 +239,10 @@ impl Backend for ContainerBackend {
 
     fn image_store(&self) -> Option<&dyn ImageStore> {
         Some(self)
+    }
+
+    fn boxes(&self) -> Option<&dyn BoxHost> {
+        cfg!(unix).then_some(self)
     }
 
     fn leftovers(&self) -> Option<&dyn LeftoverCollector> {

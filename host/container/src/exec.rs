@@ -365,7 +365,13 @@ impl RunningJob<'_> {
                 }
                 Ok(())
             }
-            Event::Ready | Event::Started | Event::JobExit(_) => Ok(()),
+            // An agent that runs a job has no commands.
+            Event::Ready(_)
+            | Event::Started
+            | Event::JobExit(_)
+            | Event::BoxOpened(_)
+            | Event::Command(..)
+            | Event::ShimCall(_) => Ok(()),
         }
     }
 

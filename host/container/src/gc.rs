@@ -29,7 +29,7 @@ use crate::engine::{CALL_TIMEOUT, Engine};
 use crate::error::ContainerError;
 use crate::home_secret::HomeSecret;
 use crate::instance::remove;
-use crate::labels::{BOOT, HOME, OWNER, Owner, PROOF, is_container_name};
+use crate::labels::{BOOT, BOX, HOME, OWNER, Owner, PROOF, is_container_name};
 
 /// Finds the containers of dead owners, and removes them if `sweep` is true. `scratch` is the parent directory of the
 /// owners' private directories.
@@ -81,7 +81,8 @@ async fn verified_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result
 
 /// Returns true if the labels belong to a container of this name that was created with this secret.
 fn has_valid_proof(name: &str, labels: &HashMap<String, String>, secret: &HomeSecret) -> bool {
-    let has_name = labels.get(OWNER).is_some_and(|owner| is_container_name(name, owner));
+    let is_box = labels.get(BOX).is_some_and(|own| own == name);
+    let has_name = is_box || labels.get(OWNER).is_some_and(|owner| is_container_name(name, owner));
     has_name && labels.get(PROOF) == Some(&secret.proof(name))
 }
 

@@ -50,6 +50,20 @@ pub(crate) struct ContainerInputs<'a> {
     pub binds: &'a [Bind],
     pub port_forwards: &'a PortForwards,
     pub labels: HashMap<String, String>,
+    /// Working directory and variables of programs that the engine starts.
+    pub engine_exec: EngineExec,
+}
+
+/// Environment of programs that the engine starts in a container.
+pub(crate) struct EngineExec {
+    pub cwd: String,
+    pub env: Vec<(String, String)>,
+}
+
+impl Default for EngineExec {
+    fn default() -> Self {
+        Self { cwd: "/".to_owned(), env: Vec::new() }
+    }
 }
 
 /// Returns the specification of a job's container.
@@ -57,7 +71,8 @@ pub(crate) fn container(
     inputs: ContainerInputs<'_>,
     facts: &EngineFacts,
 ) -> Result<ContainerCreateBody, ContainerError> {
-    let ContainerInputs { image, user, limits, binds, port_forwards, labels } = inputs;
+    let ContainerInputs { image, user, limits, binds, port_forwards, labels, engine_exec: EngineExec { cwd, env } } =
+        inputs;
     let host = HostConfig {
         extra_hosts: Some(port_forwards.hosts()),
         sysctls: sysctls(port_forwards),
@@ -69,8 +84,8 @@ pub(crate) fn container(
         // Overrides the entry point of the image, so that no program of the image runs before the job's.
         entrypoint: Some(vec![AGENT_PATH.to_owned()]),
         cmd: Some(vec!["serve".to_owned()]),
-        working_dir: Some("/".to_owned()),
-        env: Some(Vec::new()),
+        working_dir: Some(cwd),
+        env: Some(env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()),
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         hostname: Some("codebox".to_owned()),
         // The agent's standard input stays open exactly as long as the host holds the connection.

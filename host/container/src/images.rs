@@ -101,6 +101,8 @@ pub(crate) struct ImageFacts {
     pub id: String,
     /// Guest paths that the image declares as volumes.
     pub volumes: Vec<String>,
+    /// Search path for programs that the image sets.
+    pub path: Option<String>,
 }
 
 /// Looks up an image in the engine's store.
@@ -125,14 +127,16 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
     if found.architecture.as_deref().is_some_and(|theirs| theirs != ours) {
         return Err(bad(&format!("not built for {ours}")));
     }
-    let volumes = found.config.and_then(|config| config.volumes).unwrap_or_default();
+    let (volumes, env) = found.config.map(|config| (config.volumes, config.env)).unwrap_or_default();
+    let volumes = volumes.unwrap_or_default();
+    let path = env.unwrap_or_default().iter().find_map(|variable| variable.strip_prefix("PATH=").map(str::to_owned));
     // Engines write volume paths into option strings.
     if let Some(odd) = volumes.iter().find(|place| !place.starts_with('/') || place.contains([':', ',', '"'])) {
         return Err(bad(&format!("invalid volume path {odd:?}")));
     }
     let id = found.id.ok_or_else(|| bad("the engine reports no image ID"))?;
     let id = if id.contains(':') { id } else { format!("sha256:{id}") };
-    Ok(ImageFacts { name: name.clone(), id, volumes: volumes.into_iter().collect() })
+    Ok(ImageFacts { name: name.clone(), id, volumes: volumes.into_iter().collect(), path })
 }
 
 /// Pulls an image from its registry, and reports progress to `on_progress`: the bytes done and, if known, the total.

@@ -8,7 +8,7 @@ use codebox_agent::{CgroupStats, JobExit, QueryPermission, Run, Status};
 use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, CapturedOutput, Effects, Enforcement, ExecIo, FileChanges, GuestError,
+    BackendError, BackendId, BoxFuture, CapturedOutput, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
     GuestPath, Instance, Isolation, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager,
     Provenance, ReturnedFile, RunReport, Usage,
 };
@@ -47,24 +47,24 @@ use removal::ContainerGuard;
 pub(crate) use removal::remove;
 
 /// Variables of the image that a job inherits: the search path for programs, and the locale.
-const INHERITED_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
+pub(crate) const INHERITED_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
 
 /// A container that is ready for a job.
 pub(crate) struct ContainerInstance {
-    engine: Engine,
+    pub(crate) engine: Engine,
     backend: BackendId,
-    container: ContainerGuard,
+    pub(crate) container: ContainerGuard,
     agent_connection: AgentConnection,
     image: ImageFacts,
     user: JobUser,
-    granted: Granted,
+    pub(crate) granted: Granted,
     /// Directories in which the language finds its packages.
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     /// Port forwards with which the container was created.
-    port_forwards: PortForwards,
+    pub(crate) port_forwards: PortForwards,
     /// Guest path of the certificate authorities.
-    ca_bundle: Option<&'static str>,
+    pub(crate) ca_bundle: Option<&'static str>,
     startup: Duration,
     /// Background work, which `close` waits for.
     background: Option<tokio::task::JoinHandle<()>>,
@@ -90,6 +90,16 @@ impl ContainerInstance {
     /// Sets the analyzer that parses the job's TypeScript.
     pub(crate) fn set_analyzer(&mut self, analyzer: Analyzer) {
         self.analyzer = Some(analyzer);
+    }
+
+    /// Takes the connection to the agent out of the instance, which only removes its container from then on.
+    pub(crate) fn take_agent_connection(&mut self) -> AgentConnection {
+        std::mem::replace(&mut self.agent_connection, AgentConnection::closed())
+    }
+
+    /// Returns the host path of a private directory of the instance.
+    pub(crate) fn scratch_path(&self, name: &str) -> std::path::PathBuf {
+        self.scratch.path(name)
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, ContainerError> {
@@ -199,8 +209,13 @@ impl ContainerInstance {
 
     /// Creates the connections through the port forwards, if there are port forwards.
     fn job_connections(&self, job: &Job) -> Option<JobConnections> {
-        let rules = NetRules(job.grants.net.clone());
-        let egress = Egress::new(rules, EgressLimits::of(&job.limits), Dialer::Direct);
+        self.connections(&job.grants, &job.limits)
+    }
+
+    /// Creates the connections through the port forwards with these grants and limits, if there are port forwards.
+    pub(crate) fn connections(&self, grants: &Grants, limits: &Limits) -> Option<JobConnections> {
+        let rules = NetRules(grants.net.clone());
+        let egress = Egress::new(rules, EgressLimits::of(limits), Dialer::Direct);
         (!self.port_forwards.is_none()).then(|| JobConnections::new(egress, self.port_forwards.targets()))
     }
 
@@ -279,7 +294,7 @@ impl ContainerInstance {
         }
     }
 
-    fn provenance(&self) -> Provenance {
+    pub(crate) fn provenance(&self) -> Provenance {
         let mut provenance = Provenance::new(self.backend.clone(), Isolation::Container);
         provenance.image = Some(self.image.name.to_string());
         provenance.image_digest = Some(self.image.id.clone());
@@ -288,7 +303,7 @@ impl ContainerInstance {
         provenance
     }
 
-    fn private_dirs(&mut self) -> Result<Vec<Dir>, ContainerError> {
+    pub(crate) fn private_dirs(&mut self) -> Result<Vec<Dir>, ContainerError> {
         let mut dirs = Vec::new();
         for (name, guest) in PRIVATE_DIRS {
             if GuestPath::new(guest).is_ok_and(|guest| !self.granted.covers(&guest)) {
@@ -364,7 +379,7 @@ impl ContainerInstance {
 }
 
 /// Returns the whole environment of a job.
-fn environment(
+pub(crate) fn environment(
     job: &Job,
     has_tools: bool,
     packages: &[GuestPath],

@@ -19,6 +19,9 @@ pub(crate) const PROOF: &str = "codebox.proof";
 /// Label for the time at which the container is over at the latest, in seconds since 1970, if it has a limit.
 pub(crate) const DEADLINE: &str = "codebox.deadline";
 
+/// Label for a box: its name, which is that of its container.
+pub(crate) const BOX: &str = "codebox.box";
+
 /// Owner of containers: its home, its name, and its boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {

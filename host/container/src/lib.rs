@@ -12,6 +12,7 @@
 mod agent_connection;
 mod agent_file;
 mod backend;
+mod boxes;
 mod caller;
 mod cell;
 mod classify;

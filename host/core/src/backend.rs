@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::backend_id::BackendId;
+use crate::boxes::BoxHost;
 use crate::code::CodeScope;
 use crate::grants::Grants;
 use crate::image::ImageName;
@@ -77,6 +78,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns the image store, if the backend's guests start from images of a registry.
     fn image_store(&self) -> Option<&dyn ImageStore> {
+        None
+    }
+
+    /// Returns the boxes, if the backend has any.
+    fn boxes(&self) -> Option<&dyn BoxHost> {
         None
     }
 

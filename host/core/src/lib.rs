@@ -13,6 +13,7 @@
 mod automatic_image;
 mod backend;
 mod backend_id;
+mod boxes;
 mod capped;
 mod code;
 mod error_chain;
@@ -45,6 +46,10 @@ pub use backend::{
     Unavailable, WarmPool,
 };
 pub use backend_id::{BackendId, CONTAINER_ENGINES};
+pub use boxes::{
+    AgentLink, BoxCommand, BoxFacts, BoxHost, BoxInfo, BoxInstance, BoxSettings, CommandEnd, CommandEvent,
+    CommandInput, CommandRules, NotRun, RunningCommand, ShimCall, Truncation, WindowSize, is_box_name,
+};
 pub use capped::{CappedSink, Completeness};
 pub use code::{CodeScope, Preparation};
 pub use error_chain::format_error_chain;
@@ -72,7 +77,7 @@ pub use progress::{Progress, Silent};
 pub use report::{
     CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, JsonBytes, MimeBundle, Missing,
     NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole, ReturnedFile, RunReport,
-    SessionState, SkippedFile, Usage,
+    SessionState, SkippedFile, SpilledOutput, Usage,
 };
 pub use runner_error::RunnerError;
 pub use session::{

@@ -15,7 +15,7 @@ mod files;
 mod network;
 mod provenance;
 
-pub use captured::{CapturedOutput, JsonBytes};
+pub use captured::{CapturedOutput, JsonBytes, SpilledOutput};
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
 pub use network::{NetAttempt, NetVerdict, NetworkUsage};
 pub use provenance::{EscalatedFrom, Provenance, Usage};
@@ -48,6 +48,8 @@ pub struct RunReport {
     pub files: FileChanges,
     /// Files that the job returns, in the order of [`Job::returns`](crate::Job::returns).
     pub returned: Vec<ReturnedFile>,
+    /// Files with the whole output of streams of which the caller gets a part.
+    pub spilled: Vec<SpilledOutput>,
     /// Resource use.
     pub usage: Usage,
     /// Backend that ran the job, and the reason that it was chosen.
@@ -86,6 +88,7 @@ impl RunReport {
             error: None,
             files: FileChanges::default(),
             returned: Vec::new(),
+            spilled: Vec::new(),
             usage: Usage::default(),
             provenance,
             limits,

@@ -8,14 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, ExecIo, Finding, ImageName, ImageStore,
-    Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress, RunReport,
-    Sweep, Unavailable, WarmPool, format_error_chain,
+    Backend, BackendError, BackendId, BoxFuture, BoxHost, Capabilities, Diagnosis, ExecIo, Finding, ImageName,
+    ImageStore, Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress,
+    RunReport, Sweep, Unavailable, WarmPool, format_error_chain,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
+mod boxes;
 mod relay;
 
 use relay::Relay;
@@ -153,7 +154,7 @@ impl Backend for Detached {
     fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
         Box::pin(async move {
             let spec = spec.clone();
-            let inner = self.run(|inner| async move { inner.open(&spec).await }).await??;
+            let inner = self.run(|inner| async move { Backend::open(&*inner, &spec).await }).await??;
             let shared = Arc::clone(&self.shared);
             Ok(Box::new(DetachedInstance { inner: Some(inner), shared }) as Box<dyn Instance>)
         })
@@ -173,6 +174,10 @@ impl Backend for Detached {
 
     fn image_store(&self) -> Option<&dyn ImageStore> {
         self.inner().image_store().map(|_| self as &dyn ImageStore)
+    }
+
+    fn boxes(&self) -> Option<&dyn BoxHost> {
+        self.inner().boxes().map(|_| self as &dyn BoxHost)
     }
 
     fn leftovers(&self) -> Option<&dyn LeftoverCollector> {

@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 mod automatic_image;
+mod boxes;
 mod builder;
 mod detached;
 mod explain;
@@ -33,6 +34,7 @@ mod spans;
 mod tests;
 mod tools;
 
+pub use boxes::{BoxControl, BoxIo, BoxLogEntry, BoxStart, CommandBox, CommandIo, NoBoxes, Shaping};
 pub use builder::{AutomaticImages, Builder, Confinement};
 pub use codebox_core::RunnerError;
 pub use detached::Detached;

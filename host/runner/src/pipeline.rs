@@ -8,9 +8,9 @@ use codebox_core::{
     Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionSpec, SessionState, TrapKind,
 };
 use codebox_service::{
-    Accepted, Admitted, AuditError, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds,
-    Plan, ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
-    mark_rerun_with_all_code, missing_code,
+    Accepted, Admitted, AuditError, Entry, Escalation, EscalationDecision, Event, LayerTarget, PackageLayers,
+    PackageNeeds, Plan, Program, ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint,
+    is_analyzed, mark_escalated, mark_rerun_with_all_code, missing_code,
 };
 
 use tracing::field::Empty;
@@ -126,7 +126,16 @@ impl Runner {
 
     /// Admits a request.
     pub(crate) async fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
-        spans::stage(info_span!("admit", outcome = Empty), self.admit(request)).await.map(Arc::new)
+        let program = name_of(&request.program);
+        let admitted = Box::pin(spans::stage(info_span!("admit", outcome = Empty), self.admit(request))).await;
+        if let (Err(error), Some(journal)) = (&admitted, &self.parts.journal)
+            && let Ok(journal) = journal.get()
+            && let Err(error) = journal.audit(&Event::refused(&program, error))
+        {
+            // The request is refused in any case.
+            tracing::warn!(%error, "cannot record a refused request");
+        }
+        admitted.map(Arc::new)
     }
 
     /// Admits a request, and starts the analyzer if the job needs it.
@@ -396,7 +405,7 @@ impl Runner {
     }
 
     /// Installs the runtime and the packages of a job, unless they are there.
-    async fn install(&self, planned: &PlannedJob<'_>) -> Result<PackageLayers, RunnerError> {
+    pub(crate) async fn install(&self, planned: &PlannedJob<'_>) -> Result<PackageLayers, RunnerError> {
         if planned.isolation() == Isolation::Wasm {
             let language = &planned.job.admitted.job().language;
             let span = info_span!("ensure_runtime", language = language.as_str(), outcome = Empty);
@@ -478,6 +487,17 @@ impl Runner {
                 *reason = format!("{reason}; {note}");
             }
         }
+    }
+}
+
+/// Returns the name of a program for the audit log.
+fn name_of(program: &Program) -> String {
+    match program {
+        Program::Inline(_) => "-c".to_owned(),
+        Program::Stdin(_) => "-".to_owned(),
+        Program::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Program::Command(words) => words.first().cloned().unwrap_or_default(),
+        Program::Source(source) => source.file_name().to_owned(),
     }
 }
 

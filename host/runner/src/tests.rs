@@ -247,7 +247,10 @@ impl Bench {
     }
 
     fn was_recorded(&self) -> bool {
-        self.dir.path().join("jobs").exists()
+        // A request that is refused is in the audit log alone.
+        let entries = std::fs::read_dir(self.dir.path().join("jobs")).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.ends_with(".job") || name == "history.jsonl")
     }
 }
 

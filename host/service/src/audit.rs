@@ -17,7 +17,9 @@ mod event;
 use chain::Writer;
 pub use chain::{AuditRecord, Broken, Verified};
 pub(crate) use event::audited;
-pub use event::{DirGranted, Event, GrantsGiven, Program, SecretGranted, SessionAction, Started};
+pub use event::{
+    BoxAction, CommandCall, DirGranted, Event, GrantsGiven, Program, SecretGranted, SessionAction, Started,
+};
 
 /// Directory of the log, in that of the journal.
 const FOLDER: &str = "audit";

@@ -55,6 +55,8 @@ pub struct Settings {
     pub automatic_images: Option<bool>,
     /// Use of the audit log; `None` for the default.
     pub audit: Option<Audit>,
+    /// Recording of the texts of programs in the audit log.
+    pub audit_text: bool,
     /// Hosts that may be granted; `None` allows every host.
     pub allowed_hosts: Option<Vec<NetGrant>>,
     /// Allowed packages and their sources.
@@ -109,6 +111,8 @@ struct File {
     audit: Option<bool>,
     #[serde(rename = "require-audit", alias = "require_audit")]
     require_audit: Option<bool>,
+    #[serde(rename = "audit-text", alias = "audit_text")]
+    audit_text: bool,
     packages: packages::Table,
     host: host::Table,
     tools: BTreeMap<String, tools::Table>,
@@ -138,6 +142,7 @@ impl Settings {
             automatic_images,
             audit,
             require_audit,
+            audit_text,
             packages,
             host,
             tools,
@@ -156,6 +161,7 @@ impl Settings {
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
             automatic_images,
             audit: audit_of(audit, require_audit, file)?,
+            audit_text,
             allowed_hosts: network.read(file)?,
             packages: packages.read(file)?,
             host: host.read(file)?,
@@ -227,6 +233,8 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         automatic_images,
         // A project can require it, and cannot turn it off.
         audit: user.audit.max(project.audit.map(|audit| audit.max(user.audit.unwrap_or_default()))),
+        // A project can neither turn it on nor off.
+        audit_text: user.audit_text,
         allowed_hosts,
         packages: user.packages.narrowed(&project.packages, file)?,
         host: user.host.narrowed(&project.host, file)?,

@@ -39,6 +39,7 @@ const RECOVERY_INTERVAL: u64 = 32;
 pub struct Journal {
     folder: PathBuf,
     audit: Audit,
+    records_text: bool,
     log: AuditLog,
     /// Number of jobs that were accepted by this value.
     accepted: Arc<AtomicU64>,
@@ -51,6 +52,8 @@ pub struct JournalOptions {
     pub dir: PathBuf,
     /// Use of the audit log.
     pub audit: Audit,
+    /// True if the audit log has the texts of programs.
+    pub records_text: bool,
     /// True if the audit log stays open between two records, in a process that runs no guests.
     pub keeps_log_open: bool,
 }
@@ -59,7 +62,7 @@ impl JournalOptions {
     /// Returns the default options of a journal in this folder.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, audit: Audit::default(), keeps_log_open: false }
+        Self { dir, audit: Audit::default(), records_text: false, keeps_log_open: false }
     }
 }
 
@@ -103,9 +106,9 @@ impl Journal {
     /// # Errors
     /// Returns an error if the folder cannot be created or listed.
     pub fn open(options: JournalOptions) -> Result<Self, JournalError> {
-        let JournalOptions { dir: folder, audit, keeps_log_open } = options;
+        let JournalOptions { dir: folder, audit, records_text, keeps_log_open } = options;
         let log = AuditLog::beside(&folder, keeps_log_open);
-        let journal = Self { folder: folder.clone(), audit, log, accepted: Arc::default() };
+        let journal = Self { folder: folder.clone(), audit, records_text, log, accepted: Arc::default() };
         codebox_files::private_dir(&folder).map_err(journal.failed("create"))?;
         open::recover(&folder, journal.used_audit_log()).map_err(journal.failed("read"))?;
         Ok(journal)
@@ -123,7 +126,7 @@ impl Journal {
         }
         let millis = record::millis(SystemTime::now());
         let id = new_id(millis);
-        let audit_failure = self.audit(&Event::Started(Box::new(Started::new(&id, job.job, job.backend))))?;
+        let audit_failure = self.audit(&Event::Started(Box::new(self.started(&id, job))))?;
         Ok(Entry { audit_failure, ..self.note(Record::new(id, millis, job), "")? })
     }
 
@@ -136,10 +139,36 @@ impl Journal {
         session: &str,
         job: Accepted<'_>,
     ) -> Result<(CellEntry, Option<AuditError>), JournalError> {
+        self.accept_part(job, |started| Started { session: Some(session.to_owned()), ..started })
+    }
+
+    /// Records a command of a box in the audit log alone, before it runs.
+    ///
+    /// # Errors
+    /// Returns an error if the command cannot be recorded and must be. It must not be run then.
+    pub fn accept_command(
+        &self,
+        name: &str,
+        job: Accepted<'_>,
+    ) -> Result<(CellEntry, Option<AuditError>), JournalError> {
+        self.accept_part(job, |started| Started { in_box: Some(name.to_owned()), ..started })
+    }
+
+    fn accept_part(
+        &self,
+        job: Accepted<'_>,
+        complete: impl FnOnce(Started) -> Started,
+    ) -> Result<(CellEntry, Option<AuditError>), JournalError> {
         let id = new_id(record::millis(SystemTime::now()));
-        let started = Started { session: Some(session.to_owned()), ..Started::new(&id, job.job, job.backend) };
+        let started = complete(self.started(&id, job));
         let failure = self.audit(&Event::Started(Box::new(started)))?;
         Ok((CellEntry { journal: self.clone(), id }, failure))
+    }
+
+    /// Describes a job for the audit log.
+    fn started(&self, id: &str, job: Accepted<'_>) -> Started {
+        let started = Started::new(id, job.job, job.backend);
+        if self.records_text { started.with_text(job.job) } else { started }
     }
 
     /// Records an event that is no job in the audit log. Returns the failure to do so if the caller may go on nevertheless.
@@ -175,7 +204,7 @@ impl Journal {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(self.failed("write")(io::Error::other(format!("invalid job id {id:?}"))));
         }
-        let started = Started { again: true, ..Started::new(id, job.job, job.backend) };
+        let started = Started { again: true, ..self.started(id, job) };
         let audit_failure = self.audit(&Event::Started(Box::new(started)))?;
         let record = Record::new(id.to_owned(), record::millis(SystemTime::now()), job);
         Ok(Entry { audit_failure, ..self.note(record, "-again")? })

@@ -19,6 +19,7 @@ mod error;
 pub mod image_choice;
 pub mod journal;
 pub mod limit_text;
+mod mask;
 mod missing_features;
 pub mod needs;
 pub mod packages;
@@ -42,6 +43,7 @@ pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, highest_severity};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage};
 pub use journal::{Accepted, Audit, CellEntry, Entry, Journal, JournalError, JournalOptions, Record, State};
+pub use mask::{mask_secrets, mask_words};
 pub use missing_features::merge_missing;
 pub use needs::{
     Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed,

@@ -12,10 +12,13 @@
 //! a while is saved to disk, and its worker ends. The process does the same with all sessions before it ends, so the next one
 //! finds them. Requests arrive over a Unix socket in a directory that only the user can open, and from processes of the
 //! same user.
+//!
+//! A [box](keep_box) has a process of its own, which its clients reach in the same way ([`BoxPlace`]).
 #![cfg(unix)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod boxes;
 mod client;
 mod connection;
 mod exec;
@@ -24,9 +27,11 @@ mod keeper;
 mod message;
 mod place;
 mod serve;
+mod socket_dir;
 mod stored;
 mod suspension;
 
+pub use boxes::{BoxPlace, keep_box};
 pub use client::{Client, ClientError};
 pub use place::Place;
 pub use serve::{Options, serve};

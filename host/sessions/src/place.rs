@@ -1,96 +1,65 @@
 //! The directory of the sessions: the socket and the lock of the process that keeps them, and their saved states.
 
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use codebox_files::private_dir;
 
-/// Name of the socket.
-const SOCKET: &str = "socket";
-
-/// Name of the file that the process locks.
-const LOCK: &str = "lock";
+use crate::socket_dir::SocketDir;
 
 /// Name of the directory of the saved states.
 const SAVED: &str = "saved";
 
 /// The directory of a user's sessions. Only the user can open it.
 #[derive(Debug, Clone)]
-pub struct Place(PathBuf);
+pub struct Place(SocketDir);
 
 impl Place {
     /// Returns the place below a cache directory. Accesses nothing.
     #[must_use]
     pub fn below(cache: &Path) -> Self {
-        Self(cache.join("sessions"))
+        Self(SocketDir::new(cache.join("sessions")))
     }
 
     /// Returns the directory of the saved states.
     pub(crate) fn saved(&self) -> PathBuf {
-        self.0.join(SAVED)
+        self.0.path().join(SAVED)
     }
 
     /// Connects to the process that keeps the sessions; `None` if there is none.
     pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
-        use io::ErrorKind::{ConnectionRefused, NotFound};
-
-        match self.with_address(|socket| UnixStream::connect(socket)) {
-            Ok(stream) => Ok(Some(stream)),
-            Err(error) if matches!(error.kind(), ConnectionRefused | NotFound) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.0.connect()
     }
 
     /// Creates the directory, and locks it for this process; `None` if another process has locked it.
     pub(crate) fn lock(&self) -> io::Result<Option<File>> {
-        private_dir(&self.0)?;
+        private_dir(self.0.path())?;
         private_dir(&self.saved())?;
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(self.0.join(LOCK))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        self.0.lock()
     }
 
     /// Listens for clients. Call it with the lock: it replaces the socket of a process that was killed.
     pub(crate) fn listen(&self) -> io::Result<UnixListener> {
-        self.remove_socket();
-        let listener = self.with_address(|socket| UnixListener::bind(socket))?;
-        fs::set_permissions(self.0.join(SOCKET), Permissions::from_mode(0o600))?;
-        Ok(listener)
+        self.0.listen()
     }
 
     /// Returns the inode of the socket; `None` if there is none.
     pub(crate) fn socket_inode(&self) -> Option<u64> {
-        use std::os::unix::fs::MetadataExt as _;
-
-        fs::symlink_metadata(self.0.join(SOCKET)).ok().map(|metadata| metadata.ino())
+        self.0.socket_inode()
     }
 
     pub(crate) fn remove_socket(&self) {
-        let _ = fs::remove_file(self.0.join(SOCKET));
-    }
-
-    /// Calls a function with a path of the socket that is short enough for an address: the path of the directory may be longer.
-    fn with_address<T>(&self, function: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-        #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsRawFd as _;
-
-            let dir = File::open(&self.0)?;
-            function(Path::new(&format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())))
-        }
-        #[cfg(not(target_os = "linux"))]
-        function(&self.0.join(SOCKET))
+        self.0.remove_socket();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

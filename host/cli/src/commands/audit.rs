@@ -103,7 +103,9 @@ fn failed(error: &AuditError) -> RunnerError {
 /// Returns the id of a cell, if the event is about one of the session `session`.
 fn cell_of(event: &Event, session: &str) -> Option<String> {
     match event {
-        Event::Started(started) if started.session.as_deref() == Some(session) => Some(started.id.clone()),
+        Event::Started(started) if [&started.session, &started.in_box].contains(&&Some(session.to_owned())) => {
+            Some(started.id.clone())
+        }
         _ => None,
     }
 }
@@ -112,8 +114,9 @@ fn is_about(event: &Event, wanted: &str, cells: &BTreeSet<String>) -> bool {
     match event {
         Event::Started(started) => started.id == wanted || cells.contains(&started.id),
         Event::Ended { id, .. } | Event::Interrupted { id } => id == wanted || cells.contains(id),
+        Event::Box { name, .. } => name == wanted,
         Event::Session { session, other, .. } => session == wanted || other.as_deref() == Some(wanted),
-        Event::Pruned { .. } => false,
+        Event::Pruned { .. } | Event::Refused { .. } => false,
     }
 }
 
@@ -125,9 +128,10 @@ fn listed(log: &AuditLog, last: usize) -> Result<String, RunnerError> {
         let none = || "-".to_owned();
         let row = match record.event {
             Event::Started(started) => {
-                let what = match &started.session {
-                    Some(session) => format!("cell of {session}"),
-                    None => format!("{} {}", started.program.language, started.program.name),
+                let what = match (&started.session, &started.in_box) {
+                    (Some(session), _) => format!("cell of {session}"),
+                    (None, Some(name)) => format!("{} in box {name}", started.program.name),
+                    (None, None) => format!("{} {}", started.program.language, started.program.name),
                 };
                 let grants = grants(&started);
                 [at, started.id, what, started.backend, grants, none()]
@@ -137,6 +141,13 @@ fn listed(log: &AuditLog, last: usize) -> Result<String, RunnerError> {
                 let of = other.as_ref().map_or_else(String::new, |other| format!(" ({other})"));
                 [at, session, format!("session {}{of}", action.unwrap_or_default()), none(), none(), none()]
             }
+            Event::Box { name, action, call } => {
+                let action = serde_json::to_value(action).ok().and_then(|name| name.as_str().map(str::to_owned));
+                let of = call.as_ref().map_or_else(String::new, |call| format!(" {}", call.name));
+                let end = call.map_or_else(none, |call| call.status.to_string());
+                [at, name, format!("box {}{of}", action.unwrap_or_default()), none(), none(), end]
+            }
+            Event::Refused { program, kind, .. } => [at, none(), format!("{program} refused"), none(), none(), kind],
             Event::Pruned { records, .. } => [at, none(), format!("{records} records removed"), none(), none(), none()],
             Event::Ended { id, kind, exit_code, .. } => {
                 return set_end(&mut rows, &id, format!("{kind} ({exit_code})"));

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
-use codebox_agent::Event;
+use codebox_agent::{Event, PROTOCOL_VERSION};
 use codebox_core::{Access, Grants, InstanceSpec, PYTHON_PACKAGES};
 use tokio::time::timeout;
 
@@ -14,12 +14,13 @@ use super::places::{hook_bind, private_binds};
 use super::removal::ContainerGuard;
 use super::{ContainerInstance, files};
 use crate::agent_connection::AgentConnection;
+use crate::boxes::BoxLayout;
 use crate::caller::JobUser;
 use crate::engine::{CREATE_TIMEOUT, Engine};
 use crate::error::ContainerError;
-use crate::harden::{self, ContainerInputs, max_lifetime, own_binds};
+use crate::harden::{self, ContainerInputs, EngineExec, max_lifetime, own_binds};
 use crate::images::ImageFacts;
-use crate::labels::container_name;
+use crate::labels::{BOX, container_name};
 use crate::mounts::{Bind, Granted};
 use crate::port_forwards::PortForwards;
 use crate::shared::Shared;
@@ -32,6 +33,17 @@ impl ContainerInstance {
         image: ImageFacts,
         spec: &InstanceSpec,
     ) -> Result<Self, ContainerError> {
+        Self::open_for(shared, engine, image, spec, None).await
+    }
+
+    /// Creates and starts a container, for a box if `layout` is given.
+    pub(crate) async fn open_for(
+        shared: &Arc<Shared>,
+        engine: Engine,
+        image: ImageFacts,
+        spec: &InstanceSpec,
+        layout: Option<&BoxLayout<'_>>,
+    ) -> Result<Self, ContainerError> {
         let began = Instant::now();
         // The environment and the tools come with each job.
         let Grants { dirs, net, env: _, secrets: _, tools: _ } = &spec.grants;
@@ -40,13 +52,20 @@ impl ContainerInstance {
         let mut scratch = shared.scratch.instance().map_err(files)?;
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
         let mounts_dir = shared.mounts_dir();
-        let name = container_name(&shared.owner.name);
+        let own_name = container_name(&shared.owner.name);
+        let name = layout.and_then(BoxLayout::name).unwrap_or(&own_name).to_owned();
         // Mounts have the owner in their names too, so that a sweep can find them.
-        let prefix = name.strip_prefix("codebox-").unwrap_or(&name);
+        let prefix = own_name.strip_prefix("codebox-").unwrap_or(&own_name);
         let granted = Granted::new(dirs, &user, &mounts_dir, prefix, agent)?;
         let mut binds = own_binds(agent.path(), shared.ca_bundle.as_deref());
         binds.extend(private_binds(&mut scratch, &granted, &user)?);
         binds.push(hook_bind(&mut scratch)?);
+        let mut engine_exec = EngineExec::default();
+        if let Some(layout) = layout {
+            binds.extend(layout.binds(&mut scratch)?);
+            let proxies = port_forwards.environment(layout.job(), shared.ca_bundle.as_ref().map(|_| harden::CA_BUNDLE));
+            engine_exec = layout.engine_exec(&image, proxies);
+        }
         binds.extend(granted.binds.iter().cloned());
         // Every user can read the layers, so they need no ID-mapped mount.
         let layers = spec.layers.iter().filter(|layer| !granted.covers(&layer.guest));
@@ -59,8 +78,9 @@ impl ContainerInstance {
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
         // The time limit is that of each cell.
-        let lifetime = if spec.session.is_some() { None } else { max_lifetime(&spec.limits) };
-        let labels = shared.owner.labels(&name, shared.secret()?, lifetime);
+        let lifetime = if spec.session.is_some() || layout.is_some() { None } else { max_lifetime(&spec.limits) };
+        let mut labels = shared.owner.labels(&name, shared.secret()?, lifetime);
+        labels.extend(layout.map(|_| (BOX.to_owned(), name.clone())));
         let inputs = ContainerInputs {
             image: &image,
             user: &user,
@@ -68,6 +88,7 @@ impl ContainerInstance {
             binds: &binds,
             port_forwards: &port_forwards,
             labels,
+            engine_exec,
         };
         let body = harden::container(inputs, &engine.facts)?;
         let client = engine.client.clone();
@@ -150,7 +171,7 @@ async fn attach_and_start(client: &Docker, id: &str, image: &ImageFacts) -> Resu
     let mut agent_connection = AgentConnection::from_attached(attached.map_err(unstartable)?);
     call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
     match timeout(CREATE_TIMEOUT, agent_connection.event()).await {
-        Ok(Ok(Some(Event::Ready))) => Ok(agent_connection),
+        Ok(Ok(Some(Event::Ready(PROTOCOL_VERSION)))) => Ok(agent_connection),
         Ok(Ok(_)) => Err(agent_connection.early_end_error("start the agent", "did not start")),
         Ok(Err(error)) => Err(error),
         Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),

@@ -44,7 +44,7 @@ struct GrantedDir {
 impl Shape {
     /// Returns the shape of an instance's container, or `None` if a granted directory cannot be identified.
     pub(crate) fn of(image: &ImageFacts, spec: &InstanceSpec) -> Option<Self> {
-        let ImageFacts { name, id, volumes } = image;
+        let ImageFacts { name, id, volumes, path: _ } = image;
         // Limits on time, output, the number of files and the network are enforced per job.
         let Limits {
             wall: _,
@@ -79,7 +79,7 @@ impl Shape {
     pub(crate) fn image(&self) -> Result<ImageFacts, ContainerError> {
         let name: ImageName =
             self.image.parse().map_err(|error: codebox_core::NameError| input_error(&self.image, &error))?;
-        Ok(ImageFacts { name, id: self.image_id.clone(), volumes: self.volumes.clone() })
+        Ok(ImageFacts { name, id: self.image_id.clone(), volumes: self.volumes.clone(), path: None })
     }
 
     /// Returns the specification of an instance of this shape, for any program.
@@ -160,7 +160,7 @@ mod tests {
 
     fn shape(dirs: Vec<DirGrant>, memory: Limit<ByteSize>) -> Option<Shape> {
         let name: ImageName = "docker.io/library/x:1".parse().expect("a name");
-        let image = ImageFacts { name, id: "sha256:1".to_owned(), volumes: vec!["/v".to_owned()] };
+        let image = ImageFacts { name, id: "sha256:1".to_owned(), volumes: vec!["/v".to_owned()], path: None };
         let spec = InstanceSpec {
             grants: Grants { dirs, ..Grants::none() },
             limits: Limits { memory, ..Limits::default() },

@@ -17,6 +17,17 @@ pub struct CapturedOutput {
     pub dropped: u64,
 }
 
+/// File with the whole output of a stream of which the caller gets a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpilledOutput {
+    /// `stdout` or `stderr`.
+    pub stream: String,
+    /// Path of the file.
+    pub path: String,
+    /// Number of bytes in the file, at most as many as the limit on output.
+    pub bytes: u64,
+}
+
 /// Bytes in a form that JSON can carry without loss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JsonBytes {

@@ -2,10 +2,12 @@
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::wire::v1::{self, LimitsInForce};
-use codebox_core::{Access, BackendId, Grants, Job, RunReport, Source};
+use codebox_core::{Access, BackendId, Grants, Job, RunReport, RunnerError, ShimCall, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::mask::{mask_secrets, mask_words};
 
 /// Maximum number of characters of a program's name.
 const LONGEST: usize = 200;
@@ -16,12 +18,31 @@ const MAX_LISTED: usize = 100;
 /// Maximum length of a report in bytes.
 const MAX_REPORT: usize = 128 << 10;
 
+/// Maximum length of the text of a program in bytes.
+const MAX_TEXT: usize = 64 << 10;
+
+/// Length in bytes from which a granted value is masked: a shorter one would mask ordinary words.
+const MIN_MASKED: usize = 6;
+
 /// Event in the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// A program is about to run.
     Started(Box<Started>),
+    /// A request was refused before its program could run.
+    Refused {
+        /// User, by the number of the system; `None` on systems without numbers.
+        uid: Option<u32>,
+        /// Process that refused it.
+        pid: u32,
+        /// Name of the file or the command, or `-c` or `-` for a text.
+        program: String,
+        /// Result kind, by its name in reports.
+        kind: String,
+        /// Reason, in one line, with words that look like secrets masked.
+        reason: String,
+    },
     /// A program has ended.
     Ended {
         /// Id of the job.
@@ -49,6 +70,16 @@ pub enum Event {
         /// Session or name that the action refers to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         other: Option<String>,
+    },
+    /// A box was started or stopped, or a command with a shim was called in it.
+    Box {
+        /// Name of the box.
+        name: String,
+        /// Action.
+        action: BoxAction,
+        /// The call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CommandCall>,
     },
     /// Records were removed by the user. The first one of the rest follows the record with this digest.
     Pruned {
@@ -102,6 +133,16 @@ fn cut(name: &str, list: &mut Value, counts: &mut serde_json::Map<String, Value>
     }
 }
 
+impl Event {
+    /// Describes a request that was refused.
+    #[must_use]
+    pub fn refused(program: &str, error: &RunnerError) -> Self {
+        let cut = |text: &str| mask_secrets(&text.chars().take(LONGEST).collect::<String>(), &[]);
+        let (kind, reason) = (error.kind().as_str().to_owned(), cut(error.message()));
+        Self::Refused { uid: user(), pid: std::process::id(), program: cut(program), kind, reason }
+    }
+}
+
 /// Action on a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,6 +161,55 @@ pub enum SessionAction {
     Stopped,
 }
 
+/// Action on a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoxAction {
+    /// It was started.
+    Started,
+    /// A command with a shim was called in it.
+    Called,
+    /// It was stopped.
+    Stopped,
+}
+
+/// Call of a command with a shim. The agent in the box reports it, so a program of the box that has taken the agent over can invent
+/// and hide calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandCall {
+    /// First word of the command line.
+    pub name: String,
+    /// The sha256 of the start of the command line, with a zero byte after each word.
+    pub sha256: String,
+    /// Exit status.
+    pub status: i32,
+    /// Wall-clock time in milliseconds.
+    pub wall_ms: u64,
+    /// True if a rule of the box forbade it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_denied: bool,
+}
+
+impl CommandCall {
+    /// Describes a call.
+    #[must_use]
+    pub fn of(call: &ShimCall) -> Self {
+        let mut digest = Sha256::new();
+        for word in &call.argv {
+            digest.update(word);
+            digest.update([0]);
+        }
+        let name = call.argv.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
+        Self {
+            name: mask_secrets(&name.chars().take(LONGEST).collect::<String>(), &[]),
+            sha256: digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            status: call.status,
+            wall_ms: u64::try_from(call.wall.as_millis()).unwrap_or(u64::MAX),
+            is_denied: call.is_denied,
+        }
+    }
+}
+
 /// Program that is about to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Started {
@@ -135,6 +225,9 @@ pub struct Started {
     /// Session of which the program is a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Box in which the program is a command.
+    #[serde(default, rename = "box", skip_serializing_if = "Option::is_none")]
+    pub in_box: Option<String>,
     /// The program.
     pub program: Program,
     /// Backend that was chosen.
@@ -161,6 +254,10 @@ pub struct Program {
     pub bytes: u64,
     /// Number of arguments.
     pub arguments: usize,
+    /// Its text, or its command line as JSON, if the configuration requests it: the first bytes, with granted values and words that look like
+    /// secrets masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Grants in the audit log.
@@ -213,12 +310,34 @@ impl Started {
             uid: user(),
             pid: std::process::id(),
             session: None,
+            in_box: None,
             program: Program::of(job),
             backend: backend.to_string(),
             packages: job.packages.clone(),
             grants: GrantsGiven::from(&job.grants),
             limits: LimitsInForce::from(&job.limits),
         }
+    }
+
+    /// Adds the text of the program.
+    #[must_use]
+    pub(crate) fn with_text(mut self, job: &Job) -> Self {
+        let values: Vec<&str> =
+            job.env.values().map(String::as_str).filter(|value| value.len() >= MIN_MASKED).collect();
+        let text = match &job.source {
+            Source::Command(words) => {
+                let mut words = words.clone();
+                mask_words(&mut words, &values);
+                json!(words).to_string()
+            }
+            source => source.text().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default(),
+        };
+        let values: Vec<&str> =
+            job.env.values().map(String::as_str).filter(|value| value.len() >= MIN_MASKED).collect();
+        let mut text = mask_secrets(&text, &values);
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        self.program.text = Some(text);
+        self
     }
 }
 
@@ -252,11 +371,12 @@ impl Program {
             }
         };
         Self {
-            name: name.chars().take(LONGEST).collect(),
+            name: mask_secrets(&name.chars().take(LONGEST).collect::<String>(), &[]),
             language: job.language.to_string(),
             sha256: codebox_files::hex(&digest.finalize()),
             bytes,
             arguments: job.args.len(),
+            text: None,
         }
     }
 }

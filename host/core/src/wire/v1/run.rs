@@ -50,6 +50,9 @@ pub struct RunReport {
     /// Gap in the standard error, if bytes are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_truncated: Option<Truncation>,
+    /// Files with the whole output of streams that were cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spilled: Vec<SpilledOutput>,
     /// Rich results, in the order in which they were shown.
     pub results: Vec<MimeBundle>,
     /// Number of rich results that were dropped because they exceed the maximum number or size.
@@ -87,6 +90,18 @@ pub struct RunReport {
     /// State of the session after the run; absent for a run outside of sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionState>,
+}
+
+/// File with the whole output of a stream that was cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SpilledOutput {
+    /// `stdout` or `stderr`.
+    pub stream: String,
+    /// Path of the file.
+    pub path: String,
+    /// Number of bytes in the file, at most as many as the limit on output.
+    pub bytes: u64,
 }
 
 /// One rich result in several forms, keyed by MIME type; binary forms are base64.
@@ -273,6 +288,7 @@ impl From<&report::RunReport> for RunReport {
             missing,
             needs_escalation,
             session,
+            spilled,
             returned: _,
             effects: _,
         } = run;
@@ -293,6 +309,7 @@ impl From<&report::RunReport> for RunReport {
             stderr: stderr.text,
             stderr_base64: stderr.base64,
             stderr_truncated: stderr.truncated,
+            spilled: spilled.iter().map(SpilledOutput::from).collect(),
             results: results.iter().map(MimeBundle::from).collect(),
             results_dropped: *results_dropped,
             tool_calls: tool_calls.iter().map(ToolCall::from).collect(),
@@ -309,6 +326,13 @@ impl From<&report::RunReport> for RunReport {
             needs_escalation: needs_escalation.as_ref().map(NeedsEscalation::from),
             session: session.as_ref().map(SessionState::from),
         }
+    }
+}
+
+impl From<&report::SpilledOutput> for SpilledOutput {
+    fn from(spilled: &report::SpilledOutput) -> Self {
+        let report::SpilledOutput { stream, path, bytes } = spilled;
+        Self { stream: stream.clone(), path: path.clone(), bytes: *bytes }
     }
 }
 

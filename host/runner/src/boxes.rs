@@ -1,0 +1,413 @@
+//! Boxes: containers in which many commands run.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use codebox_core::{
+    BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEvent,
+    CommandInput, Effects, GuestError, Isolation, Job, Limit, LimitKind, Limits, NotRun, Outcome, ResultKind,
+    RunReport, RunnerError, RunningCommand, ShimCall, Source, Usage,
+};
+use codebox_service::audit::BoxAction;
+use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request, audit};
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::offload::block_on;
+use crate::open::spec_of;
+use crate::pipeline::PlannedJob;
+use crate::runner::Runner;
+use crate::spans;
+
+mod output;
+mod process;
+
+pub use process::{BoxControl, BoxIo, BoxLogEntry, BoxStart, NoBoxes};
+
+use output::CommandOutput;
+
+/// Number of commands whose files with the whole output are kept.
+const KEPT_COMMANDS: u64 = 16;
+
+/// Limit on the processes of a box: more than for a job, because commands run side by side.
+const PROCESSES: NonZeroU32 = NonZeroU32::new(1024).expect("not zero");
+
+/// Limit on the open files of a process of a box, enough for the agent and a thousand commands at once.
+const OPEN_FILES: NonZeroU32 = NonZeroU32::new(4096).expect("not zero");
+
+const SIGKILL: u8 = 9;
+
+/// Container that runs commands until it is stopped, many at once if requested.
+///
+/// The files of one command are there for the next. Processes that a command leaves in the background go on. The limits on wall-clock
+/// time and output apply to each command, all others to the box. The processes of a box that is dropped are killed.
+pub struct CommandBox {
+    runner: Arc<Runner>,
+    admitted: Arc<Admitted>,
+    backend: BackendId,
+    instance: Box<dyn BoxInstance>,
+    settings: BoxSettings,
+    /// Name in the audit log.
+    name: String,
+    /// Directory for output of which the caller gets a part.
+    spill_dir: Option<PathBuf>,
+    next_number: AtomicU64,
+}
+
+/// Live input and output of a command, and its cancellation.
+#[derive(Default)]
+pub struct CommandIo {
+    /// Standard input; `None` for an empty one. The end of the channel is the end of the input.
+    pub stdin: Option<mpsc::Receiver<Vec<u8>>>,
+    /// Signals, and sizes of the terminal.
+    pub control: Option<mpsc::Receiver<CommandInput>>,
+    /// Receiver of the output, 0 for standard output and 1 for standard error, within the limits of the box on output. The command waits
+    /// while it is full.
+    pub output: Option<mpsc::Sender<(usize, Vec<u8>)>>,
+    /// Kills the process group of the command.
+    pub cancel: CancelToken,
+    /// Use of the limits of the box on output.
+    pub shaping: Shaping,
+}
+
+/// Use of the limits of a box on output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shaping {
+    /// As the settings of the box say.
+    #[default]
+    Settings,
+    /// Not for this command.
+    Off,
+}
+
+impl Runner {
+    /// Starts a box with the grants, limits and image of a request. Its program is ignored.
+    ///
+    /// # Errors
+    /// Returns an error if the request is not admitted, if it requires something that boxes do not have, or if the container cannot
+    /// be started.
+    pub async fn start_box<R>(self: &Arc<Self>, request: R, settings: BoxSettings) -> Result<CommandBox, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        let span = info_span!("start_box", backend = Empty, outcome = Empty);
+        let request = self.with_own_limits(box_request(request.try_into()?)?)?;
+        spans::stage(span, self.start_box_stages(request, settings)).await
+    }
+
+    async fn start_box_stages(
+        self: &Arc<Self>,
+        request: Request,
+        mut settings: BoxSettings,
+    ) -> Result<CommandBox, RunnerError> {
+        let admitted = self.admit_stage(request).await?;
+        let (admitted, packages) = self.with_packages(admitted).await?;
+        packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
+        let job = self.analyze_job(admitted).await?;
+        let (plan, backend) = self.select(&job).await?;
+        let boxes = backend.boxes().ok_or_else(|| {
+            let line = format!("{} has no boxes", plan.choice.backend);
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use podman or docker")
+        })?;
+        let planned = PlannedJob {
+            job: &job,
+            plan: Arc::new(plan),
+            backend: Arc::clone(&backend),
+            code: CodeScope::Image,
+            compiled: CodeScope::Image,
+            session: None,
+            image: None,
+        };
+        let layers = self.install(&planned).await?;
+        let spec = spec_of(&job.admitted, &planned.plan, layers.layers, CodeScope::Image);
+        for (name, value) in &job.admitted.job().env {
+            settings.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        let name = settings.name.clone().unwrap_or_else(|| format!("box-{:08x}", rand::random::<u32>()));
+        settings.name = Some(name.clone());
+        // Before the box starts, so that a log that must record it can refuse it.
+        self.audit_box(&name, BoxAction::Started)?;
+        let instance = boxes.open(&spec, &settings).await?;
+        let (admitted, backend) = (Arc::clone(&job.admitted), planned.plan.choice.backend.clone());
+        let (runner, next_number) = (Arc::clone(self), AtomicU64::new(0));
+        Ok(CommandBox { runner, admitted, backend, instance, settings, name, spill_dir: None, next_number })
+    }
+
+    /// Admits the request of a box that another process keeps, blocking the calling thread. Returns the job with its grants and limits.
+    ///
+    /// # Errors
+    /// As for [`start_box`](Self::start_box), without those of the container.
+    pub fn prepare_box(&self, request: Request) -> Result<Job, RunnerError> {
+        let request = self.with_own_limits(box_request(request)?)?;
+        block_on(async { Ok(self.admit_stage(request).await?.job().clone()) })?
+    }
+
+    /// Sets the limits on open files and processes of a box, unless the request or the operator has them. That on open files applies to the
+    /// agent as well, which has several for each command that runs.
+    fn with_own_limits(&self, mut request: Request) -> Result<Request, RunnerError> {
+        let policy = self.parts.policy.get()?;
+        if request.limits.open_files.is_none() && policy.defaults.open_files == Limits::default().open_files {
+            let wanted = Limits { open_files: Limit::At(OPEN_FILES), ..Limits::unlimited() };
+            request.limits.open_files = Some(wanted.min(policy.ceilings).open_files);
+        }
+        if request.limits.processes.is_none() && policy.defaults.processes == Limits::default().processes {
+            let wanted = Limits { processes: Limit::At(PROCESSES), ..Limits::unlimited() };
+            request.limits.processes = Some(wanted.min(policy.ceilings).processes);
+        }
+        Ok(request)
+    }
+
+    /// Records a change of a box in the audit log.
+    fn audit_box(&self, name: &str, action: BoxAction) -> Result<(), RunnerError> {
+        let Some(journal) = &self.parts.journal else { return Ok(()) };
+        let failure = journal.get()?.audit(&audit::Event::Box { name: name.to_owned(), action, call: None })?;
+        self.note_unaudited(failure.as_ref());
+        Ok(())
+    }
+}
+
+/// Checks a request for a box.
+fn box_request(request: Request) -> Result<Request, RunnerError> {
+    let refused = |what: &str, fix: &str| {
+        let line = format!("cannot start a box: {what}");
+        Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
+    };
+    if !request.isolation.acceptable().contains(Isolation::Container) {
+        return refused("a box is a container, and the request does not accept one", "allow container");
+    }
+    if request.out.is_some() || !request.files.is_empty() || !request.args.is_empty() || !request.returns.is_empty() {
+        return refused("it has no files and no arguments of its own", "grant a directory");
+    }
+    if !request.tools.is_empty() || !request.secrets.is_empty() {
+        return refused("it has neither host tools nor secrets", "use a session");
+    }
+    if request.limits.cpu.is_some() {
+        return refused("the limit on processor time cannot be enforced for single commands", "use --timeout");
+    }
+    Ok(Request {
+        isolation: Preference::Only(Isolation::Container),
+        program: Program::Command(vec!["box".to_owned()]),
+        ..request
+    })
+}
+
+impl CommandBox {
+    /// Sets the directory for output of which the caller gets a part. Without one, the rest of such output is lost.
+    #[must_use]
+    pub fn spilling_to(self, dir: PathBuf) -> Self {
+        Self { spill_dir: Some(dir), ..self }
+    }
+
+    /// Returns the name of the box, which is that of its container.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns facts about the box.
+    #[must_use]
+    pub fn facts(&self) -> &BoxFacts {
+        self.instance.facts()
+    }
+
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// Returns an error if the command must be recorded and cannot be, or if the box has ended. A failure of the command is part of
+    /// the report.
+    pub async fn exec(&self, mut command: BoxCommand, io: &mut CommandIo) -> Result<RunReport, RunnerError> {
+        let limits = self.admitted.job().limits;
+        let wall = [command.wall, limits.wall.at()].into_iter().flatten().min();
+        command.wall = wall;
+        let entry = self.record(&command)?;
+        let ran = self.run(command, io).await;
+        if let Some(entry) = entry {
+            let (kind, status, report) = match &ran {
+                Ok(report) => (report.result_kind(), report.exit_status(), Some(report)),
+                Err(error) => (error.kind(), error.exit_status(), None),
+            };
+            // The caller does not wait for it.
+            drop(spawn_blocking(entry.end(kind, status, report)));
+        }
+        ran
+    }
+
+    /// Records a command in the audit log.
+    fn record(&self, command: &BoxCommand) -> Result<Option<CellEntry>, RunnerError> {
+        let Some(journal) = &self.runner.parts.journal else { return Ok(None) };
+        let words = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let mut job = self.admitted.job().clone();
+        job.source = Source::Command(words);
+        let accepted = Accepted { job: &job, backend: &self.backend };
+        let (entry, failure) = journal.get()?.accept_command(&self.name, accepted)?;
+        self.runner.note_unaudited(failure.as_ref());
+        Ok(Some(entry))
+    }
+
+    /// Records a call of a command with a shim in the audit log.
+    ///
+    /// # Errors
+    /// Returns an error if the log must record it and cannot.
+    pub fn record_shim_call(&self, call: &ShimCall) -> Result<(), RunnerError> {
+        let Some(journal) = &self.runner.parts.journal else { return Ok(()) };
+        let call = Some(audit::CommandCall::of(call));
+        let event = audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, call };
+        let failure = journal.get()?.audit(&event)?;
+        self.runner.note_unaudited(failure.as_ref());
+        Ok(())
+    }
+
+    async fn run(&self, command: BoxCommand, io: &mut CommandIo) -> Result<RunReport, RunnerError> {
+        let mut limits = self.admitted.job().limits;
+        limits.wall = command.wall.map_or(limits.wall, Limit::At);
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let is_terminal = command.terminal.is_some();
+        let mut running = self.instance.start(command).await?;
+        let is_shaped = io.shaping == Shaping::Settings
+            && self.settings.truncation != codebox_core::Truncation::Off
+            // A person reads a terminal.
+            && !is_terminal;
+        let shape = is_shaped.then_some(self.settings.shape);
+        let output = |kind: &str| {
+            let spill = self.spill_dir.as_ref().map(|dir| dir.join(format!("{number}.{kind}")));
+            CommandOutput::new(limits.output, shape, spill, io.output.is_none())
+        };
+        let mut outputs = [output("stdout"), output("stderr")];
+        let mut stop = None;
+        let (mut stdin, mut control) = (io.stdin.take(), io.control.take());
+        if stdin.is_none() {
+            running.send(CommandInput::End).await;
+        }
+        let mut sending: Option<codebox_core::BoxFuture<'static, ()>> = None;
+        let end = loop {
+            let is_sending = sending.is_some();
+            let next = tokio::select! {
+                biased;
+                () = io.cancel.cancelled(), if stop.is_none() => Next::Cancelled,
+                () = async { if let Some(sending) = &mut sending { sending.await } }, if is_sending => Next::Sent,
+                next = receive(&mut control) => Next::Control(next),
+                bytes = receive(&mut stdin), if !is_sending => Next::Input(bytes),
+                event = running.event() => Next::Event(event),
+            };
+            match next {
+                Next::Cancelled => {
+                    stop = Some(Outcome::Cancelled);
+                    running.send(CommandInput::Signal(SIGKILL)).await;
+                }
+                Next::Sent => sending = None,
+                Next::Control(Some(next)) => running.send(next).await,
+                Next::Control(None) => control = None,
+                Next::Input(Some(bytes)) => sending = Some(running.send(CommandInput::Bytes(bytes))),
+                Next::Input(None) => {
+                    stdin = None;
+                    sending = Some(running.send(CommandInput::End));
+                }
+                Next::Event(Ok(CommandEvent::Output(stream, bytes))) => {
+                    let written = outputs[stream.min(1)].write(&bytes);
+                    if written.is_flood && stop.is_none() {
+                        stop = Some(Outcome::LimitHit(LimitKind::Output));
+                        running.send(CommandInput::Signal(SIGKILL)).await;
+                    }
+                    deliver(&mut *running, io, stream.min(1), written.shown, &mut stop).await;
+                }
+                Next::Event(Ok(CommandEvent::Ended(end))) => break end,
+                Next::Event(Err(error)) => return Err(error.into()),
+            }
+        };
+        for (stream, output) in outputs.iter_mut().enumerate() {
+            let rest = output.finish();
+            deliver(&mut *running, io, stream, rest, &mut stop).await;
+        }
+        let facts = self.instance.facts();
+        let mut report = RunReport::new(stop.unwrap_or(end.outcome), facts.provenance.clone(), limits);
+        report.provenance.reason = "the command runs in a box".to_owned();
+        report.usage = Usage { ..end.usage };
+        report.effects = Effects::Possible;
+        report.enforcement = facts.enforcement.clone();
+        report.error = end.not_run.map(|not_run| guest_error(&not_run));
+        if let Some(dir) = &self.spill_dir
+            && let Some(earlier) = number.checked_sub(KEPT_COMMANDS)
+        {
+            for kind in ["stdout", "stderr"] {
+                let _ = std::fs::remove_file(dir.join(format!("{earlier}.{kind}")));
+            }
+        }
+        let [stdout, stderr] = outputs;
+        for (output, name) in [(&stdout, "stdout"), (&stderr, "stderr")] {
+            report.spilled.extend(output.spilled(name));
+        }
+        (report.stdout, report.stderr) = (stdout.captured(), stderr.captured());
+        Ok(report)
+    }
+
+    /// Returns the next call of a command with a shim; `None` once the box has ended. Cancel safe.
+    pub async fn next_shim_call(&self) -> Option<ShimCall> {
+        self.instance.next_shim_call().await
+    }
+
+    /// Waits for the end of the box and returns its reason.
+    pub async fn ended(&self) -> String {
+        self.instance.ended().await
+    }
+
+    /// Ends the box and all its processes, and removes its container.
+    ///
+    /// # Errors
+    /// Returns an error if the container cannot be removed.
+    pub async fn stop(self) -> Result<(), RunnerError> {
+        self.instance.close().await?;
+        self.runner.audit_box(&self.name, BoxAction::Stopped)
+    }
+}
+
+enum Next {
+    Cancelled,
+    Sent,
+    Control(Option<CommandInput>),
+    Input(Option<Vec<u8>>),
+    Event(Result<CommandEvent, BackendError>),
+}
+
+/// Receives input; never completes without any.
+async fn receive<T>(input: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match input {
+        Some(input) => input.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Delivers output to its receiver. A receiver that does not read does not keep the command from being cancelled.
+async fn deliver(
+    running: &mut dyn RunningCommand,
+    io: &CommandIo,
+    stream: usize,
+    bytes: Vec<u8>,
+    stop: &mut Option<Outcome>,
+) {
+    let Some(output) = io.output.as_ref().filter(|_| !bytes.is_empty() && *stop != Some(Outcome::Cancelled)) else {
+        return;
+    };
+    tokio::select! {
+        biased;
+        // A receiver that is gone misses nothing; the report has the output.
+        _sent = output.send((stream, bytes)) => {}
+        () = io.cancel.cancelled() => {
+            *stop = Some(Outcome::Cancelled);
+            running.send(CommandInput::Signal(SIGKILL)).await;
+        }
+    }
+}
+
+fn guest_error(not_run: &NotRun) -> GuestError {
+    let (name, value) = match not_run {
+        NotRun::NotFound(name) => (GuestError::NOT_FOUND, format!("{name}: command not found in the box")),
+        NotRun::NotExecutable(reason) => (GuestError::NOT_STARTED, reason.clone()),
+        NotRun::Denied(name) => (GuestError::NOT_STARTED, format!("{name}: not allowed by the rules of the box")),
+    };
+    GuestError { name: name.to_owned(), value, ..GuestError::default() }
+}

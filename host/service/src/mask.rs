@@ -1,0 +1,166 @@
+//! Masking of secrets in texts that are recorded.
+
+/// Text in place of a secret.
+const MASK: &str = "***";
+
+/// Beginnings of tokens that services issue, and the least number of characters that follow.
+const TOKEN_PREFIXES: [(&str, usize); 20] = [
+    ("ghp_", 20),
+    ("gho_", 20),
+    ("ghu_", 20),
+    ("ghs_", 20),
+    ("ghr_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 16),
+    ("sk-", 16),
+    ("xoxb-", 10),
+    ("xoxp-", 10),
+    ("xoxa-", 10),
+    ("xapp-", 10),
+    ("AKIA", 16),
+    ("ASIA", 16),
+    ("AIza", 30),
+    ("npm_", 30),
+    ("pypi-", 16),
+    ("hf_", 20),
+    ("dop_v1_", 20),
+    // The beginning of a JSON Web Token.
+    ("eyJ", 20),
+];
+
+/// Ends of names whose values are secrets, in lower case.
+const SECRET_NAMES: [&str; 10] = [
+    "authorization",
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "api-key",
+    "access_key",
+    "private_key",
+];
+
+/// Replaces secrets in a text: these values, tokens by the forms that services issue, the value of `NAME=VALUE` and `NAME: VALUE` with a name
+/// like `password`, the text after `Bearer`, and the password in an address.
+///
+/// It recognizes forms and not meanings: a secret of another form stays.
+#[must_use]
+pub fn mask_secrets(text: &str, values: &[&str]) -> String {
+    let mut masked = text.to_owned();
+    for value in values.iter().filter(|value| !value.is_empty()) {
+        masked = masked.replace(value, MASK);
+    }
+    let mut result = String::with_capacity(masked.len());
+    let mut rest = masked.as_str();
+    // True if the next word is a secret because of the words before.
+    let mut is_next_secret = false;
+    while let Some(first) = rest.chars().next() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/' | '~' | '*');
+        if let Some(length) = password_len(&result, rest) {
+            result.push_str(MASK);
+            rest = &rest[length..];
+            continue;
+        }
+        if !is_word(first) {
+            result.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        let (word, _) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
+        let is_scheme = word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic");
+        if is_next_secret && !is_scheme {
+            // A value has any characters up to the next space, quote or separator.
+            let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')');
+            rest = &rest[rest.find(is_end).unwrap_or(rest.len())..];
+            result.push_str(MASK);
+            is_next_secret = false;
+            continue;
+        }
+        rest = &rest[word.len()..];
+        if is_token(word) {
+            result.push_str(MASK);
+            is_next_secret = false;
+            continue;
+        }
+        result.push_str(word);
+        // A value follows `NAME=`, `NAME:`, also in quotes and after spaces, and the option `--NAME`.
+        let separator = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start_matches(' ');
+        let has_value = separator.starts_with(['=', ':']) || word.starts_with("--") && rest.starts_with(' ');
+        let is_authorization = is_scheme && result[..result.len() - word.len()].trim_end().ends_with(':');
+        is_next_secret = is_secret_name(word) && has_value
+            || word.eq_ignore_ascii_case("bearer")
+            || is_scheme && (is_next_secret || is_authorization);
+    }
+    result
+}
+
+/// Masks the words of a command line as [`mask_secrets`] masks a text. The word after an option like `--password` is a secret.
+pub fn mask_words(words: &mut [String], values: &[&str]) {
+    let mut is_secret = false;
+    for word in words {
+        let is_next_secret = word.strip_prefix("--").is_some_and(is_secret_name);
+        *word = if is_secret && !is_next_secret { MASK.to_owned() } else { mask_secrets(word, values) };
+        is_secret = is_next_secret;
+    }
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|secret| name.ends_with(secret))
+}
+
+fn is_token(word: &str) -> bool {
+    TOKEN_PREFIXES.iter().any(|(prefix, least)| word.strip_prefix(prefix).is_some_and(|rest| rest.len() >= *least))
+}
+
+/// Returns the length of the password of an address like `https://user:password@host`, if the text so far ends before it.
+fn password_len(before: &str, rest: &str) -> Option<usize> {
+    let before = before.strip_suffix(':')?;
+    let start = before.rfind("://")? + 3;
+    if before[start..].contains(|c: char| c == '/' || c == '@' || c.is_whitespace()) {
+        return None;
+    }
+    let end = rest.find(|c: char| c == '@' || c == '/' || c.is_whitespace())?;
+    (end > 0 && rest[end..].starts_with('@')).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_values_and_tokens() {
+        for (text, masked) in [
+            ("git push https://me:hunter2@example.org/x", "git push https://me:***@example.org/x"),
+            ("curl -H 'Authorization: Bearer abc.def'", "curl -H 'Authorization: Bearer ***'"),
+            ("--password=hunter2 --user=me", "--password=*** --user=me"),
+            ("DB_PASSWORD: x1 y", "DB_PASSWORD: *** y"),
+            ("ghp_0123456789abcdefghij0123456789abcdef", "***"),
+            ("key AKIAIOSFODNN7EXAMPLE.", "key ***"),
+            ("known value here", "known *** here"),
+            ("{\"password\": \"hunter2\", 'token':'x y'}", "{\"password\": \"***\", 'token':'*** y'}"),
+            ("mysql --password hunter2 -e x", "mysql --password *** -e x"),
+            ("--password=p@ssw0rd!x$ y", "--password=*** y"),
+            (
+                "git clone https://me:p%40ss@host/x https://host:80/y@z",
+                "git clone https://me:***@host/x https://host:80/y@z",
+            ),
+            ("Authorization: Basic dXNlcjpw end", "Authorization: Basic *** end"),
+            ("password = \"hunter3\"; basic: x", "password = \"***\"; basic: x"),
+            ("cat /etc/passwd | grep token", "cat /etc/passwd | grep token"),
+            ("sk-short eyJ", "sk-short eyJ"),
+            ("é=ü token", "é=ü token"),
+        ] {
+            assert_eq!(mask_secrets(text, &["value"]), masked);
+        }
+    }
+
+    #[test]
+    fn masks_the_word_after_an_option() {
+        let mut words = ["mysql", "--password", "hunter2", "--token", "--api-key", "x", "end"].map(str::to_owned);
+        mask_words(&mut words, &[]);
+        assert_eq!(words, ["mysql", "--password", "***", "--token", "--api-key", "***", "end"]);
+    }
+}

@@ -1,0 +1,302 @@
+//! The process of a box.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use codebox_core::{BoxInfo, CancelToken, ResultKind, RunnerError, SessionContainer, ShimCall, Sweep};
+use codebox_runner::{BoxLogEntry, BoxStart, CommandBox, Runner};
+use codebox_service::{Request, mask_words};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::log::Log;
+use super::place::{BoxDir, BoxPlace};
+use super::serve::{refuse_client, serve_client};
+
+/// Interval between checks for idleness and for the owner.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum time that the end of the box waits for its clients to read their last answers.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time in which a client reads its last answer.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum number of clients at once.
+const MAX_CLIENTS: u32 = 1024;
+
+/// State of the process.
+pub(super) struct Keeper {
+    pub sandbox: CommandBox,
+    info: BoxInfo,
+    dir: BoxDir,
+    log: Mutex<Log>,
+    /// Values that are masked in the log.
+    secrets: Vec<String>,
+    pub commands: AtomicU64,
+    pub running: AtomicU32,
+    /// Time of the last request.
+    last_use: Mutex<Instant>,
+    /// Notified when a client stops the box.
+    pub stop: Notify,
+    /// Cancelled when the box ends, with its commands.
+    pub ending: CancelToken,
+    clients: AtomicU32,
+}
+
+/// Reason for which the process ends.
+enum End {
+    /// A client has stopped the box.
+    Stopped,
+    /// The box has ended by itself, or is not used any more.
+    Over(String),
+}
+
+/// Starts a box and keeps it until it is stopped, is not used for a while, or ends. `is_ready` is called with the facts about the box once
+/// it accepts commands, and returns false if its caller is gone, with which the box ends.
+///
+/// # Errors
+/// Returns an error if there is a box of this name, or if it cannot be started.
+pub async fn keep_box(
+    place: &BoxPlace,
+    runner: Arc<Runner>,
+    start: BoxStart,
+    is_ready: impl FnOnce(&BoxInfo) -> bool,
+) -> Result<(), RunnerError> {
+    let BoxStart { job, container: SessionContainer { image, engine }, settings, idle, owner } = start;
+    let name = settings.name.clone().unwrap_or_default();
+    let failed = |action: &str| {
+        let action = action.to_owned();
+        let name = name.clone();
+        move |error: io::Error| {
+            RunnerError::new(
+                ResultKind::InternalError,
+                format!("cannot {action} the directory of the box {name}: {error}"),
+            )
+        }
+    };
+    let dir = place.create(&name).map_err(failed("create"))?;
+    let Some(lock) = dir.0.lock().map_err(failed("lock"))? else {
+        let line = format!("there is a box {name} already");
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use another name, or stop it"));
+    };
+    let has_earlier = dir.read_info().is_some();
+    if has_earlier {
+        // A box whose process was killed leaves its container, which has the name.
+        let runner = Arc::clone(&runner);
+        let _ = tokio::task::spawn_blocking(move || runner.sweep(Sweep::Remove)).await;
+    }
+    let secrets = job.env.values().filter(|value| value.len() >= MIN_MASKED).cloned().collect();
+    let request = Request { image, engine, ..Request::try_from(job)? };
+    let mut hang_up = signal(SignalKind::hangup()).map_err(failed("watch"))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed("watch"))?;
+    let sandbox = match runner.start_box(request, settings).await {
+        Ok(sandbox) => sandbox.spilling_to(dir.output()),
+        Err(error) => {
+            if !has_earlier {
+                let _ = dir.remove();
+            }
+            return Err(error);
+        }
+    };
+    let info = info_of(&sandbox);
+    let listened = dir.clear().and_then(|()| dir.write_info(&info)).and_then(|()| listen(&dir));
+    let listener = match listened {
+        Ok(listener) => listener,
+        Err(error) => {
+            let _ = sandbox.stop().await;
+            return Err(failed("use")(error));
+        }
+    };
+    let has_caller = is_ready(&info);
+    let log = Mutex::new(Log::create(dir.path()));
+    let keeper = Arc::new(Keeper {
+        sandbox,
+        info,
+        dir,
+        log,
+        secrets,
+        commands: AtomicU64::new(0),
+        running: AtomicU32::new(0),
+        last_use: Mutex::new(Instant::now()),
+        stop: Notify::new(),
+        ending: CancelToken::new(),
+        clients: AtomicU32::new(0),
+    });
+    let end = tokio::select! {
+        biased;
+        () = std::future::ready(()), if !has_caller => End::Stopped,
+        end = keeper.accept(&listener, idle, owner) => end,
+        reason = keeper.record_calls() => End::Over(reason),
+        () = keeper.stop.notified() => End::Stopped,
+        _ = hang_up.recv() => End::Stopped,
+        _ = terminate.recv() => End::Stopped,
+    };
+    drop(listener);
+    keeper.end(end).await?;
+    drop(lock);
+    Ok(())
+}
+
+/// Length in bytes from which a granted value is masked: a shorter one would mask ordinary words.
+const MIN_MASKED: usize = 6;
+
+fn listen(dir: &BoxDir) -> io::Result<UnixListener> {
+    let listener = dir.0.listen()?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
+}
+
+fn info_of(sandbox: &CommandBox) -> BoxInfo {
+    let facts = sandbox.facts();
+    BoxInfo {
+        name: sandbox.name().to_owned(),
+        created_ms: now_ms(),
+        engine: facts.provenance.backend.to_string(),
+        image: facts.provenance.image.clone().unwrap_or_default(),
+        container_id: facts.provenance.container_id.clone().unwrap_or_default(),
+        connection: facts.connection,
+        shims: facts.shims.clone(),
+        commands: 0,
+        running: 0,
+        pid: std::process::id(),
+        ended: None,
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Keeper {
+    pub(super) fn info(&self) -> BoxInfo {
+        let (commands, running) = (self.commands.load(Ordering::Relaxed), self.running.load(Ordering::Relaxed));
+        BoxInfo { commands, running, ..self.info.clone() }
+    }
+
+    /// Marks the box as used.
+    pub(super) fn touch(&self) {
+        *self.last_use.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Serves clients until the box is over.
+    async fn accept(self: &Arc<Self>, listener: &UnixListener, idle: Option<Duration>, owner: Option<u32>) -> End {
+        let inode = self.dir.0.socket_inode();
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let Ok((stream, _)) = accepted else { continue };
+                    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw());
+                    if !is_own {
+                        continue;
+                    }
+                    if self.clients.load(Ordering::Relaxed) >= MAX_CLIENTS {
+                        tokio::spawn(refuse_client(stream));
+                        continue;
+                    }
+                    self.clients.fetch_add(1, Ordering::Relaxed);
+                    let keeper = Arc::clone(self);
+                    tokio::spawn(async move {
+                        // The end of a connection is no failure of the box.
+                        let _ = tokio::select! {
+                            served = serve_client(&keeper, stream) => served,
+                            // The clients of commands get an answer before.
+                            () = async {
+                                keeper.ending.cancelled().await;
+                                sleep(LAST_ANSWER_TIMEOUT).await;
+                            } => Ok(()),
+                        };
+                        keeper.clients.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+                _ = ticks.tick() => {
+                    if self.dir.0.socket_inode() != inode {
+                        return End::Over("its directory was removed".to_owned());
+                    }
+                    if owner.is_some_and(|owner| !is_alive(owner)) {
+                        return End::Over("its owner has ended".to_owned());
+                    }
+                    let idle_for = self.last_use.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+                    let is_idle = self.running.load(Ordering::Relaxed) == 0 && idle.is_some_and(|idle| idle_for >= idle);
+                    if is_idle {
+                        return End::Over("it was not used".to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records calls of commands with shims until the box ends, and returns the reason.
+    async fn record_calls(&self) -> String {
+        while let Some(call) = self.sandbox.next_shim_call().await {
+            self.touch();
+            self.log_call(&call);
+            if let Err(error) = tokio::task::block_in_place(|| self.sandbox.record_shim_call(&call)) {
+                tracing::warn!(%error, "cannot record a call");
+            }
+        }
+        self.sandbox.ended().await
+    }
+
+    fn log_call(&self, call: &ShimCall) {
+        let entry = BoxLogEntry {
+            time_ms: now_ms(),
+            is_shim: true,
+            argv: call.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
+            status: call.status,
+            wall_ms: u64::try_from(call.wall.as_millis()).unwrap_or(u64::MAX),
+            spilled: call.spilled.iter().cloned().collect(),
+        };
+        self.add(entry, &[]);
+    }
+
+    /// Adds an entry to the log, with secrets masked: those of the box, and these of the command.
+    pub(super) fn add(&self, mut entry: BoxLogEntry, own: &[String]) {
+        let own = own.iter().filter(|value| value.len() >= MIN_MASKED);
+        let secrets: Vec<&str> = self.secrets.iter().chain(own).map(String::as_str).collect();
+        mask_words(&mut entry.argv, &secrets);
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).add(self.dir.path(), &entry);
+    }
+
+    /// Ends the box. Its log and its output are kept if it has ended by itself.
+    async fn end(self: Arc<Self>, end: End) -> Result<(), RunnerError> {
+        // Clients of commands learn that the box has ended, and the one that stops it waits for the end of its connection.
+        self.dir.0.remove_socket();
+        if let End::Over(reason) = &end {
+            let _ = self.dir.write_info(&BoxInfo { ended: Some(reason.clone()), ..self.info() });
+        }
+        let until = Instant::now() + END_TIMEOUT;
+        let mut keeper = self;
+        let keeper = loop {
+            match Arc::try_unwrap(keeper) {
+                Ok(keeper) => break keeper,
+                Err(shared) => {
+                    shared.ending.cancel();
+                    keeper = shared;
+                    if Instant::now() > until {
+                        // The container ends with its connection, which ends with this process.
+                        return Ok(());
+                    }
+                    sleep(Duration::from_millis(5)).await;
+                }
+            }
+        };
+        let stopped = timeout(4 * END_TIMEOUT, keeper.sandbox.stop()).await;
+        if matches!(end, End::Stopped) {
+            let _ = keeper.dir.remove();
+        }
+        stopped.unwrap_or(Ok(()))
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    // A process of another user is alive too.
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
