@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use codebox_cli::{Host, RunHost, RunnerOptions, ServerOptions, StandbyLauncher};
+use codebox_cli::{Host, RunHost, RunnerOptions, ServerOptions, StandbyLauncher, ToolCaller};
 use codebox_core::{Progress, ToolName};
-use codebox_runner::{Builder, Runner, SessionControl};
+use codebox_runner::{BoxControl, Builder, Runner, SessionControl};
 use codebox_service::Check;
 use codebox_tools::Tool;
 
@@ -52,9 +52,13 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         Arc::new(crate::session_process::Control(Arc::clone(machine)));
     #[cfg(not(target_os = "linux"))]
     let sessions: Arc<dyn SessionControl + Send + Sync> = Arc::new(codebox_runner::NoSessions);
-    let tools = |names: &[ToolName], others: Vec<Tool>, progress: Arc<dyn Progress>| {
+    #[cfg(target_os = "linux")]
+    let boxes: Arc<dyn BoxControl + Send + Sync> = Arc::new(crate::box_process::Control(Arc::clone(machine)));
+    #[cfg(not(target_os = "linux"))]
+    let boxes: Arc<dyn BoxControl + Send + Sync> = Arc::new(codebox_runner::NoBoxes);
+    let tools = |names: &[ToolName], others: Vec<Tool>, caller: ToolCaller, progress: Arc<dyn Progress>| {
         let runner = || server_runner(machine, ServerOptions { progress: Arc::clone(&progress), tools: None });
-        crate::configured_tools::tools(machine, names, others, &runner)
+        crate::configured_tools::tools(machine, names, others, caller, &runner, &boxes)
     };
     let tool_names = || {
         let configured = &machine.settings()?.tools;
@@ -70,6 +74,7 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]
         control: &codebox_cli::NoHostProcess,
+        boxes: &boxes,
         sessions: &sessions,
     };
     let status = codebox_cli::main(host);

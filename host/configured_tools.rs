@@ -3,24 +3,32 @@
 use std::io::{self, Read as _};
 use std::path::{Component, Path};
 use std::sync::Arc;
+use std::time::Duration;
 
-use codebox_core::{Languages, Outcome, ResultKind, RunnerError, Stdin, ToolFailure, ToolName};
+use codebox_cli::ToolCaller;
+use codebox_core::path::{Direction, MaxDepth, PathMarks};
+use codebox_core::{
+    BoxCommand, CancelToken, DirGrant, DirGrantSpec, GuestPath, HostPath, Languages, Limit, LimitKind, Outcome,
+    PathMap, PathMapError, ResultKind, RunReport, RunnerError, Stdin, ToolFailure, ToolName,
+};
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
-use codebox_runner::Runner;
+use codebox_runner::{BoxControl, BoxIo, Runner, Shaping};
 use codebox_service::config::{SandboxedTool, ToolAction, ToolProgram, ToolSettings};
 use codebox_service::{MAX_PROGRAM, Program, Request};
-use codebox_tools::{Tool, ToolError, end_of, output_of};
-use serde_json::Value;
+use codebox_tools::{CallFacts, Tool, ToolError, end_of, output_of};
+use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
 /// Returns tools of the configuration: those with these names, and the `others`, which come from MCP servers, with their configured approval.
-/// Programs of tools run in `runner`.
+/// Programs of tools run in `runner`, and commands in `boxes`.
 pub(crate) fn tools(
     machine: &Machine,
     names: &[ToolName],
     others: Vec<Tool>,
+    caller: ToolCaller,
     runner: &dyn Fn() -> Runner,
+    boxes: &Arc<dyn BoxControl + Send + Sync>,
 ) -> Result<Vec<Tool>, RunnerError> {
     let configured = &machine.settings()?.tools;
     let others = others.into_iter().map(|tool| match configured.get(tool.name()) {
@@ -48,10 +56,17 @@ pub(crate) fn tools(
         let ToolSettings { description, input, output, approval, timeout, .. } = settings;
         let tool = match action {
             ToolAction::Command(words) => Tool::command(name.as_str(), description, input.clone(), words.clone()),
+            ToolAction::InBox { name: in_box, words } => {
+                commands_in_box(settings, name, in_box.clone(), words.clone(), Arc::clone(boxes))
+            }
             ToolAction::Run(program) => {
                 let request = request_of(program, &machine.languages()?).map_err(|error| failed(&error))?;
                 let runner = shared.get_or_insert_with(|| Arc::new(runner()));
-                sandboxed(settings, name, request, Arc::clone(runner))
+                let paths = match caller {
+                    ToolCaller::User => Some(ToolPaths::of(&request, settings).map_err(|error| failed(&error))?),
+                    ToolCaller::Program => None,
+                };
+                sandboxed(settings, name, request, paths.map(Arc::new), Arc::clone(runner))
             }
         };
         let with_output = |tool: Tool| match output {
@@ -126,23 +141,164 @@ fn read_below(dir: &Path, path: &Path) -> io::Result<String> {
 fn sandboxed(
     settings: &ToolSettings,
     name: &ToolName,
-    request: Request,
+    mut request: Request,
+    paths: Option<Arc<ToolPaths>>,
     runner: Arc<Runner>,
 ) -> Result<Tool, ToolError> {
     let shown = name.to_string();
-    Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
-        let stdin = Stdin::Bytes(input.to_string().into_bytes());
-        let (request, runner, shown) = (Request { stdin, ..request.clone() }, Arc::clone(&runner), shown.clone());
-        async move { run(&runner, request, &shown).await }
-    })
+    // The run ends before the call does, so that its output up to then is kept.
+    if let Some(time) = settings.timeout {
+        request.limits.wall = Some(Limit::At(run_time(time)));
+    }
+    let facts = CallFacts::default();
+    let written = facts.clone();
+    let tool = Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
+        let (request, runner, shown) = (request.clone(), Arc::clone(&runner), shown.clone());
+        let (paths, facts) = (paths.clone(), facts.clone());
+        async move {
+            let input = match &paths {
+                Some(paths) => paths.to_guest(&input)?,
+                None => input,
+            };
+            let request = Request { stdin: Stdin::Bytes(input.to_string().into_bytes()), ..request };
+            let output = run(&runner, request, &shown, &facts).await?;
+            match &paths {
+                Some(paths) => paths.to_host(&output),
+                None => Ok(output),
+            }
+        }
+    });
+    Ok(tool?.with_facts(written))
 }
 
-async fn run(runner: &Runner, request: Request, name: &str) -> Result<Value, ToolFailure> {
-    let failed = |why: String| ToolFailure::new(ToolFailure::FAILED, format!("the program of {name} {why}"));
+/// Time between the end of a run and that of its call.
+const REPORT_TIME: Duration = Duration::from_secs(1);
+
+/// Returns the time limit of the run of a call with this time limit.
+fn run_time(call: Duration) -> Duration {
+    call.saturating_sub(REPORT_TIME).max(call / 2)
+}
+
+/// Paths of this machine in the input and the output of a tool, which sees the directories that it is granted at other places.
+struct ToolPaths {
+    map: PathMap<HostPath, GuestPath>,
+    input: PathMarks,
+    output: PathMarks,
+}
+
+impl ToolPaths {
+    fn of(request: &Request, settings: &ToolSettings) -> Result<Self, PathMapError> {
+        let grant = |spec: &DirGrantSpec| {
+            let host = std::path::absolute(&spec.host).ok()?;
+            let host = HostPath::native(&host.canonicalize().unwrap_or(host)).ok()?;
+            Some(DirGrant { host, guest: spec.guest.clone(), access: spec.access })
+        };
+        let dirs: Vec<DirGrant> = request.dirs.iter().filter_map(grant).collect();
+        let map = PathMap::from_grants(&dirs)?;
+        let marks = |schema: Option<&Value>| schema.map(PathMarks::of_schema).unwrap_or_default();
+        Ok(Self { map, input: marks(Some(&settings.input)), output: marks(settings.output.as_ref()) })
+    }
+
+    fn to_guest(&self, input: &Value) -> Result<Value, ToolFailure> {
+        let mapped = self.map.map_marked_json(input, Direction::ToGuest, MaxDepth::default(), &self.input);
+        mapped.map_err(|error| ToolFailure::new(ToolFailure::INVALID_INPUT, error.to_string()))
+    }
+
+    fn to_host(&self, output: &Value) -> Result<Value, ToolFailure> {
+        let mapped = self.map.map_marked_json(output, Direction::ToHost, MaxDepth::default(), &self.output);
+        mapped.map_err(|error| ToolFailure::new(ToolFailure::INVALID_OUTPUT, error.to_string()))
+    }
+}
+
+/// Returns the facts about a run that the result of a call has beside its output. No path in them is mapped.
+fn facts_of(report: &RunReport) -> Value {
+    let provenance = &report.provenance;
+    let mut facts = json!({
+        "method": provenance.backend.to_string(),
+        "exit_code": report.exit_status(),
+        "outcome": report.result_kind().as_str(),
+        "exec_ms": report.usage.wall.as_secs_f64() * 1e3,
+        "reason": provenance.reason,
+    });
+    if let Some(id) = &provenance.container_id {
+        facts["container"] = json!({
+            "id": id,
+            "image": provenance.image,
+            "image_digest": provenance.image_digest,
+            "engine": provenance.engine,
+            "directory": GuestPath::work().as_str(),
+        });
+    }
+    if !report.is_success() {
+        facts["partial_output"] = end_of(report.stdout.bytes().as_ref()).into();
+    }
+    facts
+}
+
+/// Returns a tool whose calls are commands in a box.
+fn commands_in_box(
+    settings: &ToolSettings,
+    name: &ToolName,
+    in_box: String,
+    words: Vec<String>,
+    boxes: Arc<dyn BoxControl + Send + Sync>,
+) -> Result<Tool, ToolError> {
+    // The command ends before the call does, so that its output up to then is kept.
+    let wall = settings.timeout.map(run_time);
+    let (shown, facts) = (name.to_string(), CallFacts::default());
+    let written = facts.clone();
+    let tool = Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
+        let facts = facts.clone();
+        let (in_box, words, boxes, shown) = (in_box.clone(), words.clone(), Arc::clone(&boxes), shown.clone());
+        async move {
+            let cancel = CancelToken::new();
+            // A call that is given up kills the command.
+            let _on_drop = CancelOnDrop(cancel.clone());
+            let exec = move || {
+                let command = BoxCommand { wall, ..BoxCommand::new(words) };
+                let stdin = Some(Box::new(io::Cursor::new(input.to_string().into_bytes())) as Box<dyn io::Read + Send>);
+                let output = &mut |_: u8, _: &[u8]| {};
+                let io = BoxIo { stdin, control: None, cancel: &cancel, shaping: Shaping::Off, output };
+                boxes.exec(&in_box, command, io)
+            };
+            let done = tokio::task::spawn_blocking(exec).await;
+            let unavailable = |why: &str| {
+                ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the command of {shown} cannot run: {why}"))
+            };
+            let report = done.map_err(|error| unavailable(&error.to_string()))?;
+            let report = report.map_err(|error| unavailable(error.message()))?;
+            facts.set(facts_of(&report));
+            result_of(&report, &shown)
+        }
+    });
+    Ok(tool?.with_facts(written))
+}
+
+/// Cancels a command when it is dropped.
+struct CancelOnDrop(CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+async fn run(runner: &Runner, request: Request, name: &str, facts: &CallFacts) -> Result<Value, ToolFailure> {
     let unavailable = |error: RunnerError| {
         ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the program of {name} cannot run: {}", error.message()))
     };
     let report = runner.run_async(request).await.map_err(unavailable)?;
+    facts.set(facts_of(&report));
+    result_of(&report, name)
+}
+
+/// Returns the output of a program that has ended.
+fn result_of(report: &RunReport, name: &str) -> Result<Value, ToolFailure> {
+    let failed = |why: String| ToolFailure::new(ToolFailure::FAILED, format!("the program of {name} {why}"));
+    if report.outcome == Outcome::LimitHit(LimitKind::Wall) {
+        let message = format!("the program of {name} took longer than its time limit");
+        return Err(ToolFailure::new(ToolFailure::BUDGET, message).with_stderr(&end_of(report.stderr.bytes().as_ref())));
+    }
     if !report.is_success() {
         let how = match &report.outcome {
             Outcome::Exited(status) => format!("exit status: {status}"),

@@ -19,6 +19,11 @@ pub fn launch() -> ExitCode {
         Ok(program) => program.with_file_name(COMPLETE_PROGRAM),
         Err(error) => return fail(&format!("cannot find the directory of this program: {error}")),
     };
+    if let Some(exec) = crate::box_launch::box_exec(&args)
+        && let Ok(dirs) = AppDirs::from_env()
+    {
+        return ExitCode::from(codebox_cli::exec_in_box(&crate::box_launch::Boxes::below(&dirs), exec));
+    }
     let is_run = args.get(1).is_some_and(|command| command == "run") && !args.iter().any(|arg| needs_tools(arg));
     if is_run
         && is_enabled()

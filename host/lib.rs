@@ -40,6 +40,10 @@ struct Documentation;
 mod app_dirs;
 #[cfg(all(feature = "cli", unix))]
 mod automatic_images;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod box_launch;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod box_process;
 #[cfg(feature = "cli")]
 mod command_line;
 #[cfg(feature = "cli")]
@@ -84,8 +88,9 @@ pub use app_dirs::{AppDirs, AppDirsError};
 pub use codebox_blocks as blocks;
 pub use codebox_core::*;
 pub use codebox_runner::{
-    Builder, Cell, CellIo, CellTools, Checkpoint, Confinement, Course, Detached, Explanation, FrontEnd, RunEnd, Runner,
-    Session, Standby, StandbyProcess, TierReport,
+    BoxControl, BoxIo, BoxLogEntry, BoxStart, Builder, Cell, CellIo, CellTools, Checkpoint, CommandBox, CommandIo,
+    Confinement, Course, Detached, Explanation, FrontEnd, RunEnd, Runner, Session, Shaping, Standby, StandbyProcess,
+    TierReport,
 };
 pub use codebox_service::{
     Admitted, Audit, AuditLog, AuditRecord, Catalog, Check, CheckState, Choice, Denied, EnvRequest, EnvRequestError,

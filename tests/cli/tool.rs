@@ -119,3 +119,76 @@ fn tools_are_listed_and_shown() {
     assert_eq!((&json["name"], &json["output"]), (&"double".into(), &json!({ "type": "integer" })));
     assert_one_line(&home.run(&["tool", "show", "denied"], b""), 125, "denied by the configuration");
 }
+
+/// Paths of this machine in the input are those of the tool's directories, and back in the output.
+#[test]
+fn paths_are_mapped() {
+    let home = Home::new();
+    let data = folder();
+    let data = data.path().canonicalize().expect("it exists");
+    fs::write(data.join("in.txt"), "content").expect("it is ours");
+    let config = home.0.path().join("config");
+    let program = "\
+import json, sys
+given = json.load(sys.stdin)
+text = open(given['file']).read()
+open(given['file'] + '.out', 'w').write(text.upper())
+print(json.dumps({'file': given['file'] + '.out', 'given': given, 'inside': '/tmp/x'}))
+";
+    fs::write(config.join("upper.py"), program).expect("it is ours");
+    let tool = format!(
+        r#"
+[tools.upper]
+run = "upper.py"
+dirs = ["{0}:/data:rw"]
+input = {{ type = "object", properties = {{ file = {{ type = "string", "x-codebox-path" = true }}, pattern = {{ "x-codebox-path" = false }} }} }}
+output = {{ type = "object", properties = {{ file = {{ type = "string", "x-codebox-path" = true }} }} }}
+
+[tools.leaks]
+run = "leaks.py"
+dirs = ["{0}:/data:rw"]
+output = {{ properties = {{ file = {{ "x-codebox-path" = true }} }} }}
+"#,
+        data.display()
+    );
+    fs::write(config.join("leaks.py"), "print('{\"file\": \"/etc/passwd\"}')").expect("it is ours");
+    fs::write(config.join("config.toml"), CONFIG.to_owned() + &tool).expect("it is ours");
+    let file = data.join("in.txt").display().to_string();
+    let input = json!({
+        "file": file, "pattern": file, "deep": [{ "at": data.display().to_string() }], "url": format!("https://x{file}"),
+        "prose": format!("see {file}"), "other": "/etc/passwd",
+    });
+    let (status, result) = home.call("upper", &input.to_string());
+    assert_eq!(status, Some(0), "{result}");
+    let output = &result["output"];
+    assert_eq!(output["file"], format!("{file}.out"));
+    // The output shows what the tool got, mapped back.
+    assert_eq!(output["given"]["deep"], input["deep"]);
+    assert_eq!(output["given"]["url"], input["url"]);
+    assert_eq!(output["given"]["prose"], input["prose"]);
+    assert_eq!([&output["given"]["other"], &output["inside"]], ["/etc/passwd", "/tmp/x"]);
+    assert_eq!(fs::read_to_string(data.join("in.txt.out")).expect("it was written"), "CONTENT");
+    assert_eq!((&result["metadata"]["method"], &result["metadata"]["exit_code"]), (&"wasm".into(), &0.into()));
+    let (status, result) = home.call("upper", r#"{"file": "/etc/passwd"}"#);
+    assert_eq!((status, &result["error"]["kind"]), (Some(125), &"invalid_input".into()));
+    let message = result["error"]["message"].as_str().expect("a message");
+    assert_eq!(message, "/file: the path \"/etc/passwd\" is in no granted directory");
+    let (status, result) = home.call("leaks", "{}");
+    assert_eq!((status, &result["error"]["kind"]), (Some(1), &"invalid_output".into()), "{result}");
+}
+
+/// A tool that takes too long keeps its output up to then.
+#[test]
+fn partial_output_is_kept() {
+    let home = Home::new();
+    let config = home.0.path().join("config");
+    fs::write(
+        config.join("slow.py"),
+        "import sys, time\nprint('early', flush=True)\nprint('why', file=sys.stderr, flush=True)\ntime.sleep(60)",
+    )
+    .expect("it is ours");
+    fs::write(config.join("config.toml"), "[tools.late]\nrun = 'slow.py'\ntimeout = '4s'").expect("it is ours");
+    let (status, result) = home.call("late", "{}");
+    assert_eq!((status, &result["error"]["kind"]), (Some(124), &"budget".into()), "{result}");
+    assert_eq!((&result["metadata"]["partial_output"], &result["error"]["stderr"]), (&"early".into(), &"why".into()));
+}

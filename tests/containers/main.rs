@@ -7,6 +7,7 @@
 
 mod agent_socket;
 mod audit;
+mod boxes;
 mod broken_streams;
 mod changing_files;
 mod concurrent_jobs;
@@ -69,6 +70,7 @@ fn rows() -> Vec<Row> {
         processes::rows(),
         memory::rows(),
         audit::rows(),
+        boxes::rows(),
         container_settings::rows(),
         rejected_requests::rows(),
         network::rows(),

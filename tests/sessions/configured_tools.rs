@@ -96,7 +96,7 @@ for call in (lambda: tools.double(n='x'), lambda: tools.fail(), lambda: tools.te
     assert!(lines[1].starts_with("invalid_input | "), "{out}");
     assert_eq!(lines[2], "failed | the program of fail failed (exit status: 1): no luck");
     assert!(lines[3].starts_with("invalid_output | the output of text is not JSON: "), "{out}");
-    assert_eq!(lines[4], "budget | the call took longer than 0.2 s");
+    assert_eq!(lines[4], "budget | the program of slow took longer than its time limit");
     assert_eq!(lines[5], "denied | the call of the tool ask was not approved");
     // A tool that is not named is not granted.
     let out = project.ok(&["run", "--tool", "double", "-c", "from codebox import tools; print(list(tools))"]);

@@ -11,6 +11,8 @@ use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
 
 mod blocks;
+#[cfg(unix)]
+mod boxes;
 mod mcp;
 mod repl;
 mod run;
@@ -20,6 +22,8 @@ mod tools;
 mod values;
 
 pub(crate) use blocks::BlocksArgs;
+#[cfg(unix)]
+pub(crate) use boxes::{BoxCommands, BoxExecArgs, BoxStartArgs, Idle};
 pub(crate) use mcp::McpArgs;
 pub(crate) use repl::ReplArgs;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
@@ -172,6 +176,13 @@ pub(crate) enum Command {
     /// a minute is saved to disk; the background process ends after ten minutes without use.
     #[command(subcommand, arg_required_else_help = true)]
     Session(SessionCommand),
+    /// Start, use and stop boxes: containers that run many commands
+    ///
+    /// Each box has a background process of this user, with which it ends. A command starts in a few milliseconds, and every caller of a box
+    /// sees the same files and processes.
+    #[cfg(unix)]
+    #[command(name = "box", subcommand, arg_required_else_help = true)]
+    Box(BoxCommands),
     /// Print a completion script for a shell
     Completions {
         /// The shell

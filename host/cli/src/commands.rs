@@ -18,6 +18,8 @@ use crate::{Confinement, Host, RunHost, RunnerOptions, ServerOptions, answer};
 
 mod audit;
 mod blocks;
+#[cfg(unix)]
+mod boxes;
 mod call_tool;
 mod doctor;
 mod explain;
@@ -65,6 +67,8 @@ pub(crate) fn dispatch(
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Host(command) => host::host(command, messages, host.control),
+        #[cfg(unix)]
+        Command::Box(command) => return boxes::boxes(command, messages, &runner, host),
         Command::Session(command) => return session::session(command, messages, &runner, host),
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),

@@ -17,6 +17,8 @@ use clap::Parser;
 
 mod answer;
 mod args;
+#[cfg(unix)]
+mod box_exec;
 mod commands;
 mod exit;
 mod front_end;
@@ -36,6 +38,8 @@ mod text_file;
 mod trace;
 mod usage;
 
+#[cfg(unix)]
+pub use box_exec::{BoxExec, Input};
 pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
 pub use standby::{STANDBY_VARIABLE, StandbyLauncher};
@@ -43,7 +47,7 @@ pub use standby::{STANDBY_VARIABLE, StandbyLauncher};
 use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError, ToolName};
-use codebox_runner::{Runner, SessionControl};
+use codebox_runner::{BoxControl, Runner, SessionControl};
 use codebox_service::Admitted;
 use codebox_tools::{Tool, Toolbox};
 
@@ -100,13 +104,24 @@ pub struct Host<'h> {
     pub tool_names: &'h (dyn Fn() -> Result<Vec<ToolName>, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
+    /// The processes that keep boxes.
+    pub boxes: &'h Arc<dyn BoxControl + Send + Sync>,
     /// The process that keeps sessions.
     pub sessions: &'h Arc<dyn SessionControl + Send + Sync>,
 }
 
 /// Function that returns tools by their names, see [`Host::tools`].
 pub type FindTools<'h> =
-    dyn Fn(&[ToolName], Vec<Tool>, Arc<dyn Progress>) -> Result<Vec<Tool>, RunnerError> + Sync + 'h;
+    dyn Fn(&[ToolName], Vec<Tool>, ToolCaller, Arc<dyn Progress>) -> Result<Vec<Tool>, RunnerError> + Sync + 'h;
+
+/// Caller of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolCaller {
+    /// The user, whose inputs and outputs have paths of this machine.
+    User,
+    /// A program in a sandbox, which learns no paths of this machine.
+    Program,
+}
 
 /// Options of the runner that the arguments determine.
 pub struct RunnerOptions {
@@ -195,6 +210,13 @@ pub fn run_only(host: RunHost<'_>) -> Option<u8> {
             error.exit_status()
         }
     })
+}
+
+/// Runs a command in a box with the streams of this process, and returns the exit status. It refers to none of the other commands, so a
+/// program that calls it alone is a small one.
+#[cfg(unix)]
+pub fn exec_in_box(control: &dyn BoxControl, exec: BoxExec) -> u8 {
+    box_exec::exec_in_box(control, exec, Messages::new(messages::Verbosity::Normal))
 }
 
 /// Prints an error of codebox, and returns the exit status for it.

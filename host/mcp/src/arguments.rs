@@ -209,6 +209,26 @@ pub(crate) struct SessionArguments {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct BoxArguments {
+    /// Name of the box; without one, the only box of the server
+    #[serde(default)]
+    #[serde(rename = "box")]
+    pub name: Option<String>,
+    /// Words of the command, such as `["bash", "-lc", "grep -rn TODO . | head"]`; no shell runs unless it is named
+    pub command: Vec<String>,
+    /// Standard input
+    #[serde(default)]
+    pub stdin: String,
+    /// Working directory, an absolute path in the box; /work by default
+    #[serde(default)]
+    pub workdir: Option<String>,
+    /// Time limit in seconds
+    #[serde(default)]
+    pub timeout_seconds: Option<f64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct NoArguments {}
 
 /// Returns limits with the time limit of a call, which is at most that of the operator.

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod arguments;
+mod boxes;
 mod client;
 mod output;
 mod progress;
@@ -19,7 +20,7 @@ mod sessions;
 use std::sync::Arc;
 
 use codebox_core::{Language, ResultKind, RunnerError};
-use codebox_runner::{Runner, SessionControl};
+use codebox_runner::{BoxControl, Runner, SessionControl};
 use codebox_service::Request;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
@@ -40,11 +41,12 @@ const MAX_MESSAGE: usize = 256 << 20;
 pub async fn serve_stdio(
     runner: Arc<Runner>,
     sessions: Arc<dyn SessionControl + Send + Sync>,
+    boxes: Arc<dyn BoxControl + Send + Sync>,
     options: Options,
 ) -> Result<(), RunnerError> {
     let (input, output) = rmcp::transport::stdio();
     let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_MESSAGE);
-    serve(server::Server::new(runner, sessions, options), transport).await
+    serve(server::Server::new(runner, sessions, boxes, options), transport).await
 }
 
 async fn serve<E, A>(

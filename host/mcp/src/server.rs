@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codebox_core::{Access, CancelToken, ExecIo, RunnerError};
-use codebox_runner::{Runner, SessionControl};
+use codebox_runner::{BoxControl, Runner, SessionControl};
 use codebox_service::Request;
 use rmcp::handler::server::common::{schema_for_input, schema_for_output};
 use rmcp::model::{
@@ -20,15 +20,15 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::arguments::{
-    BlocksArguments, CellArguments, CheckpointArguments, ExplainArguments, ForkArguments, NewSessionArguments,
-    NoArguments, PackagesArguments, RunArguments, SessionArguments,
+    BlocksArguments, BoxArguments, CellArguments, CheckpointArguments, ExplainArguments, ForkArguments,
+    NewSessionArguments, NoArguments, PackagesArguments, RunArguments, SessionArguments,
 };
 use crate::output::{
     BlocksOutput, DoneOutput, ExplainOutput, IdsOutput, ListOutput, PackagesOutput, RunOutput, invalid, refused,
 };
 use crate::progress::{Progress, ProgressSink};
 use crate::roots::grants_of_roots;
-use crate::{runs, sessions};
+use crate::{boxes, runs, sessions};
 
 /// Instructions for the model of the client.
 const INSTRUCTIONS: &str = "\
@@ -45,9 +45,14 @@ pub struct Options {
     pub roots: Option<Access>,
     /// True if calls may use all sessions of the user, and not only those that this server has created.
     pub all_sessions: bool,
+    /// Boxes in which calls may run commands.
+    pub boxes: Vec<String>,
     /// Maximum number of calls in progress. Further ones wait.
     pub concurrency: usize,
 }
+
+/// Name of the tool that runs commands in boxes.
+const BOX_EXEC: &str = "box_exec";
 
 /// Maximum time in which a client lists its roots.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,6 +61,7 @@ const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Server {
     pub runner: Arc<Runner>,
     pub sessions: Arc<dyn SessionControl + Send + Sync>,
+    pub boxes: Arc<dyn BoxControl + Send + Sync>,
     options: Options,
     calls: Semaphore,
     /// Sessions that this server has created. Others may have grants that its operator has not given.
@@ -86,9 +92,14 @@ impl Call {
 pub(crate) type CallError = Box<CallToolResult>;
 
 impl Server {
-    pub(crate) fn new(runner: Arc<Runner>, sessions: Arc<dyn SessionControl + Send + Sync>, options: Options) -> Self {
+    pub(crate) fn new(
+        runner: Arc<Runner>,
+        sessions: Arc<dyn SessionControl + Send + Sync>,
+        boxes: Arc<dyn BoxControl + Send + Sync>,
+        options: Options,
+    ) -> Self {
         let calls = Semaphore::new(options.concurrency.max(1));
-        Self { runner, sessions, options, calls, own_sessions: Mutex::default() }
+        Self { runner, sessions, boxes, options, calls, own_sessions: Mutex::default() }
     }
 
     /// Returns the request of the operator.
@@ -101,6 +112,11 @@ impl Server {
         self.options.all_sessions || self.own().contains(id)
     }
 
+    /// Returns the boxes in which calls may run commands.
+    pub(crate) fn box_names(&self) -> &[String] {
+        &self.options.boxes
+    }
+
     /// Adds sessions that calls may use.
     pub(crate) fn add_own(&self, ids: &[String]) {
         self.own().extend(ids.iter().cloned());
@@ -108,6 +124,15 @@ impl Server {
 
     fn own(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.own_sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tools of this server. Without boxes, there is no tool for them.
+    fn tools(&self) -> Vec<Tool> {
+        let mut tools = tools(Powers::of(&self.options));
+        if self.options.boxes.is_empty() {
+            tools.retain(|tool| tool.name != BOX_EXEC);
+        }
+        tools
     }
 
     async fn call(
@@ -170,6 +195,7 @@ impl Server {
             "session_new" => sessions::create(self, parsed(request)?, call(Roots::Granted).await?).await,
             // A session has the grants with which it was created.
             "session_exec" => sessions::exec(self, parsed(request)?, call(Roots::Unused).await?).await,
+            BOX_EXEC => boxes::exec(self, parsed(request)?, call(Roots::Unused).await?).await,
             "session_fork" => sessions::fork(self, parsed(request)?).await,
             "session_checkpoint" => sessions::checkpoint(self, parsed(request)?).await,
             "session_restore" => sessions::restore(self, parsed(request)?).await,
@@ -300,6 +326,11 @@ pub(crate) fn tools(powers: Powers) -> Vec<Tool> {
             "Run a cell in a session. An exception keeps the state of the session; a limit that is reached ends its interpreter.",
             runs,
         ),
+        tool::<BoxArguments, RunOutput>(
+            BOX_EXEC,
+            "Run a command in a container that the operator has started for this server. Its files stay for later commands. Long output is cut; a command that is read by another one in the same shell line gives it all.",
+            Effect::Runs(Powers { writes: true }),
+        ),
         tool::<ForkArguments, IdsOutput>("session_fork", "Create sessions with the state of another one.", Changes),
         tool::<CheckpointArguments, DoneOutput>(
             "session_checkpoint",
@@ -329,11 +360,11 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools(Powers::of(&self.options))))
+        Ok(ListToolsResult::with_all_items(self.tools()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools(Powers::of(&self.options)).into_iter().find(|tool| tool.name == name)
+        self.tools().into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(

@@ -16,5 +16,5 @@ pub use codebox_core::Approval;
 pub use command::{end_of, output_of};
 pub use run::ToolRun;
 pub use schema::SchemaError;
-pub use tool::{Tool, ToolError};
+pub use tool::{CallFacts, Tool, ToolError};
 pub use toolbox::{Approver, Decision, ToolBudgets, ToolRequest, Toolbox};

@@ -1,6 +1,6 @@
 //! Tools.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use codebox_core::{Approval, BoxFuture, ToolDescription, ToolFailure, ToolName};
@@ -31,6 +31,23 @@ pub enum ToolError {
     Duplicate(ToolName),
 }
 
+/// Facts about the latest call of a tool that its function writes, for those who make single calls. They are no part of its output.
+#[derive(Debug, Clone, Default)]
+pub struct CallFacts(Arc<Mutex<Value>>);
+
+impl CallFacts {
+    /// Replaces the facts.
+    pub fn set(&self, facts: Value) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+    }
+
+    /// Takes the facts; `null` if there are none.
+    #[must_use]
+    pub fn take(&self) -> Value {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Function of the host that programs can call.
 #[derive(Clone)]
 pub struct Tool {
@@ -39,6 +56,7 @@ pub struct Tool {
     pub(crate) output: Option<Schema>,
     pub(crate) approval: Approval,
     pub(crate) timeout: Option<Duration>,
+    facts: CallFacts,
     pub(crate) handler: Arc<Handler>,
 }
 
@@ -81,7 +99,15 @@ impl Tool {
         let name = ToolName::new(name).map_err(|_| ToolError::Name(name.to_owned()))?;
         let schema = Schema::new(&input).map_err(|source| ToolError::Schema { tool: name.clone(), source })?;
         let description = ToolDescription { name, description, input, output: None };
-        Ok(Self { description, input: schema, output: None, approval: Approval::Allow, timeout: None, handler })
+        Ok(Self {
+            description,
+            input: schema,
+            output: None,
+            approval: Approval::Allow,
+            timeout: None,
+            facts: CallFacts::default(),
+            handler,
+        })
     }
 
     /// Sets the JSON Schema of the output, which is checked.
@@ -105,6 +131,18 @@ impl Tool {
     #[must_use]
     pub fn with_approval(self, approval: Approval) -> Self {
         Self { approval, ..self }
+    }
+
+    /// Sets the place where the function writes facts about calls.
+    #[must_use]
+    pub fn with_facts(self, facts: CallFacts) -> Self {
+        Self { facts, ..self }
+    }
+
+    /// Returns the facts about calls.
+    #[must_use]
+    pub fn facts(&self) -> &CallFacts {
+        &self.facts
     }
 
     /// Returns the name.

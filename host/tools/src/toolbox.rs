@@ -103,6 +103,12 @@ impl Toolbox {
         Self { approver: Some(Arc::new(approver)), ..self }
     }
 
+    /// Returns a tool.
+    #[must_use]
+    pub fn get(&self, name: &ToolName) -> Option<&Tool> {
+        self.tools.get(name)
+    }
+
     /// Returns true if there is a tool of this name.
     #[must_use]
     pub fn contains(&self, name: &ToolName) -> bool {

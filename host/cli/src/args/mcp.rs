@@ -17,6 +17,12 @@ pub(crate) struct McpArgs {
     #[arg(long)]
     pub all_sessions: bool,
 
+    /// Let the client run commands in this box of the user; repeatable
+    ///
+    /// Its commands have the grants and limits of the box.
+    #[arg(long = "box", value_name = "NAME")]
+    pub boxes: Vec<String>,
+
     /// Maximum number of calls in progress; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_calls: u16,

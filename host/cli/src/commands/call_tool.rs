@@ -5,7 +5,6 @@ use std::path::Path;
 use codebox_core::{CancelToken, ResultKind, RunnerError, ToolCall, ToolDescription, ToolFailure, ToolName, exit};
 use serde_json::{Value, json};
 
-use crate::Host;
 use crate::answer;
 use crate::args::{ToolArgs, ToolCommand};
 use crate::commands::tools::{CommandTools, Questions};
@@ -13,6 +12,7 @@ use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::{Escaped, Table, escape_json};
 use crate::text_file::read_text;
+use crate::{Host, ToolCaller};
 
 /// Lists, shows or calls tools. A call prints its failure itself.
 pub(super) fn tool(command: ToolCommand, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
@@ -42,7 +42,8 @@ pub(super) fn tool(command: ToolCommand, messages: Messages, host: Host<'_>) -> 
 }
 
 fn connect(names: Vec<ToolName>, messages: Messages, host: Host<'_>) -> Result<Option<CommandTools>, RunnerError> {
-    CommandTools::connect(&ToolArgs { tools: names, mcp: Vec::new() }, Questions::AtTerminal, messages, host)
+    let args = ToolArgs { tools: names, mcp: Vec::new() };
+    CommandTools::connect_for(ToolCaller::User, &args, Questions::AtTerminal, messages, host)
 }
 
 fn denied() -> RunnerError {
@@ -79,12 +80,17 @@ fn call(name: ToolName, input: &str, messages: Messages, host: Host<'_>) -> Resu
         .err()
         .map(|failure| json!({ "kind": failure.kind, "message": failure.message, "stderr": failure.stderr }));
     let metadata = call.map(|ToolCall { input_bytes, output_bytes, wall, .. }| {
-        json!({
+        let mut metadata = json!({
             "tool": name.as_str(),
             "duration_ms": wall.as_secs_f64() * 1e3,
             "input_bytes": input_bytes,
             "output_bytes": output_bytes,
-        })
+        });
+        // The tool has run.
+        if let (Value::Object(metadata), Value::Object(facts)) = (&mut metadata, tools.facts(&name)) {
+            metadata.extend(facts);
+        }
+        metadata
     });
     let document = json!({ "success": result.is_ok(), "output": output, "error": error, "metadata": metadata });
     let printed = answer::print_json(&document)?;

@@ -21,11 +21,13 @@ pub(super) fn mcp(args: McpArgs, messages: Messages, host: Host<'_>) -> Result<u
         request: Request { tools: names, ..args.grants.request(None) },
         roots: args.roots,
         all_sessions: args.all_sessions,
+        boxes: args.boxes,
         concurrency: usize::from(args.max_calls),
     };
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-    let served = executor.block_on(codebox_mcp::serve_stdio(runner, Arc::clone(host.sessions), options));
+    let served =
+        executor.block_on(codebox_mcp::serve_stdio(runner, Arc::clone(host.sessions), Arc::clone(host.boxes), options));
     // Programs of calls that the client no longer waits for end with the process.
     executor.shutdown_background();
     served.map(|()| 0)

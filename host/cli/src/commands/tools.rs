@@ -14,11 +14,11 @@ use codebox_tools::{Decision, ToolRequest, Toolbox};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-use crate::Host;
 use crate::args::ToolArgs;
 use crate::interrupt::Signals;
 use crate::messages::{Messages, Verbosity};
 use crate::progress::progress;
+use crate::{Host, ToolCaller};
 
 /// Maximum time that the end of this process waits for the servers.
 const SERVER_END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -84,8 +84,19 @@ pub(super) fn tools_of_suspended(client: &str) -> Result<ToolArgs, RunnerError> 
 }
 
 impl CommandTools {
-    /// Starts the servers, and puts the tools together; `None` without tools.
+    /// Starts the servers, and puts the tools of a program together; `None` without tools.
     pub(super) fn connect(
+        args: &ToolArgs,
+        questions: Questions,
+        messages: Messages,
+        host: Host<'_>,
+    ) -> Result<Option<Self>, RunnerError> {
+        Self::connect_for(ToolCaller::Program, args, questions, messages, host)
+    }
+
+    /// As [`connect`](Self::connect), for calls of this caller.
+    pub(super) fn connect_for(
+        caller: ToolCaller,
         args: &ToolArgs,
         questions: Questions,
         messages: Messages,
@@ -119,7 +130,7 @@ impl CommandTools {
         let mut wanted = args.tools.clone();
         wanted.sort();
         wanted.dedup();
-        let tools = (host.tools)(&wanted, of_servers, progress(messages))?;
+        let tools = (host.tools)(&wanted, of_servers, caller, progress(messages))?;
         let names = tools.iter().map(|tool| tool.name().clone()).collect();
         let toolbox = Toolbox::new(tools).map_err(|error| {
             RunnerError::of(ResultKind::InvalidRequest, &error).with_fix("give a server a name: --mcp NAME=COMMAND")
@@ -167,6 +178,11 @@ impl CommandTools {
             }
         });
         Ok((result.ok_or_else(cancelled)?, tools.run.calls().0.pop()))
+    }
+
+    /// Returns the facts about the latest call of a tool.
+    pub(super) fn facts(&self, name: &ToolName) -> serde_json::Value {
+        self.toolbox.get(name).map(|tool| tool.facts().take()).unwrap_or_default()
     }
 
     pub(super) fn names(&self) -> Vec<ToolName> {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use codebox_core::{Approval, DirGrantSpec, Limit, NetGrant, ToolName, parse_duration};
+use codebox_core::{Approval, DirGrantSpec, Limit, NetGrant, ToolName, is_box_name, parse_duration};
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -39,6 +39,13 @@ pub enum ToolAction {
     Command(Vec<String>),
     /// Runs a program in the sandbox.
     Run(SandboxedTool),
+    /// Runs a command in a box that the user has started.
+    InBox {
+        /// Name of the box.
+        name: String,
+        /// Words of the command.
+        words: Vec<String>,
+    },
 }
 
 /// Tool that is a program in the sandbox.
@@ -97,6 +104,8 @@ pub(super) struct Table {
     with: Vec<String>,
     isolation: Option<String>,
     image: Option<String>,
+    #[serde(rename = "box")]
+    in_box: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,6 +142,9 @@ pub(super) fn narrowed(ours: &Tools, theirs: &Tools, file: &Path) -> Result<Tool
         match &tool.action {
             Some(ToolAction::Command(_)) => {
                 return Err(at.fault("command", "a project cannot run commands outside of the sandbox", fix));
+            }
+            Some(ToolAction::InBox { .. }) => {
+                return Err(at.fault("box", "a project cannot run commands in boxes of the user", fix));
             }
             Some(ToolAction::Run(tool)) => {
                 let grants = [
@@ -181,6 +193,22 @@ impl Table {
         let Self { description, run, command, input, output, approval, timeout, .. } = self;
         let has_grants = !(self.dirs.is_empty() && self.net.is_empty() && self.env.is_empty() && self.with.is_empty());
         let has_options = has_grants || self.isolation.is_some() || self.image.is_some();
+        if let Some(name) = self.in_box {
+            if has_options || command.is_some() {
+                let fix = "use run with the words of a command alone";
+                return Err(at.fault("box", "a command in a box has the grants of the box", fix));
+            }
+            let Some(FileOrWords::Words(words)) = run else {
+                return Err(at.fault("run", "a tool in a box is a command", "write its words as a list"));
+            };
+            if !is_box_name(&name) {
+                return Err(at.fault("box", format!("{name:?} is not the name of a box"), "see codebox box list"));
+            }
+            let action = Some(ToolAction::InBox { name, words: at.words("run", words)? });
+            let timeout = at.timeout(timeout)?;
+            let input = input.unwrap_or_else(|| serde_json::json!({ "type": "object" }));
+            return Ok(ToolSettings { description, action, input, output, approval, timeout });
+        }
         let action = match (run, command) {
             (Some(_), Some(_)) => return Err(at.fault("", "it has run and command", "remove one of them")),
             (None, _) if has_options => {
@@ -207,17 +235,24 @@ impl Table {
                 image: self.image,
             })),
         };
-        let timeout = timeout.map(|text| match parse_duration(&text) {
-            Ok(Limit::At(time)) => Ok(time),
-            Ok(Limit::Unlimited) => Err(at.fault("timeout", "a call has a time limit", "write a duration such as 30s")),
-            Err(error) => Err(at.fault("timeout", error, "write a duration such as 30s")),
-        });
+        let timeout = at.timeout(timeout)?;
         let input = input.unwrap_or_else(|| serde_json::json!({ "type": "object" }));
-        Ok(ToolSettings { description, action, input, output, approval, timeout: timeout.transpose()? })
+        Ok(ToolSettings { description, action, input, output, approval, timeout })
     }
 }
 
 impl At<'_> {
+    fn timeout(&self, text: Option<String>) -> Result<Option<Duration>, ConfigError> {
+        let parse = |text: String| match parse_duration(&text) {
+            Ok(Limit::At(time)) => Ok(time),
+            Ok(Limit::Unlimited) => {
+                Err(self.fault("timeout", "a call has a time limit", "write a duration such as 30s"))
+            }
+            Err(error) => Err(self.fault("timeout", error, "write a duration such as 30s")),
+        };
+        text.map(parse).transpose()
+    }
+
     fn words(&self, key: &str, words: Vec<String>) -> Result<Vec<String>, ConfigError> {
         match words.first() {
             Some(program) if !program.is_empty() => Ok(words),
