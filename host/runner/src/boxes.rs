@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use codebox_core::{
     BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEvent,
     CommandInput, Effects, GuestError, Isolation, Job, Limit, LimitKind, Limits, NotRun, Outcome, ResultKind,
-    RunReport, RunnerError, RunningCommand, ShimCall, Source, Usage,
+    RunReport, RunnerError, RunningCommand, ShimCall, Source, Usage, is_box_name,
 };
 use codebox_service::audit::BoxAction;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request, audit};
@@ -129,6 +129,11 @@ impl Runner {
             settings.env.entry(name.clone()).or_insert_with(|| value.clone());
         }
         let name = settings.name.clone().unwrap_or_else(|| format!("box-{:08x}", rand::random::<u32>()));
+        if !is_box_name(&name) {
+            let line = format!("{name:?} is not the name of a box");
+            let fix = "use 2 to 63 letters, digits, '_', '.' and '-', and not codebox- at the beginning";
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
         settings.name = Some(name.clone());
         // Before the box starts, so that a log that must record it can refuse it.
         self.audit_box(&name, BoxAction::Started)?;
@@ -243,6 +248,9 @@ impl CommandBox {
         let words = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let mut job = self.admitted.job().clone();
         job.source = Source::Command(words);
+        // Their values are masked in its text; the log has none of them.
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        job.env.extend(command.env.iter().map(|(name, value)| (text(name), text(value))));
         let accepted = Accepted { job: &job, backend: &self.backend };
         let (entry, failure) = journal.get()?.accept_command(&self.name, accepted)?;
         self.runner.note_unaudited(failure.as_ref());

@@ -51,7 +51,7 @@ pub struct BoxLogEntry {
     pub is_shim: bool,
     /// Command line. Words that look like secrets are masked.
     pub argv: Vec<String>,
-    /// Exit status.
+    /// Exit status; -1 for a call whose caller runs the command itself.
     pub status: i32,
     /// Wall-clock time in milliseconds.
     pub wall_ms: u64,
