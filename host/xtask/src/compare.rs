@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+mod audit;
 mod container;
 mod cpu;
 mod decision;
@@ -95,6 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     let comparisons = [
         start::compare,
         start::served,
+        audit::compare,
         imports::compare,
         cpu::compare,
         network::compare,
