@@ -235,7 +235,7 @@ fn shims_behave_as_the_command(test_env: &TestEnvironment) -> Result<()> {
         "find dir -name text -exec cat {} +",
         "cat \"$(printf 'odd\\tname')\" 2>&1; echo $?",
         "sleep 0.3 & cat dir/text; wait; echo $?",
-        "bash -c 'cat & kill -TERM $!; wait $!; echo $?' < /dev/zero",
+        "bash -c 'tail -f /dev/null & kill -TERM $!; wait $!; echo $?' < /dev/zero",
         "echo a | (cat; cat) | cat",
         "diff <(sort dir/text) <(sort dir/text | grep -v root)",
         "cat /dev/fd/3 3< dir/text; exec 5< dir/text; head -n 1 <&5; cat <&5",
