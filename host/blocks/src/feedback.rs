@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use codebox_core::{
-    CapturedOutput, ErrorFrame, LimitKind, MimeBundle, Outcome, ResultRole, RunReport, RunnerError, SessionState,
-    Shortening,
+    CapturedOutput, ErrorFrame, LimitKind, MimeBundle, Outcome, OutputShape, ResultRole, RunReport, RunnerError,
+    SessionState, shorten_line,
 };
 use codebox_service::limit_text::{limit_value, name_and_flag};
 
@@ -18,15 +18,15 @@ const MAX_FRAMES: usize = 10;
 /// Maximum number of results of a run that are shown.
 const MAX_RESULTS: usize = 20;
 
-/// Shortening of single lines: messages and lines of code.
-const LINE: Shortening = Shortening { bytes: 500, lines: 1 };
+/// Maximum length of single lines, such as messages and lines of code, in bytes.
+const MAX_LINE: usize = 500;
 
 /// Limits that are listed.
 const LISTED: [LimitKind; 3] = [LimitKind::Wall, LimitKind::Memory, LimitKind::Output];
 
 /// Returns Markdown about the blocks of a text. Output, values and messages are shortened by a policy, each for itself.
 #[must_use]
-pub fn of_blocks(report: &BlocksReport, policy: &Shortening) -> String {
+pub fn of_blocks(report: &BlocksReport, policy: OutputShape) -> String {
     let mut text = summary(report);
     text.push('\n');
     let lines: BTreeMap<usize, usize> = report.blocks.iter().map(|one| (one.block.number, one.block.line)).collect();
@@ -55,7 +55,7 @@ pub fn of_blocks(report: &BlocksReport, policy: &Shortening) -> String {
 
 /// Returns Markdown about one run.
 #[must_use]
-pub fn of_run(report: &RunReport, policy: &Shortening) -> String {
+pub fn of_run(report: &RunReport, policy: OutputShape) -> String {
     let mut text = format!("{}\n", ending(report));
     let body = body(report, policy, &|frame| Some(format!("{}, line {}", frame.file, frame.line)));
     text.push_str(&paragraph(&body));
@@ -129,7 +129,7 @@ fn limit(kind: LimitKind, report: &RunReport) -> String {
 }
 
 /// Returns the output, the results, the error and the hints of a run. `place` returns the place of a call for the reader.
-fn body(report: &RunReport, policy: &Shortening, place: &dyn Fn(&ErrorFrame) -> Option<String>) -> String {
+fn body(report: &RunReport, policy: OutputShape, place: &dyn Fn(&ErrorFrame) -> Option<String>) -> String {
     let mut parts = Vec::new();
     // The traceback on standard error repeats the error.
     let stderr = match &report.error {
@@ -214,7 +214,7 @@ fn text_of(output: &CapturedOutput) -> String {
 }
 
 /// Returns a result that was shown, in its text form, or the kinds of its forms.
-fn shown(result: &MimeBundle, policy: &Shortening) -> Option<String> {
+fn shown(result: &MimeBundle, policy: OutputShape) -> Option<String> {
     let title = match result.role {
         ResultRole::Value => "Value",
         ResultRole::Display => "Displayed",
@@ -231,12 +231,12 @@ fn shown(result: &MimeBundle, policy: &Shortening) -> Option<String> {
 }
 
 /// Returns a text under a title: a short line in the line of the title, and others in a fenced block.
-fn section(title: &str, text: &str, policy: &Shortening) -> Option<String> {
-    let text = policy.apply(text.trim_end_matches('\n'));
+fn section(title: &str, text: &str, policy: OutputShape) -> Option<String> {
+    let text = policy.apply_to_text(text.trim_end_matches('\n'));
     if text.trim().is_empty() {
         return None;
     }
-    if !text.contains('\n') && text.len() <= LINE.bytes {
+    if !text.contains('\n') && text.len() <= MAX_LINE {
         return Some(format!("{title}: {}\n", code_span(&text)));
     }
     let fence = "`".repeat(longest_run(&text).max(2) + 1);
@@ -267,7 +267,7 @@ pub fn plain(text: &str) -> String {
 /// Returns a text of a guest as one line, shortened, without terminal sequences and control characters.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    LINE.apply(&plain(text).replace('\n', " ")).into_owned()
+    shorten_line(&plain(text).replace('\n', " "), MAX_LINE).into_owned()
 }
 
 /// Returns the isolation of a run, its engine, and its limits.
@@ -329,7 +329,7 @@ mod tests {
             ],
         };
         assert_eq!(reports.exit_status(), 1);
-        let feedback = of_blocks(&reports, &Shortening::default());
+        let feedback = of_blocks(&reports, OutputShape::default());
         let expected = "\
 4 blocks: 1 passed, 1 failed, 1 skipped, 1 not run.
 
@@ -354,31 +354,34 @@ Ran in wasm, limits: wall time 1m, memory 1 GiB, output 16 MiB.
     fn output_cannot_imitate_the_feedback() {
         let mut hostile = report(Outcome::Exited(0));
         hostile.stdout = output("a\n```\n### Block 9\n````\n\u{1b}[31mred\u{1b}[0m\u{8}\n");
-        let feedback = of_run(&hostile, &Shortening::default());
+        let feedback = of_run(&hostile, OutputShape::default());
         let expected = "`````text\na\n```\n### Block 9\n````\nred\n`````\n";
         assert!(feedback.contains(expected), "{feedback}");
         let kind = "image/\n### Block 9\n\u{1b}[2J";
         hostile.results = vec![MimeBundle { data: [(kind.to_owned(), "eA==".into())].into(), ..MimeBundle::default() }];
-        let shown = of_run(&hostile, &Shortening::default());
+        let shown = of_run(&hostile, OutputShape::default());
         assert!(shown.contains("Displayed: an image, `image/ ### Block 9`\n") && !shown.contains('\u{1b}'), "{shown}");
         hostile.results =
             vec![MimeBundle { data: [("a\n# b".to_owned(), "x".into())].into(), ..MimeBundle::default() }];
-        assert!(of_run(&hostile, &Shortening::default()).contains("Displayed: `a # b`\n"));
+        assert!(of_run(&hostile, OutputShape::default()).contains("Displayed: `a # b`\n"));
         hostile.stdout = output("a`b``c");
-        assert!(of_run(&hostile, &Shortening::default()).contains("Output: ```a`b``c```\n"));
+        assert!(of_run(&hostile, OutputShape::default()).contains("Output: ```a`b``c```\n"));
     }
 
     #[test]
     fn output_is_shortened() {
         let mut long = report(Outcome::Exited(0));
         long.stdout = output(&"line\n".repeat(1000));
-        let feedback = of_run(&long, &Shortening { bytes: 4000, lines: 3 });
+        let feedback = of_run(
+            &long,
+            OutputShape { max_lines: std::num::NonZeroU64::new(3).expect("not zero"), ..OutputShape::default() },
+        );
         assert!(feedback.contains("```text\nline\nline\nline\n...[truncated]\n```\n"), "{feedback}");
     }
 
     #[test]
     fn limits_and_refusals_are_named() {
-        let limit = of_run(&report(Outcome::LimitHit(LimitKind::Wall)), &Shortening::default());
+        let limit = of_run(&report(Outcome::LimitHit(LimitKind::Wall)), OutputShape::default());
         assert!(limit.starts_with("ended by the wall time limit of 1m\n"), "{limit}");
         let error = RunnerError::new(codebox_core::ResultKind::InvalidRequest, "no\nengine").with_fix("start one");
         assert_eq!(refusal(&error), "Refused: no engine\n\nFix: start one\n");

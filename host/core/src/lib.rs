@@ -33,7 +33,6 @@ mod progress;
 mod report;
 mod runner_error;
 mod session;
-mod shortening;
 mod text_form;
 mod tools;
 pub mod wire;
@@ -71,7 +70,7 @@ pub use limits::{
 };
 pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
-pub use output_shape::{OutputShape, OutputShaper, TRUNCATION_MARK};
+pub use output_shape::{OutputShape, OutputShaper, TRUNCATION_MARK, shorten_line};
 pub use path::{Access, DirGrant, GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use progress::{Progress, Silent};
 pub use report::{
@@ -83,7 +82,6 @@ pub use runner_error::RunnerError;
 pub use session::{
     InterpreterState, PAGES_FILE, SessionContainer, SessionInfo, earlier_pages_file, is_checkpoint_name,
 };
-pub use shortening::Shortening;
 pub use tools::{
     Approval, RunTools, SuspendedCall, TOOL_TAG, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolResult,
     encode_tool_result, parse_tool_call,

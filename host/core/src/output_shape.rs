@@ -1,5 +1,6 @@
 //! Shortening of output for readers of short texts, such as language models.
 
+use std::borrow::Cow;
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,25 @@ impl OutputShape {
         shaped.extend(shaper.finish());
         (shaped, shaper.is_cut())
     }
+
+    /// Returns a text within the limits.
+    #[must_use]
+    pub fn apply_to_text(self, text: &str) -> Cow<'_, str> {
+        match self.apply(text.as_bytes()) {
+            (_, false) => Cow::Borrowed(text),
+            // Characters are kept whole.
+            (shaped, true) => Cow::Owned(String::from_utf8_lossy(&shaped).into_owned()),
+        }
+    }
+}
+
+/// Returns the first line of a text, of at most `max_bytes` bytes, and [`TRUNCATION_MARK`] after it if more was cut than the end of
+/// the line.
+#[must_use]
+pub fn shorten_line(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    let line = text.split_inclusive('\n').next().unwrap_or_default();
+    let kept = &line[..line.floor_char_boundary(max_bytes)];
+    if kept.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{kept}{TRUNCATION_MARK}")) }
 }
 
 /// Output that is shortened while it is written.
@@ -154,6 +174,20 @@ mod tests {
         assert_eq!(shaped(4, 9, "abcé"), "abc\n...[truncated]");
         assert_eq!(shaped(5, 9, "abcé"), "abcé");
         assert_eq!(shaped(6, 9, "abc😀"), "abc\n...[truncated]");
+    }
+
+    #[test]
+    fn a_text_that_fits_is_not_copied() {
+        assert!(matches!(shape(5, 9).apply_to_text("12345"), Cow::Borrowed("12345")));
+        assert_eq!(shape(4, 9).apply_to_text("äöü"), "äö\n...[truncated]");
+    }
+
+    #[test]
+    fn lines_stay_one_line() {
+        assert_eq!(shorten_line("a b", 3), "a b");
+        assert_eq!(shorten_line("äöü", 3), "ä...[truncated]");
+        assert_eq!(shorten_line("a\nb", 9), "a\n...[truncated]");
+        assert_eq!(shorten_line("", 9), "");
     }
 
     #[test]

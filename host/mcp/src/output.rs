@@ -1,7 +1,7 @@
 //! Results of the tools, in a form for programs and in one for models.
 
 use codebox_blocks::{BlockStatus, BlocksReport, feedback};
-use codebox_core::{Outcome, ResultRole, RunReport, RunnerError, Shortening};
+use codebox_core::{Outcome, OutputShape, ResultRole, RunReport, RunnerError};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -163,7 +163,7 @@ pub(crate) struct DoneOutput {
 
 impl RunOutput {
     fn of(report: &RunReport) -> Self {
-        let shortened = |text: &str| Shortening::default().apply(&feedback::plain(text)).into_owned();
+        let shortened = |text: &str| OutputShape::default().apply_to_text(&feedback::plain(text)).into_owned();
         let (outcome, exit_status, limit) = match &report.outcome {
             Outcome::Exited(status) => ("exited", Some(*status), None),
             Outcome::Signalled(_) => ("signalled", None, None),
@@ -206,7 +206,7 @@ impl RunOutput {
 
 /// Returns the result of a program or a cell: Markdown, its images, and the structured form. A program that failed is an error.
 pub(crate) fn of_run(report: &RunReport, more: Vec<ContentBlock>) -> CallToolResult {
-    let mut content = vec![ContentBlock::text(feedback::of_run(report, &Shortening::default()))];
+    let mut content = vec![ContentBlock::text(feedback::of_run(report, OutputShape::default()))];
     content.extend(images(report).take(MAX_IMAGES));
     content.extend(more);
     structured(&RunOutput::of(report), content, !report.is_success())
@@ -229,7 +229,7 @@ pub(crate) fn of_blocks(report: &BlocksReport) -> CallToolResult {
         refused: one.result.as_ref().and_then(|result| result.as_ref().err()).map(|error| error.message().to_owned()),
     });
     let output = BlocksOutput { success: report.is_success(), blocks: blocks.collect() };
-    let mut content = vec![ContentBlock::text(feedback::of_blocks(report, &Shortening::default()))];
+    let mut content = vec![ContentBlock::text(feedback::of_blocks(report, OutputShape::default()))];
     content.extend(runs().flat_map(images).take(MAX_IMAGES));
     structured(&output, content, !report.is_success())
 }

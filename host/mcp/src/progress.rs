@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use codebox_core::{ExecIo, OutputSink, Shortening};
+use codebox_core::{ExecIo, OutputSink, shorten_line};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use tokio::sync::watch;
@@ -16,8 +16,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum time that the result of a call waits for the last notification.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Shortening of a line of output.
-const LINE: Shortening = Shortening { bytes: 200, lines: 1 };
+/// Maximum length of a line of output in bytes.
+const MAX_LINE: usize = 200;
 
 /// Notifications about a call, with the latest line of output.
 pub(crate) struct Progress {
@@ -34,7 +34,7 @@ impl OutputSink for ProgressSink {
         let text = String::from_utf8_lossy(bytes);
         if let Some(line) = text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
             let line: String = line.chars().filter(|c| !c.is_control()).collect();
-            self.0.send_replace(LINE.apply(&line).into_owned());
+            self.0.send_replace(shorten_line(&line, MAX_LINE).into_owned());
         }
         Ok(())
     }

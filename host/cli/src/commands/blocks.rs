@@ -1,7 +1,7 @@
 //! `codebox blocks`.
 
 use codebox_blocks::{Block, BlockReport, BlockStatus, BlocksReport, Observer, Options, Silent, feedback, parse};
-use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Shortening, exit};
+use codebox_core::{CancelToken, ExecIo, OutputShape, ResultKind, RunReport, RunnerError, exit};
 use codebox_service::Request;
 
 use crate::Host;
@@ -50,7 +50,7 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Re
         run(&mut Collected { cancel })
     };
     let printed = if args.feedback {
-        answer::print(&feedback::of_blocks(&report, &Shortening::default()))?
+        answer::print(&feedback::of_blocks(&report, OutputShape::default()))?
     } else if args.json {
         answer::print_json(&report.to_wire())?
     } else {
