@@ -70,16 +70,28 @@ fn path_map(criterion: &mut Criterion) {
             bencher.iter(|| map_all(black_box(value)));
         });
     }
-    // 10,000 paths in a megabyte, for the input and the output of a tool.
-    let value = document(10_000);
-    let (schema, max) = (schema_of_document(), MaxDepth::default());
-    let marks = PathMarks::of_schema(&schema);
-    let both = |value: &Value| {
-        let mapped = map.map_marked_json(value, Direction::ToHost, max, &marks).expect("every path is in a mount");
-        map.map_marked_json(&mapped, Direction::ToGuest, max, &marks).expect("every path is in a mount")
+    let max = MaxDepth::default();
+    let both = |value: &Value, marks: &PathMarks| {
+        let mapped = map.map_marked_json(value, Direction::ToHost, max, marks).expect("every path is in a mount");
+        map.map_marked_json(&mapped, Direction::ToGuest, max, marks).expect("every path is in a mount")
     };
-    assert_eq!(both(&value), value);
-    group.bench_function("both_ways/10000", |bencher| bencher.iter(|| both(black_box(&value))));
+    // 10,000 paths in a megabyte, for the input and the output of a tool.
+    let paths: Vec<Value> = (0..10_000)
+        .map(|index| json!(format!("/work/{}/{}{index:05}.py", index % 8, "directory/".repeat(8))))
+        .collect();
+    let paths = json!({ "paths": paths });
+    assert!((900_000..1_200_000).contains(&paths.to_string().len()));
+    let schema = json!({ "properties": { "paths": { "items": { "type": "string", "x-codebox-path": true } } } });
+    for (name, marks) in [("marked", PathMarks::of_schema(&schema)), ("by_form", PathMarks::default())] {
+        assert_eq!(both(&paths, &marks), paths);
+        group.bench_function(BenchmarkId::new("both_ways", name), |bencher| {
+            bencher.iter(|| both(black_box(&paths), &marks));
+        });
+    }
+    // 50,000 strings in 10,000 records.
+    let (records, marks) = (document(10_000), PathMarks::of_schema(&schema_of_document()));
+    assert_eq!(both(&records, &marks), records);
+    group.bench_function("both_ways/records", |bencher| bencher.iter(|| both(black_box(&records), &marks)));
     let log = "error in /home/ada/projects/number 3/src/main.py, line 7\n".repeat(100);
     assert!(!map.redact(&log).contains("ada"));
     group.bench_function("redact/100", |bencher| bencher.iter(|| map.redact(black_box(&log))));

@@ -65,11 +65,13 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         Ok(configured.iter().filter(|(_, tool)| tool.action.is_some()).map(|(name, _)| name.clone()).collect())
     };
     let standby_launcher = || standby_launcher(machine);
+    let tool_request = |name: &ToolName| crate::configured_tools::request(machine, name);
     let host = Host {
         run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, check: None },
         server_runner: &runner_of_server,
         tools: &tools,
         tool_names: &tool_names,
+        tool_request: &tool_request,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]

@@ -14,7 +14,8 @@ use codebox_core::{
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
 use codebox_runner::{BoxControl, BoxIo, Runner, Shaping};
 use codebox_service::config::{SandboxedTool, ToolAction, ToolProgram, ToolSettings};
-use codebox_service::{MAX_PROGRAM, Program, Request};
+use codebox_service::levels::{Level, LevelSetting};
+use codebox_service::{MAX_PROGRAM, Preference, Program, Request};
 use codebox_tools::{CallFacts, Tool, ToolError, end_of, output_of};
 use serde_json::{Value, json};
 
@@ -60,7 +61,7 @@ pub(crate) fn tools(
                 commands_in_box(settings, name, in_box.clone(), words.clone(), Arc::clone(boxes))
             }
             ToolAction::Run(program) => {
-                let request = request_of(program, &machine.languages()?).map_err(|error| failed(&error))?;
+                let request = request_of(name, program, &machine.languages()?).map_err(|error| failed(&error))?;
                 let runner = shared.get_or_insert_with(|| Arc::new(runner()));
                 let paths = match caller {
                     ToolCaller::User => Some(ToolPaths::of(&request, settings).map_err(|error| failed(&error))?),
@@ -82,6 +83,20 @@ pub(crate) fn tools(
     Ok(tools)
 }
 
+/// Returns the request of a tool of the configuration that runs in the sandbox, without its input.
+pub(crate) fn request(machine: &Machine, name: &ToolName) -> Result<Request, RunnerError> {
+    let configured = &machine.settings()?.tools;
+    let settings = configured.get(name).ok_or_else(|| unknown(name, configured.keys()))?;
+    let Some(ToolAction::Run(program)) = &settings.action else {
+        let line = format!("the tool {name} does not run in the sandbox");
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox tool show"));
+    };
+    request_of(name, program, &machine.languages()?).map_err(|error| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot use the tool {name}: {error}"))
+            .with_fix("correct it in the configuration file")
+    })
+}
+
 fn unknown<'n>(name: &ToolName, known: impl Iterator<Item = &'n ToolName>) -> RunnerError {
     let known: Vec<&str> = known.map(ToolName::as_str).collect();
     let fix = match known.is_empty() {
@@ -92,8 +107,8 @@ fn unknown<'n>(name: &ToolName, known: impl Iterator<Item = &'n ToolName>) -> Ru
 }
 
 /// Returns the request of a tool without its input.
-fn request_of(tool: &SandboxedTool, languages: &Languages) -> io::Result<Request> {
-    let SandboxedTool { program, dirs, net, env, packages, isolation, image } = tool;
+fn request_of(name: &ToolName, tool: &SandboxedTool, languages: &Languages) -> io::Result<Request> {
+    let SandboxedTool { program, dirs, net, env, packages, isolation, prefers, image } = tool;
     let (program, language) = match program {
         ToolProgram::Words(words) => (Program::Command(words.clone()), None),
         ToolProgram::File { dir, path } => {
@@ -106,8 +121,12 @@ fn request_of(tool: &SandboxedTool, languages: &Languages) -> io::Result<Request
             (Program::Inline(text), Some(language))
         }
     };
+    let requires = Some(*isolation).filter(|isolation| *isolation != Preference::Auto);
+    let source = format!("tools.{name}");
+    let level = LevelSetting { level: Level::Tool, requires, prefers: *prefers, source };
     Ok(Request {
         language,
+        levels: vec![level],
         dirs: dirs.clone(),
         net: net.clone(),
         env: env.clone(),

@@ -51,13 +51,25 @@ pub fn launch() -> ExitCode {
 /// Returns true if options or words of `run` show that the program for jobs in WebAssembly would execute the complete program. It
 /// decides that itself as well; this only saves the time of its start.
 fn needs_complete_program(args: &[OsString]) -> bool {
-    const OPTIONS: [&[u8]; 8] =
-        [b"--with", b"-r", b"--requirements", b"--image", b"--isolation=container", b"--engine", b"--warm", b"--build"];
+    const OPTIONS: [&[u8]; 10] = [
+        b"--with",
+        b"-r",
+        b"--requirements",
+        b"--image",
+        b"--isolation=container",
+        b"--isolation=devcontainer",
+        b"--container",
+        b"--engine",
+        b"--warm",
+        b"--build",
+    ];
     let shows = |arg: &OsString| {
         let arg = arg.as_encoded_bytes();
         arg == b"-" || arg == b"--help" || OPTIONS.into_iter().any(|option| arg.starts_with(option))
     };
-    let has_container = args.windows(2).any(|words| words[0] == "--isolation" && words[1] == "container");
+    let has_container = args
+        .windows(2)
+        .any(|words| words[0] == "--isolation" && (words[1] == "container" || words[1] == "devcontainer"));
     has_container || args.iter().any(shows)
 }
 

@@ -1,6 +1,7 @@
 //! The program for jobs in WebAssembly. It has no compiler, no container engines and no packages, so that it starts faster than the
 //! complete program, which it executes in place of itself for a job that needs them.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use codebox_cli::{CheckParts, RunHost, RunnerOptions};
 use codebox_container::Flavour;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Instance, InstanceSpec, Isolation, Preparation,
-    ResultKind, RunnerError, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, ContainerHost, EnforcementLevel, Instance, InstanceSpec,
+    Isolation, LimitKind, Preparation, ResultKind, RunnerError, RunningContainer, Unavailable,
 };
 use codebox_runner::Runner;
 use codebox_service::catalog::Catalog as _;
@@ -120,6 +121,10 @@ impl Backend for Engine {
         containers::may_be_available(self.flavour)
     }
 
+    fn containers(&self) -> Option<&dyn ContainerHost> {
+        Some(self)
+    }
+
     /// Executes the complete program: no job has started when backends are probed.
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         let error = execute_complete_program(&self.machine);
@@ -131,5 +136,18 @@ impl Backend for Engine {
         let detail = "only the complete program can use it; install codebox again".to_owned();
         let error = BackendError::Input { subject: self.flavour.as_str().to_owned(), detail, source: None };
         Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl ContainerHost for Engine {
+    /// Executes the complete program: no job has started when containers are searched for.
+    fn inspect<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<RunningContainer, BackendError>> {
+        let error = execute_complete_program(&self.machine);
+        let (subject, detail) = (self.flavour.as_str().to_owned(), error.message().to_owned());
+        Box::pin(std::future::ready(Err(BackendError::Input { subject, detail, source: None })))
+    }
+
+    fn limits(&self) -> BTreeMap<LimitKind, EnforcementLevel> {
+        BTreeMap::new()
     }
 }

@@ -40,6 +40,36 @@ fn prints_json_document() {
     assert_eq!((&explanation["needs"][0], &explanation["would_need"][0]), (&need, &need));
 }
 
+/// The levels of settings are listed from the call to the default, and the first preference that is allowed counts.
+#[test]
+fn lists_the_levels_of_settings() {
+    let dir = folder();
+    let tool = "isolation = 'wasm,container'\nprefer-isolation = 'wasm'\n[tools.double]\nrun = 'double.py'\nisolation = 'wasm'\n";
+    fs::write(dir.path().join("codebox.toml"), tool).expect("a file");
+    fs::write(dir.path().join("double.py"), "print(2)").expect("a file");
+    fs::create_dir(dir.path().join(".devcontainer")).expect("a directory");
+    fs::write(dir.path().join(".devcontainer/devcontainer.json"), "{}").expect("a file");
+    let settings = |args: &[&str]| {
+        let result = run_in(dir.path(), &[&["explain", "--json"], args].concat());
+        let explanation: serde_json::Value = serde_json::from_slice(&result.stdout).expect("one document");
+        let settings = explanation["settings"].as_array().expect("a list").clone();
+        let text = |setting: &serde_json::Value, name: &str| setting[name].as_str().unwrap_or("-").to_owned();
+        let line = |setting| ["level", "requires", "prefers"].map(|name| text(setting, name)).join(" ");
+        settings.iter().map(line).collect::<Vec<_>>()
+    };
+    let rest = ["project wasm,container wasm", "dev-container - -", "default - wasm"];
+    assert_eq!(settings(&["-c", "1"]), rest);
+    let call = [&["call wasm -"], &rest[..]].concat();
+    assert_eq!(settings(&["--isolation", "wasm", "-c", "1"]), call);
+    assert_eq!(settings(&["--tool", "double"]), [&["tool wasm -"], &rest[..]].concat());
+    let result = run_in(dir.path(), &["explain", "--tool", "double"]);
+    let text = result.stdout_text();
+    assert!(text.starts_with("the tool double would run in wasm: wasm is the only isolation allowed\n"), "{text}");
+    assert!(text.contains("\nsetting tool: requires wasm (tools.double)\n"), "{text}");
+    let dev = run_in(dir.path(), &["explain", "--isolation", "devcontainer", "-c", "1"]).stdout_text();
+    assert!(dev.contains("it would run in the dev container that "), "{dev}");
+}
+
 #[test]
 fn rejects_what_run_rejects() {
     let dir = folder();

@@ -6,6 +6,7 @@
 //! unavailable engine are ignored with the reason; if `CODEBOX_REQUIRE` names the engine, they fail.
 
 mod agent_socket;
+mod attached;
 mod audit;
 mod boxes;
 mod broken_streams;
@@ -69,6 +70,7 @@ fn rows() -> Vec<Row> {
     let topics = [
         processes::rows(),
         memory::rows(),
+        attached::rows(),
         audit::rows(),
         boxes::rows(),
         container_settings::rows(),
@@ -101,7 +103,22 @@ fn rows() -> Vec<Row> {
 }
 
 /// Rows about faults, deadlines and concurrency in codebox's own code, which the second engine runs only in the full form.
-const ONE_ENGINE: [&str; 5] = ["L6::", "L7::", "L12::", "O6::", "warm::"];
+const ONE_ENGINE: [&str; 14] = [
+    "L6::",
+    "L7::",
+    "L12::",
+    "O6::",
+    "warm::",
+    "attached::limits",
+    "attached::refused_requests",
+    "attached::killed_host",
+    "attached::dev::descriptions",
+    "attached::dev::secrets_stay_here",
+    "attached::dev::preferred_and_required",
+    "attached::dev::stronger",
+    "box::many_commands",
+    "box::records",
+];
 
 /// Returns true if a row runs on an engine.
 fn runs(engine: Engine, row: &Row) -> bool {

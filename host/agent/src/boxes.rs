@@ -24,11 +24,11 @@ use tokio::task::LocalSet;
 
 use crate::oom_score::OomScore;
 use crate::port_forwards::PortForwarder;
+use crate::program;
 use crate::writer::EventWriter;
 
 mod children;
 mod command;
-mod program;
 mod shaped;
 mod shims;
 mod stream;

@@ -1,6 +1,7 @@
 //! Execution of one job: its processes, its streams and its end.
 
 use std::io::{self, Read, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -9,12 +10,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Event, JobExit, Run, Status};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+use codebox_core::NotRun;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
+use crate::attached::JobUser;
 use crate::cgroup;
 use crate::oom_score::OomScore;
 use crate::port_forwards::PortForwarder;
+use crate::program;
+use crate::reach::Reach;
 use crate::watch::Watch;
+use crate::work_dir;
 use crate::writer::EventWriter;
 
 /// Time limit for the port forwards to deliver the last data of a job's programs.
@@ -23,18 +30,31 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Receiver of a job's standard input. The input ends when the sender is dropped.
 pub(crate) type Input = Receiver<Vec<u8>>;
 
+/// Parts of the agent that its jobs use.
+#[derive(Clone)]
+pub(crate) struct JobContext {
+    pub oom_score: OomScore,
+    pub port_forwards: PortForwarder,
+    pub writer: EventWriter,
+    pub reach: Reach,
+    /// User of the jobs, if it is not that of the agent.
+    pub user: Option<JobUser>,
+}
+
 /// Runs a job to its end and reports how it ended.
-pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, port_forwards: &PortForwarder, writer: &EventWriter) {
+pub(crate) fn run(run: &Run, input: Input, context: &JobContext) {
+    let JobContext { oom_score: _, port_forwards, writer, reach, user: _ } = context;
+    let reach = *reach;
     let began = Instant::now();
     let before = cgroup::read();
     let watch = Arc::new(Watch::default());
     let (wall, cpu) = (run.wall_ms.map(Duration::from_millis), run.cpu_ms.map(Duration::from_millis));
-    let (status, pumps) = match start(run, oom_score) {
+    let (status, pumps) = match start(run, context) {
         Ok(mut child) => {
             writer.send(&Event::Started);
             let main = Pid::from_child(&child);
             let watching = Arc::clone(&watch);
-            thread::spawn(move || watching.watch(wall, cpu, kill_all));
+            thread::spawn(move || watching.watch(wall, cpu, || reach.kill()));
             let mut pumps = Vec::new();
             if let Some(stdout) = child.stdout.take() {
                 pumps.push(pump(stdout, writer.clone(), Event::Stdout));
@@ -52,7 +72,7 @@ pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, port_forwards: 
     };
     let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
     let stop = watch.ended();
-    kill_and_reap_all();
+    reach.kill_and_reap();
     // All writers have ended, so every pump reaches the end of its stream.
     for pump in pumps {
         let _ = pump.join();
@@ -64,9 +84,23 @@ pub(crate) fn run(run: &Run, input: Input, oom_score: &OomScore, port_forwards: 
     writer.send(&Event::JobExit(JobExit { status, stop, wall_us, evidence: cgroup::since(&before) }));
 }
 
-fn start(run: &Run, oom_score: &OomScore) -> io::Result<std::process::Child> {
+fn start(run: &Run, context: &JobContext) -> io::Result<std::process::Child> {
     let Some((program, args)) = run.argv.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut command = Command::new(program);
+    let mut command = match &context.user {
+        None => Command::new(program),
+        Some(user) => {
+            // The helper could not report that there is no program of this name.
+            let path = run.env.iter().find(|(name, _)| name == "PATH").map_or(program::DEFAULT_PATH, |(_, path)| path);
+            let found = program::find(program.as_ref(), path.as_ref()).map_err(|not_run| match not_run {
+                NotRun::NotFound(_) => io::Error::from_raw_os_error(Errno::NOENT.raw_os_error()),
+                _ => io::Error::from_raw_os_error(Errno::ACCESS.raw_os_error()),
+            })?;
+            let mut words = user.prefix().into_iter();
+            let mut command = Command::new(words.next().unwrap_or_default());
+            command.args(words).arg(found).arg(program);
+            command
+        }
+    };
     command.args(args).env_clear();
     for name in &run.from_image {
         if let Some(value) = std::env::var_os(name) {
@@ -74,9 +108,21 @@ fn start(run: &Run, oom_score: &OomScore) -> io::Result<std::process::Child> {
         }
     }
     command.envs(run.env.iter().map(|(name, value)| (name, value)));
-    command.current_dir(&run.cwd).process_group(0);
+    // The directory of a container that codebox has made is its own.
+    let dir = match context.reach {
+        Reach::Container => None,
+        Reach::Descendants => Some(
+            work_dir::open(run.cwd.as_ref())
+                .map_err(|error| error.raw_os_error().map_or(Errno::ACCESS.into(), io::Error::from_raw_os_error))?,
+        ),
+    };
+    match &dir {
+        None => command.current_dir(&run.cwd),
+        Some(dir) => command.current_dir(format!("/proc/self/fd/{}", dir.as_raw_fd())),
+    };
+    command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    oom_score.while_raised(|| command.spawn())
+    context.oom_score.while_raised(|| command.spawn())
 }
 
 /// Forwards a stream until its last writer has closed it.
@@ -114,7 +160,7 @@ fn wait_for_exit(main: Pid) -> Status {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == main => return to_status(status),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return Status::NotStarted(0),
         }
     }
@@ -124,27 +170,5 @@ fn to_status(status: WaitStatus) -> Status {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Status::Exited(code),
         (None, signal) => Status::Signalled(signal.unwrap_or(0)),
-    }
-}
-
-/// Sends a signal to every process in the container except the agent.
-pub(crate) fn signal_all(signal: Signal) {
-    // This is `kill(-1)`, which signals every process and not a process group.
-    let _ = kill_process_group(Pid::INIT, signal);
-}
-
-pub(crate) fn kill_all() {
-    signal_all(Signal::KILL);
-}
-
-/// Kills every process except the agent, and returns when all of them have ended.
-fn kill_and_reap_all() {
-    loop {
-        kill_all();
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) => {}
-            Ok(None) => thread::sleep(Duration::from_micros(200)),
-            Err(_) => return,
-        }
     }
 }

@@ -13,6 +13,7 @@
 pub mod command;
 mod event;
 pub mod frame;
+pub mod identity;
 pub mod port_forward;
 mod request;
 

@@ -1,7 +1,10 @@
 //! The program that runs inside a container, statically linked so that it starts in any image.
 //!
 //! - `serve`, as the container's first process: reads requests from standard input and writes events to standard
-//!   output.
+//!   output. With a user, in a container that codebox has not made: does so beside other processes.
+//! - `identify`, in such a container: prints the user and the environment that the engine gives to programs.
+//! - `become`, in such a container: changes the user and becomes a program.
+//! - `discard`, in such a container: removes the agent.
 //! - `query`, inside a job: sends standard input to the host as a query and prints the answer.
 //! - `hold-user-namespace`, on the host: keeps a new user namespace alive until its standard input ends, so that the host
 //!   can use the namespace for a mount.
@@ -11,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+mod attached;
 #[cfg(target_os = "linux")]
 mod boxes;
 #[cfg(target_os = "linux")]
@@ -24,9 +29,13 @@ mod oom_score;
 #[cfg(target_os = "linux")]
 mod port_forwards;
 #[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
 mod queries;
 #[cfg(target_os = "linux")]
 mod query;
+#[cfg(target_os = "linux")]
+mod reach;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
@@ -40,6 +49,8 @@ mod wait;
 #[cfg(target_os = "linux")]
 mod watch;
 #[cfg(target_os = "linux")]
+mod work_dir;
+#[cfg(target_os = "linux")]
 mod writer;
 
 use std::process::ExitCode;
@@ -50,12 +61,20 @@ fn main() -> ExitCode {
         return shim::run();
     }
     let done = match std::env::args().nth(1).as_deref() {
-        Some("serve") => serve::serve(),
+        Some("serve") => match std::env::args().nth(2) {
+            None => serve::serve(),
+            Some(user) => serve::serve_attached(&user),
+        },
+        Some("identify") => attached::identify(),
+        Some("become") => attached::become_user(std::env::args_os().skip(2)),
+        Some("discard") => attached::discard(attached::own_dir().as_deref()),
         Some("query") => query::query(),
         Some("hold-user-namespace") => user_namespace::hold(),
         Some("terminal") => terminal::exec(std::env::args_os().skip(2)),
         Some("wait") => wait::wait(std::env::args_os().skip(2)),
-        _ => Err(std::io::Error::other("expected serve, query, hold-user-namespace, terminal or wait")),
+        _ => Err(std::io::Error::other(
+            "expected serve, identify, become, discard, query, hold-user-namespace, terminal or wait",
+        )),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

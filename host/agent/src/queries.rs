@@ -12,8 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_agent::{Event, MAX_OPEN_QUERIES, MAX_QUERY_SIZE, QUERY_SOCKET};
+use codebox_agent::{Event, MAX_OPEN_QUERIES, MAX_QUERY_SIZE};
 
+use crate::attached;
 use crate::writer::EventWriter;
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ impl Queries {
         let mut state = self.0.state();
         state.is_allowed = true;
         if !state.is_listening {
-            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(QUERY_SOCKET)?)?;
+            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(attached::query_socket())?)?;
             state.is_listening = true;
             let (shared, writer) = (Arc::clone(&self.0), writer.clone());
             thread::spawn(move || accept_queries(&listener, &shared, &writer, QUERY_IO_TIMEOUT));

@@ -4,7 +4,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
-use codebox_agent::{MAX_QUERY_SIZE, QUERY_SOCKET};
+use codebox_agent::MAX_QUERY_SIZE;
+
+use crate::attached;
 
 /// Sends standard input to the host as a query and prints the answer.
 pub(crate) fn query() -> io::Result<()> {
@@ -13,7 +15,7 @@ pub(crate) fn query() -> io::Result<()> {
     if query.len() > MAX_QUERY_SIZE {
         return Err(io::Error::other("request is too long"));
     }
-    let mut socket = UnixStream::connect_addr(&SocketAddr::from_abstract_name(QUERY_SOCKET)?)?;
+    let mut socket = UnixStream::connect_addr(&SocketAddr::from_abstract_name(attached::query_socket())?)?;
     socket.write_all(&query)?;
     socket.shutdown(std::net::Shutdown::Write)?;
     let mut answer = Vec::new();

@@ -9,12 +9,14 @@ use codebox_agent::frame::Decoder;
 use codebox_agent::{Event, PROTOCOL_VERSION, QueryPermission, Request};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
+use crate::attached::{self, JobUser};
 use crate::boxes;
 use crate::filter;
-use crate::job;
+use crate::job::{self, JobContext};
 use crate::oom_score::OomScore;
 use crate::port_forwards::PortForwarder;
 use crate::queries::Queries;
+use crate::reach::Reach;
 use crate::writer::EventWriter;
 
 /// Handles requests until the host's stream ends. The agent's exit then ends everything in the container.
@@ -23,6 +25,22 @@ pub(crate) fn serve() -> io::Result<()> {
         // At the end of a job the agent kills every process that it can, which outside a container are the user's own.
         return Err(io::Error::other("serve must run as the first process of a container"));
     }
+    run(Reach::Container, None)
+}
+
+/// Handles requests in a container that has other processes, until the host's stream ends, and ends the processes of its jobs then.
+/// `user` is that of the jobs.
+pub(crate) fn serve_attached(user: &str) -> io::Result<()> {
+    let dir = attached::own_dir();
+    let user = attached::prepare(user)?;
+    let served = run(Reach::Descendants, user);
+    Reach::Descendants.kill_and_reap();
+    // Only root can remove it; otherwise the host does.
+    let _ = attached::discard(dir.as_deref());
+    served
+}
+
+fn run(reach: Reach, user: Option<JobUser>) -> io::Result<()> {
     // Opened now, because the next call makes root the owner of this process's files in /proc.
     let oom_score = OomScore::open();
     // A job runs as the same user but must not inspect this process.
@@ -33,7 +51,8 @@ pub(crate) fn serve() -> io::Result<()> {
     let mut requests = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     writer.send(&Event::Ready(PROTOCOL_VERSION));
     let queries = Queries::default();
-    let mut port_forwards = PortForwarder::default();
+    let port_forwards = PortForwarder::default();
+    let mut context = JobContext { oom_score, port_forwards, writer, reach, user };
     let mut input: Option<Sender<Vec<u8>>> = None;
     let mut decoder = Decoder::new(Request::MAX_PAYLOAD_SIZE);
     let mut buffer = vec![0; 64 << 10];
@@ -46,12 +65,12 @@ pub(crate) fn serve() -> io::Result<()> {
                     // The open queries belong to the previous job, which has ended.
                     queries.cancel_all();
                     if run.query_permission == QueryPermission::Allowed {
-                        queries.listen(&writer)?;
+                        queries.listen(&context.writer)?;
                     }
                     // Opened before the job starts, so that the job can connect at once.
-                    port_forwards.open(&run.port_forwards, &writer)?;
-                    let (writer, oom_score, port_forwards) = (writer.clone(), oom_score.clone(), port_forwards.clone());
-                    thread::spawn(move || job::run(&run, receiver, &oom_score, &port_forwards, &writer));
+                    context.port_forwards.open(&run.port_forwards, &context.writer)?;
+                    let context = context.clone();
+                    thread::spawn(move || job::run(&run, receiver, &context));
                 }
                 Some(Request::Input(bytes)) => {
                     if let Some(input) = &input {
@@ -61,17 +80,19 @@ pub(crate) fn serve() -> io::Result<()> {
                 Some(Request::InputEnd) => input = None,
                 Some(Request::Signal(number)) => {
                     if let Some(signal) = Signal::from_named_raw(i32::from(number)) {
-                        job::signal_all(signal);
+                        reach.signal(signal);
                         if signal == Signal::KILL {
-                            port_forwards.close_all();
+                            context.port_forwards.close_all();
                         }
                     }
                 }
                 Some(Request::Answer(number, bytes)) => queries.answer(number, bytes),
-                Some(Request::Connection(number, stream_event)) => port_forwards.stream_event(number, stream_event),
+                Some(Request::Connection(number, stream_event)) => {
+                    context.port_forwards.stream_event(number, stream_event);
+                }
                 // A box runs commands of its own, and no job before or after it.
-                Some(Request::OpenBox(open)) if input.is_none() => {
-                    return boxes::serve(*open, requests, decoder, &writer, oom_score);
+                Some(Request::OpenBox(open)) if input.is_none() && reach == Reach::Container => {
+                    return boxes::serve(*open, requests, decoder, &context.writer, context.oom_score);
                 }
                 Some(Request::OpenBox(_) | Request::Command(..)) | None => {
                     return Err(io::Error::other("malformed request"));

@@ -25,7 +25,7 @@ struct State {
 
 impl Watch {
     /// Waits for the end of the job, and calls `kill` when the job reaches a time limit.
-    pub(crate) fn watch(&self, wall: Option<Duration>, cpu: Option<Duration>, kill: fn()) {
+    pub(crate) fn watch(&self, wall: Option<Duration>, cpu: Option<Duration>, kill: impl Fn()) {
         let began = Instant::now();
         let cpu_before = cgroup::cpu_us();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

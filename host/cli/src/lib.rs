@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError, ToolName};
 use codebox_runner::{BoxControl, Runner, SessionControl};
-use codebox_service::Admitted;
+use codebox_service::{Admitted, Request};
 use codebox_tools::{Tool, Toolbox};
 
 use args::{Cli, RunOnlyCli, RunOnlyCommand, mark_separator};
@@ -102,6 +102,8 @@ pub struct Host<'h> {
     pub tools: &'h FindTools<'h>,
     /// Returns the names of the tools of the configuration that can be called.
     pub tool_names: &'h (dyn Fn() -> Result<Vec<ToolName>, RunnerError> + Sync),
+    /// Returns the request of a tool of the configuration that runs in the sandbox.
+    pub tool_request: &'h (dyn Fn(&ToolName) -> Result<Request, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The processes that keep boxes.

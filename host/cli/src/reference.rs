@@ -151,7 +151,7 @@ mod tests {
             "## codebox image build\n",
             "- `--dir HOST:GUEST[:ro|rw]`: ",
             "- `--isolation WHERE`: ",
-            "`auto`, `wasm`, `container`, `vm` (default: `auto`)",
+            "`auto`, `wasm`, `container`, `devcontainer`, `vm` (default: `auto`)",
             "- `-q, --quiet`: ",
             "codebox run [OPTIONS] FILE [--] [ARGS]...",
             "| 137 | ",

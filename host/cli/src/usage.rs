@@ -139,7 +139,7 @@ mod tests {
         assert!(message.contains("--import <MODULES>"), "{message}");
 
         let (message, _) = failure_of(&["codebox", "run", "--isolation", "jail", "x.py"]);
-        assert!(message.contains("[possible values: auto, wasm, container, vm]"), "{message}");
+        assert!(message.contains("[possible values: auto, wasm, container, devcontainer, vm]"), "{message}");
     }
 
     #[test]

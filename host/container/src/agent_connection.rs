@@ -37,15 +37,16 @@ pub(crate) struct EventReader {
 impl AgentConnection {
     pub(crate) fn from_attached(attached: AttachContainerResults) -> Self {
         let AttachContainerResults { output, input } = attached;
-        Self::from_parts(output, input)
+        Self::from_streams(output, input)
     }
 
     /// Creates a connection that has ended.
     pub(crate) fn closed() -> Self {
-        Self::from_parts(Box::pin(futures_util::stream::empty()), Box::pin(tokio::io::sink()))
+        Self::from_streams(Box::pin(futures_util::stream::empty()), Box::pin(tokio::io::sink()))
     }
 
-    fn from_parts(
+    /// Creates a connection to an agent that the engine has started in a running container.
+    pub(crate) fn from_streams(
         output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
         input: Pin<Box<dyn AsyncWrite + Send>>,
     ) -> Self {
@@ -67,7 +68,7 @@ impl AgentConnection {
                 Err(error) => Some((Err(error.into()), output)),
             }
         });
-        Self::from_parts(Box::pin(output), Box::pin(input))
+        Self::from_streams(Box::pin(output), Box::pin(input))
     }
 
     /// Forwards the connection for another process, until that process closes it.
@@ -113,6 +114,13 @@ impl AgentConnection {
             self.write_queue.written().await?;
         }
         Ok(())
+    }
+
+    /// Closes the direction to the agent, and waits until the agent has closed the other one.
+    pub(crate) async fn finish(self) {
+        let Self { mut event_reader, mut write_queue } = self;
+        let _ = write_queue.input().shutdown().await;
+        while let Some(Ok(_)) = event_reader.output.next().await {}
     }
 
     /// Returns the error for a connection that ended too early; see [`EventReader::early_end_error`].

@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, BoxHost, BoxInstance, BoxSettings, Capabilities, Diagnosis, ImageName,
-    ImageStore, Instance, InstanceSpec, Isolation, LeftoverCollector, LimitKind, Support, Sweep, Unavailable, WarmPool,
+    Backend, BackendError, BackendId, BoxFuture, BoxHost, BoxInstance, BoxSettings, Capabilities, ContainerHost,
+    Diagnosis, ImageName, ImageStore, Instance, InstanceSpec, Isolation, LeftoverCollector, LimitKind, Support, Sweep,
+    Unavailable, WarmPool,
 };
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
+use crate::attached;
 use crate::boxes::ContainerBox;
 use crate::discover::{Candidate, may_be_available};
 use crate::enforcement::limit_enforcement;
@@ -79,10 +81,15 @@ impl ContainerBackend {
     }
 
     /// Returns the engine, and searches for it on the first call.
-    async fn engine(&self) -> Result<&Engine, ContainerError> {
+    pub(crate) async fn engine(&self) -> Result<&Engine, ContainerError> {
         self.engine
             .get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.facts_cache))
             .await
+    }
+
+    /// Returns the state that the backends share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Returns the socket directory of the pool daemons for an engine.
@@ -91,7 +98,7 @@ impl ContainerBackend {
     }
 
     /// Converts an error of this backend into the error type of all backends.
-    fn convert_error(&self, error: ContainerError) -> BackendError {
+    pub(crate) fn convert_error(&self, error: ContainerError) -> BackendError {
         error.of(&self.flavour.id())
     }
 
@@ -245,6 +252,10 @@ impl Backend for ContainerBackend {
         cfg!(unix).then_some(self)
     }
 
+    fn containers(&self) -> Option<&dyn ContainerHost> {
+        Some(self)
+    }
+
     fn leftovers(&self) -> Option<&dyn LeftoverCollector> {
         Some(self)
     }
@@ -287,8 +298,13 @@ impl Backend for ContainerBackend {
 
     fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
         Box::pin(async move {
-            let instance = self.start(spec).await.map_err(|error| error.of(&self.flavour.id()))?;
-            Ok(Box::new(instance) as Box<dyn Instance>)
+            let opened = async {
+                if spec.attachment.is_some() {
+                    return attached::open(&self.shared, self.engine().await?.clone(), spec).await;
+                }
+                Ok(Box::new(self.start(spec).await?) as Box<dyn Instance>)
+            };
+            opened.await.map_err(|error| self.convert_error(error))
         })
     }
 }

@@ -195,15 +195,7 @@ impl ContainerInstance {
         report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
         report.files = self.collect(job, since, &before, budget);
-        let [stdout, stderr] = captured;
-        if let (Some(Status::NotStarted(number)), Some(program)) =
-            (ended.map(|ended| ended.status), started.argv.first())
-        {
-            report.error = Some(not_started(program, number));
-        } else if !report.is_success() {
-            describe_error(job, &stderr, &mut report);
-        }
-        (report.stdout, report.stderr) = (stdout, stderr);
+        describe_end(job, started.argv.first(), ended.map(|ended| ended.status), captured, &mut report);
         Ok(report)
     }
 
@@ -409,6 +401,22 @@ fn append(variables: &mut BTreeMap<String, String>, name: &str, separator: char,
         value.push(separator);
     }
     value.push_str(part);
+}
+
+/// Adds the output of a job and the error of its program to the report.
+pub(crate) fn describe_end(
+    job: &Job,
+    program: Option<&String>,
+    status: Option<Status>,
+    [stdout, stderr]: [CapturedOutput; 2],
+    report: &mut RunReport,
+) {
+    if let (Some(Status::NotStarted(number)), Some(program)) = (status, program) {
+        report.error = Some(not_started(program, number));
+    } else if !report.is_success() {
+        describe_error(job, &stderr, report);
+    }
+    (report.stdout, report.stderr) = (stdout, stderr);
 }
 
 /// Adds the error of a program to its report. The interpreter in a container is not under our control, so its text is the only source.

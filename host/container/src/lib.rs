@@ -11,6 +11,7 @@
 
 mod agent_connection;
 mod agent_file;
+mod attached;
 mod backend;
 mod boxes;
 mod caller;

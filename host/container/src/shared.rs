@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use codebox_analysis::Analyzer;
 use codebox_files::{ProgramFile, Scratch};
 
-use crate::discover::Candidate;
+use crate::discover::{Candidate, EngineAddress};
 use crate::error::ContainerError;
 use crate::facts_cache::FactsCache;
 use crate::home_secret::HomeSecret;
@@ -74,6 +74,15 @@ impl Shared {
     /// one, because the contents of private directories are removed.
     pub(crate) fn mounts_dir(&self) -> PathBuf {
         self.owners().with_file_name("mounts")
+    }
+
+    /// Returns the sockets at which engines may listen.
+    pub(crate) fn engine_sockets(&self) -> Vec<PathBuf> {
+        let socket = |candidate: &Candidate| match &candidate.place {
+            EngineAddress::Unix(path) => Some(path.clone()),
+            EngineAddress::Tcp(_) | EngineAddress::Unusable(_) => None,
+        };
+        self.candidates.iter().filter_map(socket).collect()
     }
 
     /// Returns the parent directory of all owners' private directories.

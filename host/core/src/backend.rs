@@ -6,6 +6,7 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::attached::{Attachment, ContainerHost};
 use crate::backend_id::BackendId;
 use crate::boxes::BoxHost;
 use crate::code::CodeScope;
@@ -83,6 +84,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns the boxes, if the backend has any.
     fn boxes(&self) -> Option<&dyn BoxHost> {
+        None
+    }
+
+    /// Returns the way into running containers, if the backend has one.
+    fn containers(&self) -> Option<&dyn ContainerHost> {
         None
     }
 
@@ -223,6 +229,9 @@ pub struct InstanceSpec {
     /// Set if the jobs of the instance are the cells of one session: they share the state of one interpreter, which is kept
     /// from one to the next. Otherwise each job has a new interpreter.
     pub session: Option<SessionSpec>,
+    /// Running container in which the jobs run; `None` makes one.
+    #[serde(default)]
+    pub attachment: Option<Box<Attachment>>,
 }
 
 /// Requirements on the instance of a session.
@@ -252,6 +261,7 @@ impl InstanceSpec {
             layers: Vec::new(),
             code: CodeScope::default(),
             session: None,
+            attachment: None,
         }
     }
 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod attached;
 mod automatic_image;
 mod backend;
 mod backend_id;
@@ -37,6 +38,7 @@ mod text_form;
 mod tools;
 pub mod wire;
 
+pub use attached::{Attachment, ContainerHost, ContainerPower, FoundPower, RunningContainer};
 pub use automatic_image::{AutomaticImage, ImageUse};
 pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,

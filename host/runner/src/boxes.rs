@@ -17,6 +17,7 @@ use tokio::task::spawn_blocking;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::attach::refuse_target;
 use crate::offload::block_on;
 use crate::open::spec_of;
 use crate::pipeline::PlannedJob;
@@ -178,6 +179,7 @@ impl Runner {
 
 /// Checks a request for a box.
 fn box_request(request: Request) -> Result<Request, RunnerError> {
+    refuse_target(&request, "a box")?;
     let refused = |what: &str, fix: &str| {
         let line = format!("cannot start a box: {what}");
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
@@ -251,7 +253,7 @@ impl CommandBox {
         // Their values are masked in its text; the log has none of them.
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         job.env.extend(command.env.iter().map(|(name, value)| (text(name), text(value))));
-        let accepted = Accepted { job: &job, backend: &self.backend };
+        let accepted = Accepted { job: &job, backend: &self.backend, attachment: None };
         let (entry, failure) = journal.get()?.accept_command(&self.name, accepted)?;
         self.runner.note_unaudited(failure.as_ref());
         Ok(Some(entry))

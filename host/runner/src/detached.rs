@@ -2,15 +2,17 @@
 //! depend on the executor of a caller.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, BoxHost, Capabilities, Diagnosis, ExecIo, Finding, ImageName,
-    ImageStore, Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector, Leftovers, LocalImage, Progress,
-    RunReport, Sweep, Unavailable, WarmPool, format_error_chain,
+    Backend, BackendError, BackendId, BoxFuture, BoxHost, Capabilities, ContainerHost, Diagnosis, EnforcementLevel,
+    ExecIo, Finding, ImageName, ImageStore, Instance, InstanceSpec, Isolation, Job, Language, LeftoverCollector,
+    Leftovers, LimitKind, LocalImage, Progress, RunReport, RunningContainer, Sweep, Unavailable, WarmPool,
+    format_error_chain,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -180,6 +182,10 @@ impl Backend for Detached {
         self.inner().boxes().map(|_| self as &dyn BoxHost)
     }
 
+    fn containers(&self) -> Option<&dyn ContainerHost> {
+        self.inner().containers().map(|_| self as &dyn ContainerHost)
+    }
+
     fn leftovers(&self) -> Option<&dyn LeftoverCollector> {
         self.inner().leftovers().map(|_| self as &dyn LeftoverCollector)
     }
@@ -244,6 +250,25 @@ impl ImageStore for Detached {
 /// Returns the image store of a backend that has announced one.
 fn store(backend: &dyn Backend) -> Result<&dyn ImageStore, BackendError> {
     backend.image_store().ok_or_else(|| BackendError::Interrupted { during: "accessing the image store".to_owned() })
+}
+
+impl ContainerHost for Detached {
+    fn inspect<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<RunningContainer, BackendError>> {
+        Box::pin(async move {
+            let id = id.to_owned();
+            let inspected = self.run(|inner| async move {
+                match inner.containers() {
+                    Some(containers) => containers.inspect(&id).await,
+                    None => Err(BackendError::Interrupted { during: "inspecting a container".to_owned() }),
+                }
+            });
+            inspected.await?
+        })
+    }
+
+    fn limits(&self) -> BTreeMap<LimitKind, EnforcementLevel> {
+        self.inner().containers().map(|containers| containers.limits()).unwrap_or_default()
+    }
 }
 
 impl LeftoverCollector for Detached {

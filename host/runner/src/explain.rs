@@ -2,6 +2,7 @@
 
 use codebox_core::{Capabilities, Isolation, ResultKind, RunnerError};
 use codebox_service::choice::lacks;
+use codebox_service::levels::LevelSetting;
 use codebox_service::{Candidate, Choice, ImageChoice, Need, NoRoute, PlanError, Rejected, Request, RouteStep, next};
 
 use tracing::{Instrument as _, info_span};
@@ -21,6 +22,8 @@ pub struct Explanation {
     pub notes: Vec<String>,
     /// Needs of the program.
     pub needs: Vec<Need>,
+    /// Settings of the levels, the strongest first.
+    pub levels: Vec<LevelSetting>,
     /// All backends, in the order of preference.
     pub tiers: Vec<TierReport>,
 }
@@ -54,6 +57,7 @@ impl Runner {
     }
 
     async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
+        let (request, target_note) = self.explain_target(request)?;
         let (admitted, packages) = self.with_packages(self.admit_for_analysis(request).await?).await?;
         let job = self.analyze_job(admitted).await?;
         let AdmittedJob { admitted, analysis, requirements, began: _ } = &job;
@@ -86,8 +90,9 @@ impl Runner {
         Ok(Explanation {
             tiers: tiers.collect(),
             image,
-            notes: packages.notes.into_iter().chain(analysis.unknown.clone()).collect(),
+            notes: target_note.into_iter().chain(packages.notes).chain(analysis.unknown.clone()).collect(),
             needs: analysis.needs.powers.clone(),
+            levels: admitted.levels().to_vec(),
             choice: choice.map_err(|why| PlanError::from(why).into()),
         })
     }

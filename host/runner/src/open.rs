@@ -36,6 +36,7 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code
         layers,
         code,
         session: None,
+        attachment: admitted.attachment().cloned().map(Box::new),
     }
 }
 

@@ -63,7 +63,7 @@ impl Runner {
         front_end: &mut dyn FrontEnd,
     ) -> Result<RunEnd, RunnerError> {
         let span = spans::job();
-        let ended = self.execute_stages(request, io, front_end).instrument(span.clone()).await;
+        let ended = Box::pin(self.execute_stages(request, io, front_end)).instrument(span.clone()).await;
         spans::record_end(&span, &ended);
         ended
     }
@@ -79,6 +79,9 @@ impl Runner {
             let fix = "use a directory for output files, or a session";
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
+        let (isolations, defaults) = (request.isolation.acceptable(), self.parts.policy.get()?.defaults);
+        let found = unless_cancelled(&io.cancel, self.find_container(request, &io.cancel)).await?;
+        let Some(request) = found else { return Ok(cancelled_before_choice(isolations, defaults)) };
         let admitted = self.admit_for_analysis(request).await?;
         front_end.admitted(&admitted)?;
         let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);
@@ -198,8 +201,9 @@ impl Runner {
     /// Records the job before it runs.
     fn record(&self, planned: &PlannedJob<'_>, resumed: Option<&Handover>) -> Result<Option<Entry>, RunnerError> {
         let (job, backend) = (planned.job.admitted.job(), &planned.plan.choice.backend);
+        let attachment = planned.job.admitted.attachment();
         let Some(journal) = &self.parts.journal else { return Ok(None) };
-        let (journal, accepted) = (journal.get()?, Accepted { job, backend });
+        let (journal, accepted) = (journal.get()?, Accepted { job, backend, attachment });
         let entry = match resumed {
             Some(handover) => journal.resume(&handover.id, accepted)?,
             None => journal.accept(accepted)?,

@@ -111,7 +111,8 @@ impl Runner {
             let plan = self.plan_of(admitted, analysis, choice.map_err(PlanError::from)?)?;
             self.explain_choice(&plan.choice, *began);
             let backend = self.backend(&plan.choice.backend)?;
-            let ensured = match backend.image_store().filter(|_| plan.choice.isolation == Isolation::Container) {
+            let pulls = plan.choice.isolation == Isolation::Container && admitted.attachment().is_none();
+            let ensured = match backend.image_store().filter(|_| pulls) {
                 Some(store) => {
                     let spec = spec_of(admitted, &plan, Vec::new(), CodeScope::Image);
                     let span = info_span!("ensure_image", image = spec.image, outcome = Empty);

@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::attach::refuse_target;
 use crate::offload::block_on;
 use crate::open::OpenGuest;
 use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
@@ -206,6 +207,7 @@ impl Runner {
 
 /// Checks a request for a session.
 fn session_request(request: Request) -> Result<Request, RunnerError> {
+    refuse_target(&request, "a session")?;
     let refused = |what: &str, fix: &str| {
         let line = format!("cannot create a session: {what}");
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
@@ -300,7 +302,8 @@ impl Session {
     /// Records a cell in the audit log, if the session has a name.
     fn record_cell(&self, job: &Job, open: &Live) -> Result<Option<CellEntry>, RunnerError> {
         let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok(None) };
-        let (entry, failure) = journal.get()?.accept_cell(name, Accepted { job, backend: open.guest.backend() })?;
+        let (entry, failure) =
+            journal.get()?.accept_cell(name, Accepted { job, backend: open.guest.backend(), attachment: None })?;
         self.runner.note_unaudited(failure.as_ref());
         Ok(Some(entry))
     }

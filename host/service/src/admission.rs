@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use codebox_core::path::{MappedPath as _, Mount, PathMap, resolve_overlaps};
 use codebox_core::{
-    Access, DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language,
-    Languages, LimitKind, ResultKind, Source,
+    Access, Attachment, DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job,
+    Language, Languages, LimitKind, ResultKind, Source,
 };
 
+use crate::levels::{Level, LevelSetting};
+
+mod attached;
 mod ceilings;
 mod denied;
 mod dirs;
@@ -33,9 +36,10 @@ mod secrets;
 pub use denied::Denied;
 pub use host_environment::{HostEnvironment, Process};
 use image::Image;
+pub use image::is_allowed_image;
 pub use output_file::open_output_file;
 pub use policy::{Escalation, LinkPolicy, Policy};
-pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
+pub use request::{ContainerTarget, EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use reserved_paths::NODE_MODULES;
 pub use script::MAX_PROGRAM;
 pub use secrets::{SecretOrigin, SecretRequest, SecretRequestError, SecretSource};
@@ -70,6 +74,8 @@ pub struct Admitted {
     engine: Option<String>,
     native: Option<String>,
     pure: Vec<String>,
+    attachment: Option<Box<Attachment>>,
+    levels: Vec<LevelSetting>,
 }
 
 impl Admitted {
@@ -161,6 +167,18 @@ impl Admitted {
         self.engine.as_deref()
     }
 
+    /// Returns the running container in which the job runs, if codebox does not make one.
+    #[must_use]
+    pub fn attachment(&self) -> Option<&Attachment> {
+        self.attachment.as_deref()
+    }
+
+    /// Returns the settings of all levels, in order.
+    #[must_use]
+    pub fn levels(&self) -> &[LevelSetting] {
+        &self.levels
+    }
+
     /// Restricts the job to containers. A memory image that the request or the policy names is dropped.
     #[must_use]
     pub fn in_container(mut self) -> Self {
@@ -216,6 +234,9 @@ impl Admitted {
 /// # Errors
 /// Returns an error if something that the request names is missing, unusable, contradictory or not allowed.
 pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvironment) -> Result<Admitted, Denied> {
+    if request.target().is_some() {
+        attached::check(&request)?;
+    }
     let Request {
         program,
         language,
@@ -238,6 +259,10 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         engine,
         results,
         tools,
+        container,
+        powers: _,
+        prefers,
+        levels,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         return Err(Denied::new(
@@ -248,19 +273,31 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
             "pass it in a file or on standard input",
         ));
     }
+    let attachment = match container {
+        Some(ContainerTarget::Found(attachment)) => Some(attachment),
+        Some(ContainerTarget::Running(_) | ContainerTarget::Dev { .. }) | None => None,
+    };
+    // A container that has been found is the only one that the job accepts.
+    let isolation = if attachment.is_some() { Preference::Only(Isolation::Container) } else { isolation };
     let isolations = ceilings::isolations(isolation, policy)?;
+    let levels = all_levels(isolation, prefers, levels, policy);
     let limits_in_force = ceilings::limits(&limits, policy)?;
     let mut environment = environment::resolve(env, host_environment)?;
     let typed = dirs.clone();
-    let dirs = dirs::admit(dirs, policy, host_environment)?;
+    let dirs = match &attachment {
+        // The container has them already.
+        Some(attachment) => attached::dirs(attachment),
+        None => dirs::admit(dirs, policy, host_environment)?,
+    };
     let net = hosts::admit(net, policy)?;
     let secrets = secrets::admit(secrets, &net, isolations, &mut environment.values, host_environment)?;
-    let map = map_of(&dirs)?;
+    let map = map_of(&dirs, attachment.is_some())?;
     let script = match &program {
         Program::File(path) => Some(path.clone()),
         Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
     };
-    let loaded = load(program, language, &policy.languages, &map, host_environment)?;
+    let hidden = attachment.as_ref().map(|attachment| attachment.container.hidden.as_slice()).unwrap_or_default();
+    let loaded = load(program, language, &policy.languages, (&map, hidden), host_environment)?;
     let LoadedProgram { source, language, file, is_repeatable } = loaded;
     if !packages.is_empty() {
         dirs::check_package_paths(&typed, &language)?;
@@ -301,7 +338,29 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         engine,
         native,
         pure,
+        attachment,
+        levels,
     })
+}
+
+/// Returns the settings of all levels, in order.
+fn all_levels(
+    isolation: Preference,
+    prefers: Option<Preference>,
+    others: Vec<LevelSetting>,
+    policy: &Policy,
+) -> Vec<LevelSetting> {
+    let mut levels = others;
+    let requires = Some(isolation).filter(|isolation| *isolation != Preference::Auto);
+    // Requirements of a tool are in its own setting.
+    let requires = requires.filter(|own| levels.iter().all(|other| other.requires != Some(*own)));
+    if requires.is_some() || prefers.is_some() {
+        levels.push(LevelSetting { level: Level::Call, requires, prefers, source: "the request".to_owned() });
+    }
+    levels.extend(policy.levels.iter().cloned());
+    levels.push(LevelSetting::default_level());
+    levels.sort_by_key(|setting| setting.level);
+    levels
 }
 
 /// A program as a job's source.
@@ -324,7 +383,7 @@ fn load(
     program: Program,
     language: Option<Language>,
     languages: &Languages,
-    map: &PathMap<HostPath, GuestPath>,
+    (map, hidden): (&PathMap<HostPath, GuestPath>, &[GuestPath]),
     host_environment: &dyn HostEnvironment,
 ) -> Result<LoadedProgram, Denied> {
     let language = language.map(|language| languages.described(language));
@@ -332,7 +391,7 @@ fn load(
         Program::File(path) => {
             let script = script::read(&path, language, languages, host_environment)?;
             let (language, is_repeatable) = (script.language.clone(), script.is_regular);
-            let (source, file) = place::place(script, map)?;
+            let (source, file) = place::place(script, map, hidden)?;
             return Ok(LoadedProgram { source, language, file, is_repeatable });
         }
         Program::Command(words) => {
@@ -363,8 +422,9 @@ fn load(
     Ok(LoadedProgram::text(source, language))
 }
 
-/// Maps granted directories to guest paths. `/work` and `/tmp` are private to the guest unless they are granted.
-fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
+/// Maps granted directories to guest paths. `/work` and `/tmp` are private to the guest unless they are granted, or the container is
+/// none of codebox.
+fn map_of(dirs: &[DirGrant], is_attached: bool) -> Result<PathMap<HostPath, GuestPath>, Denied> {
     let rejected = |detail: String| {
         let shown = dirs.first().map_or("", |dir| dir.host.as_str());
         dirs::rejected(shown, detail, "grant each directory once, at a separate guest path")
@@ -372,7 +432,7 @@ fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
     let settled = resolve_overlaps(dirs).map_err(|error| rejected(error.to_string()))?;
     let private: Vec<GuestPath> = [GuestPath::work(), GuestPath::tmp()]
         .into_iter()
-        .filter(|own| settled.iter().all(|dir| dir.guest != *own))
+        .filter(|own| !is_attached && settled.iter().all(|dir| dir.guest != *own))
         .collect();
     let mounts = settled.into_iter().map(|dir| Mount { from: dir.host, to: dir.guest, access: dir.access });
     PathMap::with_private(mounts, private).map_err(|error| rejected(error.to_string()))

@@ -18,7 +18,8 @@ use chain::Writer;
 pub use chain::{AuditRecord, Broken, Verified};
 pub(crate) use event::audited;
 pub use event::{
-    BoxAction, CommandCall, DirGranted, Event, GrantsGiven, Program, SecretGranted, SessionAction, Started,
+    BoxAction, CommandCall, ContainerGiven, DirGranted, Event, GrantsGiven, Program, SecretGranted, SessionAction,
+    Started,
 };
 
 /// Directory of the log, in that of the journal.

@@ -23,6 +23,7 @@ use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, Isolation, Unavailable};
 
 use crate::admission::{Admitted, Escalation};
+use crate::levels;
 use crate::needs::{InvalidIsolationRequest, IsolationRequest, LocalModules, Needs, needs_of};
 use crate::router::{Candidate, Choice, JobRequirements, NoRoute, Rejected, check_candidate};
 
@@ -154,6 +155,7 @@ impl TierRequirements {
             acceptable: admitted.job().isolations,
             escalation,
             isolation_request: analysis.isolation_request,
+            preferred: levels::preferred(admitted.levels(), admitted.job().isolations, escalation),
         };
         Self::of(JobRequirements::from(admitted), &analysis.needs, &constraints)
     }

@@ -14,10 +14,12 @@ use codebox_core::{
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::admission::{Escalation, LinkPolicy, Policy};
+use crate::admission::{Escalation, LinkPolicy, Policy, Preference};
 use crate::image_choice::is_memory_image_name;
 use crate::journal::Audit;
+use crate::levels::{Level, LevelSetting};
 
+mod containers;
 mod host;
 mod images;
 mod limits;
@@ -26,6 +28,7 @@ mod packages;
 mod read;
 mod tools;
 
+pub use containers::{Containers, DevContainerUse};
 pub use host::HostProcess;
 pub use images::{Images, UnknownLanguage};
 pub use packages::{BuildSetting, Packages, normalized_name};
@@ -49,6 +52,12 @@ pub struct Settings {
     pub engine: Option<String>,
     /// Container images.
     pub images: Images,
+    /// Containers that codebox has not made.
+    pub containers: Containers,
+    /// Isolation that is preferred among the allowed ones.
+    pub prefers: Option<Preference>,
+    /// Settings of isolations of these files, as they are shown to people.
+    pub levels: Vec<LevelSetting>,
     /// Number of containers to keep ready for later runs.
     pub warm: Option<u32>,
     /// Permission to make memory images for programs that run repeatedly.
@@ -100,10 +109,13 @@ struct File {
     limits: limits::Table,
     ceilings: limits::Table,
     isolation: Option<String>,
+    #[serde(rename = "prefer-isolation", alias = "prefer_isolation")]
+    prefer_isolation: Option<String>,
     image: Option<String>,
     escalation: Option<String>,
     engine: Option<String>,
     images: images::Table,
+    containers: containers::Table,
     network: network::Table,
     warm: Option<u32>,
     #[serde(rename = "automatic-images")]
@@ -133,10 +145,12 @@ impl Settings {
             limits,
             ceilings,
             isolation,
+            prefer_isolation,
             image,
             escalation,
             engine,
             images,
+            containers,
             network,
             warm,
             automatic_images,
@@ -148,16 +162,28 @@ impl Settings {
             tools,
         } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
+        let isolations = isolations.map_err(|error: codebox_core::NameError| {
+            ConfigError::new(file, "isolation", error, "use auto, or names separated by commas")
+        })?;
+        let prefers = prefer_isolation.map(|text| match text.parse() {
+            Ok(prefers @ Preference::Only(_)) => Ok(prefers),
+            _ => {
+                let detail = format!("invalid value {text:?}");
+                Err(ConfigError::new(file, "prefer-isolation", detail, "use wasm, container or vm"))
+            }
+        });
+        let prefers = prefers.transpose()?;
         Ok(Self {
             limits: limits.read("limits", file)?,
             ceilings: ceilings.read("ceilings", file)?,
-            isolations: isolations.map_err(|error: codebox_core::NameError| {
-                ConfigError::new(file, "isolation", error, "use auto, or names separated by commas")
-            })?,
+            isolations,
+            levels: level(Level::User, isolations, prefers, file),
+            prefers,
             image: image.map(|name| image_of(name, file)).transpose()?,
             escalation: escalation.map(|text| escalation_of(&text, file)).transpose()?,
             engine: engine.map(|text| engine_of(text, file)).transpose()?,
             images: images.read(file)?,
+            containers: containers.read(file)?,
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
             automatic_images,
             audit: audit_of(audit, require_audit, file)?,
@@ -179,6 +205,9 @@ impl Settings {
             image: self.image.clone(),
             escalation: self.escalation.unwrap_or_default(),
             allowed_images: self.images.allowed.clone(),
+            container_powers: self.containers.powers.clone(),
+            dev_container: self.containers.dev_container.unwrap_or_default(),
+            levels: self.levels.clone(),
             engine: self.engine.clone(),
             allowed_hosts: self.allowed_hosts.clone(),
             // A count of 0 is the same as no setting.
@@ -229,6 +258,12 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         escalation,
         engine: user.engine.clone().or_else(|| project.engine.clone()),
         images,
+        containers: user.containers.narrowed(&project.containers, file)?,
+        prefers: project.prefers.or(user.prefers),
+        levels: level(Level::Project, project.isolations, project.prefers, file)
+            .into_iter()
+            .chain(user.levels.iter().cloned())
+            .collect(),
         warm,
         automatic_images,
         // A project can require it, and cannot turn it off.
@@ -240,6 +275,18 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         host: user.host.narrowed(&project.host, file)?,
         tools: tools::narrowed(&user.tools, &project.tools, file)?,
     })
+}
+
+/// Returns the setting of a file, if it has one.
+fn level(
+    level: Level,
+    isolations: Option<IsolationSet>,
+    prefers: Option<Preference>,
+    file: &Path,
+) -> Vec<LevelSetting> {
+    let requires = isolations.map(Preference::Among);
+    let setting = LevelSetting { level, requires, prefers, source: file.display().to_string() };
+    if requires.is_some() || prefers.is_some() { vec![setting] } else { Vec::new() }
 }
 
 fn audit_of(audit: Option<bool>, required: Option<bool>, file: &Path) -> Result<Option<Audit>, ConfigError> {

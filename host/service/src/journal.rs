@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use codebox_core::{BackendId, Job, ResultKind, RunReport};
+use codebox_core::{Attachment, BackendId, Job, ResultKind, RunReport};
 use thiserror::Error;
 
 mod history;
 mod open;
 mod record;
 
-use crate::audit::{AuditError, AuditLog, Event, Started};
+use crate::audit::{AuditError, AuditLog, ContainerGiven, Event, Started};
 use history::History;
 use open::JobMarker;
 use record::End;
@@ -98,6 +98,8 @@ pub struct Accepted<'a> {
     pub job: &'a Job,
     /// Backend that was chosen for the job.
     pub backend: &'a BackendId,
+    /// Running container in which it runs, if codebox has not made that.
+    pub attachment: Option<&'a Attachment>,
 }
 
 impl Journal {
@@ -167,7 +169,8 @@ impl Journal {
 
     /// Describes a job for the audit log.
     fn started(&self, id: &str, job: Accepted<'_>) -> Started {
-        let started = Started::new(id, job.job, job.backend);
+        let mut started = Started::new(id, job.job, job.backend);
+        started.grants.container = job.attachment.map(ContainerGiven::from);
         if self.records_text { started.with_text(job.job) } else { started }
     }
 

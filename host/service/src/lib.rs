@@ -18,6 +18,7 @@ pub mod doctor;
 mod error;
 pub mod image_choice;
 pub mod journal;
+pub mod levels;
 pub mod limit_text;
 mod mask;
 mod missing_features;
@@ -29,9 +30,9 @@ mod router;
 mod testing;
 
 pub use admission::{
-    Admitted, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment, LinkPolicy, MAX_PROGRAM, PackageNeeds,
-    Policy, Preference, Process, Program, Request, SecretOrigin, SecretRequest, SecretRequestError, SecretSource,
-    admit, open_output_file,
+    Admitted, ContainerTarget, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment, LinkPolicy,
+    MAX_PROGRAM, PackageNeeds, Policy, Preference, Process, Program, Request, SecretOrigin, SecretRequest,
+    SecretRequestError, SecretSource, admit, is_allowed_image, open_output_file,
 };
 pub use audit::{AuditError, AuditLog, AuditRecord, Broken, Event, SessionAction, Verified};
 pub use catalog::{Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry};

@@ -21,6 +21,8 @@ pub enum ContainerReason {
     Command,
     /// The job names a container image.
     Image(String),
+    /// The job runs in a container that codebox has not made.
+    Attached(String),
     /// The job has a package, or requires a Python version, that WebAssembly does not support.
     Package(String),
 }
@@ -30,6 +32,7 @@ impl fmt::Display for ContainerReason {
         match self {
             Self::Command => f.write_str("a command line"),
             Self::Image(image) => write!(f, "the container image {image}"),
+            Self::Attached(origin) => f.write_str(origin),
             Self::Package(package) => write!(f, "package {package}, which is not available in WebAssembly,"),
         }
     }
@@ -46,6 +49,8 @@ pub struct JobRequirements {
     pub has_hosts: bool,
     /// True if the job uses secrets by placeholders.
     pub has_secrets: bool,
+    /// True if the job runs in a container that codebox has not made.
+    pub is_attached: bool,
     /// Reason that the job runs only in containers.
     pub bound: Option<ContainerReason>,
 }
@@ -66,8 +71,12 @@ impl From<&Admitted> for JobRequirements {
             limits: admitted.required_limits().to_vec(),
             has_hosts: !job.grants.net.is_empty(),
             has_secrets: !job.grants.secrets.is_empty(),
+            is_attached: admitted.attachment().is_some(),
             bound: match (&job.source, admitted.container_image()) {
                 (Source::Command(_), _) => Some(ContainerReason::Command),
+                _ if let Some(attachment) = admitted.attachment() => {
+                    Some(ContainerReason::Attached(attachment.origin.clone()))
+                }
                 (_, Some(image)) => Some(ContainerReason::Image(image.to_string())),
                 _ => admitted.native().map(|package| ContainerReason::Package(package.to_owned())),
             },
@@ -187,7 +196,7 @@ pub(crate) fn check_candidate(
     if !acceptable.contains(isolation) {
         return Err(Rejected::not_accepted(backend, isolation, acceptable));
     }
-    let JobRequirements { language, limits, has_hosts, has_secrets, bound } = job_requirements;
+    let JobRequirements { language, limits, has_hosts, has_secrets, is_attached, bound } = job_requirements;
     if let Some(bound) = bound.as_ref().filter(|_| isolation == Isolation::Wasm) {
         return against(
             ResultKind::InvalidRequest,
@@ -195,7 +204,7 @@ pub(crate) fn check_candidate(
             "use --isolation container or auto".to_owned(),
         );
     }
-    let is_named = matches!(bound, Some(ContainerReason::Image(_)));
+    let is_named = *is_attached || matches!(bound, Some(ContainerReason::Image(_)));
     if let Some(image) = able.forbidden.get(language).filter(|_| !is_named) {
         return against(
             ResultKind::Denied,

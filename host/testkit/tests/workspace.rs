@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
 ///
 /// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
-const EDGES: [(&str, &[&str]); 25] = [
+const EDGES: [(&str, &[&str]); 26] = [
     ("agent", &["core"]),
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
@@ -39,11 +39,12 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("confine", &["core"]),
     ("container", &["agent", "analysis", "core", "egress", "files", "streams"]),
     ("core", &[]),
+    ("devcontainer", &["core", "files"]),
     ("egress", &["core"]),
     ("files", &["core"]),
     ("mcp", &["blocks", "core", "files", "runner", "service", "tools"]),
     ("packages", &["core", "files", "service"]),
-    ("runner", &["analysis", "core", "files", "service", "streams", "tools"]),
+    ("runner", &["analysis", "core", "devcontainer", "files", "service", "streams", "tools"]),
     ("runtimes", &["core", "files", "packages", "service", "wasm"]),
     ("service", &["analysis", "core", "files"]),
     ("sessions", &["core", "files", "runner", "service", "worker"]),

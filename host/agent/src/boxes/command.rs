@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -14,7 +14,6 @@ use std::time::Duration;
 use codebox_agent::command::{CommandEvent, CommandExit, CommandRequest, INPUT_WINDOW, MAX_OUTPUT_SIZE, OUTPUT_WINDOW};
 use codebox_agent::{Event, Status, Stop};
 use codebox_core::{BoxCommand, NotRun, WindowSize};
-use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -23,9 +22,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::BoxState;
 use super::children::{Process, signal_group};
-use super::program;
 use super::stream::{InputStream, OutputStream};
 use crate::cgroup;
+use crate::program;
+use crate::work_dir;
 
 /// Most bytes that are read after the end of a process: the contents of the largest pipes for both streams.
 const MAX_PIPE_SIZE: usize = 2 << 20;
@@ -97,7 +97,7 @@ fn start(command: &BoxCommand, state: &BoxState) -> Result<(Running, Option<Dura
         Some(cwd) => program::word(cwd).ok_or_else(malformed)?,
         None => state.cwd.clone().into(),
     };
-    let dir = open_dir(&cwd).map_err(|error| {
+    let dir = work_dir::open(&cwd).map_err(|error| {
         NotRun::NotExecutable(format!("{}: cannot use the directory {}: {error}", argv0.display(), cwd.display()))
     })?;
     let running = match command.terminal {
@@ -107,22 +107,6 @@ fn start(command: &BoxCommand, state: &BoxState) -> Result<(Running, Option<Dura
     let running = running.map_err(|error| program::not_started(argv0, &error))?;
     let limits = [command.wall, state.settings.rules.wall.get(&name).copied()];
     Ok((running, limits.into_iter().flatten().min()))
-}
-
-/// Opens a working directory. The file systems of the kernel are refused: their files lead to descriptors of this process.
-fn open_dir(path: &OsStr) -> io::Result<OwnedFd> {
-    let refused = ["/proc", "/sys", "/dev"];
-    let path = Path::new(path);
-    if !path.is_absolute() || refused.iter().any(|dir| path.starts_with(dir)) {
-        return Err(io::Error::other("it must be an absolute path outside of /proc, /sys and /dev"));
-    }
-    let dir = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // A link may lead there.
-    let real = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))?;
-    if refused.iter().any(|dir| real.starts_with(dir)) {
-        return Err(io::Error::other("it leads to /proc, /sys or /dev"));
-    }
-    Ok(dir)
 }
 
 fn start_with_pipes(mut command: Command, dir: &OwnedFd, state: &BoxState) -> io::Result<Running> {

@@ -29,8 +29,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::BoxState;
 use super::children::{Origin, signal_group};
-use super::program;
 use super::shaped::{KEPT_CALLS, MAX_SPILLED, Shaped, remove_earlier};
+use crate::program;
 
 /// Timeout for the request of a shim.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

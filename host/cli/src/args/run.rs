@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, ResultKind, RunnerError,
-    ToolName, parse_count, parse_duration, parse_size,
+    ByteSize, ContainerPower, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, ResultKind,
+    RunnerError, ToolName, parse_count, parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference, SecretRequest};
 
 use super::show::ShowArgs;
 use super::tools::ToolArgs;
-use super::values::{engine, parse_small_count, preference};
+use super::values::{engine, parse_small_count, preference, preferred};
 
 /// Usage of `run`, and of other commands that take the same program and options.
 macro_rules! usage {
@@ -53,6 +53,10 @@ pub(crate) struct RunArgs {
     /// Isolation between the program and this machine
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
     pub isolation: Preference,
+
+    /// Isolation that is preferred among those that can run the program; without one the lightest
+    #[arg(long, value_name = "WHERE", value_parser = preferred())]
+    pub prefer: Option<Preference>,
 
     /// Grant a directory of this machine to the program, read-only unless `:rw` is added; repeatable
     #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
@@ -103,6 +107,24 @@ pub(crate) struct RunArgs {
     /// Container engine to use for runs in a container
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<String>,
+
+    /// Run in this running container, which codebox has not made, given by its id or name
+    ///
+    /// The container is what its maker made it: codebox adds nothing to it and lists its powers over this machine in the report. Only the
+    /// limits on wall time and output apply. Paths below its mounted directories are the same files on this machine.
+    #[arg(long, value_name = "CONTAINER", conflicts_with = "dev_config")]
+    pub container: Option<String>,
+
+    /// Description of the dev container for `--isolation devcontainer`: a file, or the name of its directory in .devcontainer
+    #[arg(long, value_name = "FILE|NAME")]
+    pub dev_config: Option<PathBuf>,
+
+    /// Let the dev container or the container have these powers over this machine, separated by commas; repeatable
+    ///
+    /// One of privileged, capabilities, security-options, devices, host-namespaces, mounts, sockets, ports, compose, engine-arguments and
+    /// host-commands.
+    #[arg(long = "allow-power", value_name = "POWER", value_delimiter = ',')]
+    pub powers: Vec<ContainerPower>,
 
     /// Language of the program, if its file name does not show it
     #[arg(long, value_name = "LANGUAGE")]
@@ -242,7 +264,8 @@ impl RunArgs {
             Ok((ProgramLocation::Stdin | ProgramLocation::Command, _)) | Err(_) => false,
         };
         let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;
-        let has_container = self.image.is_some() || self.engine.is_some() || self.warm.is_some();
+        let is_attached = self.container.is_some() || self.dev_config.is_some();
+        let has_container = self.image.is_some() || self.engine.is_some() || self.warm.is_some() || is_attached;
         let has_others = !self.tools.is_empty() || self.show.show.is_some();
         is_file && !has_packages && !has_container && !has_others
     }

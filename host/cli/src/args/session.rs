@@ -13,7 +13,7 @@ use codebox_service::{EnvRequest, Preference, Program, Request, SecretOrigin, Se
 use super::run::LimitArgs;
 use super::show::ShowArgs;
 use super::tools::ToolArgs;
-use super::values::{engine, preference};
+use super::values::{engine, session_preference};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -150,7 +150,7 @@ pub(crate) struct PlaceArgs {
     /// Isolation between the cells and this machine: wasm, or container for an interpreter that is kept in a container
     ///
     /// Sessions in containers cannot be saved, forked, parked or exported.
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = session_preference())]
     pub isolation: Preference,
 
     /// Container image of a session in a container

@@ -6,9 +6,20 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use codebox_core::{CONTAINER_ENGINES, Limit, LimitParseError, parse_count};
 use codebox_service::Preference;
 
-/// Parses `--isolation`, with a list of the possible values.
-pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
+/// Parses `--isolation` of a session, with a list of the possible values.
+pub(super) fn session_preference() -> impl TypedValueParser<Value = Preference> {
     PossibleValuesParser::new(["auto", "wasm", "container", "vm"]).try_map(|text| text.parse::<Preference>())
+}
+
+/// Parses `--isolation` of a run, with a list of the possible values.
+pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
+    PossibleValuesParser::new(["auto", "wasm", "container", "devcontainer", "vm"])
+        .try_map(|text| text.parse::<Preference>())
+}
+
+/// Parses `--prefer`, with a list of the possible values.
+pub(super) fn preferred() -> impl TypedValueParser<Value = Preference> {
+    PossibleValuesParser::new(["wasm", "container", "vm"]).try_map(|text| text.parse::<Preference>())
 }
 
 /// Parses `--engine`.

@@ -39,6 +39,11 @@ fn explain_request(
     runner: &Runner,
     host: Host<'_>,
 ) -> Result<Explained, RunnerError> {
+    let has_program = args.code.is_some() || !args.words.is_empty();
+    if let ([name], false) = (args.tools.tools.as_slice(), has_program) {
+        let request = (host.tool_request)(name)?;
+        return Ok(Explained::new(format!("the tool {name}"), runner.explain(request)?));
+    }
     // Servers are not started: their tools do not change the choice.
     args.tools.mcp.clear();
     let tools = CommandTools::connect(&args.tools, Questions::Refused, messages, host)?;

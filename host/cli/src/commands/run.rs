@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
 use codebox_runner::{RunEnd, Runner};
-use codebox_service::{MAX_PROGRAM, Program, Request};
+use codebox_service::{ContainerTarget, MAX_PROGRAM, Preference, Program, Request};
 
 use crate::args::{ProgramLocation, RunArgs};
 use crate::commands::tools::{CommandTools, Questions};
@@ -166,6 +166,7 @@ fn explain(report: &RunReport, messages: Messages) {
 pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, RunnerError> {
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
+    let container = target(&args)?;
     let (program, stdin) = match program {
         ProgramLocation::Inline(code) => (Program::Inline(code), Stdin::Streamed),
         ProgramLocation::File(path) => (Program::File(path), Stdin::Streamed),
@@ -194,8 +195,28 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         engine: args.engine,
         results: args.json || args.show.show.is_some(),
         tools: args.tool_names,
+        container,
+        powers: args.powers,
+        prefers: args.prefer,
         ..Request::new(program)
     })
+}
+
+/// Returns the container that the arguments name.
+fn target(args: &RunArgs) -> Result<Option<ContainerTarget>, RunnerError> {
+    if let Some(config) = &args.dev_config {
+        if args.isolation != Preference::DevContainer {
+            let line = "cannot use --dev-config: the program does not run in the dev container";
+            let fix = "add --isolation devcontainer";
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
+        return Ok(Some(ContainerTarget::Dev { config: Some(config.clone()) }));
+    }
+    if args.container.is_some() && args.isolation == Preference::DevContainer {
+        let line = "cannot use --container with --isolation devcontainer: each names a container";
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove one of them"));
+    }
+    Ok(args.container.clone().map(ContainerTarget::Running))
 }
 
 fn program_text(from: impl Read) -> Result<String, RunnerError> {

@@ -4,7 +4,8 @@ use std::fmt::{self, Display};
 
 use codebox_core::{RunnerError, wire};
 use codebox_runner::{Explanation, TierReport};
-use codebox_service::{ImageChoice, Need};
+use codebox_service::levels::LevelSetting;
+use codebox_service::{ImageChoice, Need, Preference};
 use serde::Serialize;
 
 use super::Escaped;
@@ -20,6 +21,7 @@ pub(crate) struct Explained {
     packages: Vec<String>,
     needs: Vec<NeedLine>,
     would_need: Vec<NeedLine>,
+    settings: Vec<Setting>,
     tiers: Vec<Tier>,
     error: Option<wire::v1::ErrorReport>,
     /// Same error, as the failure of the command.
@@ -50,6 +52,34 @@ impl From<&Need> for NeedLine {
     }
 }
 
+/// Setting of one level.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setting {
+    level: &'static str,
+    requires: Option<String>,
+    prefers: Option<String>,
+    source: String,
+}
+
+impl From<&LevelSetting> for Setting {
+    fn from(setting: &LevelSetting) -> Self {
+        let LevelSetting { level, requires, prefers, source } = setting;
+        let text = |value: &Option<Preference>| value.map(|value| value.to_string());
+        Self { level: level.as_str(), requires: text(requires), prefers: text(prefers), source: source.clone() }
+    }
+}
+
+impl Setting {
+    fn line(&self) -> String {
+        let Self { level, requires, prefers, source } = self;
+        let parts = [("requires", requires), ("prefers", prefers)];
+        let parts = parts.into_iter().filter_map(|(verb, value)| Some(format!("{verb} {}", value.as_ref()?)));
+        let said = parts.collect::<Vec<_>>().join(" and ");
+        let said = if said.is_empty() { "found".to_owned() } else { said };
+        format!("setting {level}: {said} ({source})")
+    }
+}
+
 /// A backend, with the features that it lacks.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tier {
@@ -64,7 +94,7 @@ pub(crate) struct Tier {
 
 impl Explained {
     pub(crate) fn new(program: String, explanation: Explanation) -> Self {
-        let Explanation { choice, image, notes, needs, tiers } = explanation;
+        let Explanation { choice, image, notes, needs, levels, tiers } = explanation;
         let (choice, failure) = match choice {
             Ok(choice) => (Some(choice), None),
             Err(failure) => (None, Some(failure)),
@@ -78,6 +108,7 @@ impl Explained {
             image: image.map(|ImageChoice { name, reason }| Image { name, reason }),
             packages: notes,
             needs: needs.iter().map(NeedLine::from).collect(),
+            settings: levels.iter().map(Setting::from).collect(),
             tiers: tiers.into_iter().map(Tier::from).collect(),
             error: failure.as_ref().map(RunnerError::to_wire),
             failure,
@@ -100,6 +131,10 @@ impl Explained {
         for NeedLine { power, weight, line, shown_by } in &self.needs {
             let verb = if *weight == "required" { "needs" } else { "optionally uses" };
             lines.push(format!("line {line} {verb} {power}: {shown_by}"));
+        }
+        // The default alone says nothing.
+        if self.settings.len() > 1 {
+            lines.extend(self.settings.iter().map(Setting::line));
         }
         lines.extend(self.tiers.iter().flat_map(Tier::lines));
         lines
@@ -188,7 +223,7 @@ mod tests {
             },
         ];
         let notes = vec!["packages: rich 13.0".to_owned()];
-        let explanation = Explanation { choice: Ok(choice), image: None, notes, needs, tiers };
+        let explanation = Explanation { choice: Ok(choice), image: None, notes, needs, levels: Vec::new(), tiers };
         let explained = Explained::new("a.py".to_owned(), explanation);
         assert_eq!(
             explained.to_string(),
@@ -206,7 +241,7 @@ mod tests {
     fn document_contains_error() {
         let failure = RunnerError::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
         let (notes, needs, tiers) = (Vec::new(), Vec::new(), Vec::new());
-        let explanation = Explanation { choice: Err(failure), image: None, notes, needs, tiers };
+        let explanation = Explanation { choice: Err(failure), image: None, notes, needs, levels: Vec::new(), tiers };
         let explained = Explained::new("a.py".to_owned(), explanation);
         assert_eq!(explained.to_string(), "a.py would not run\n");
         let json = serde_json::to_value(&explained).expect("it is plain data");

@@ -61,6 +61,13 @@ pub(super) fn admit(
     }
 }
 
+/// Returns true if the policy allows a container image.
+#[must_use]
+pub fn is_allowed_image(policy: &Policy, name: &str) -> bool {
+    let Some(allowed) = &policy.allowed_images else { return true };
+    name.parse().is_ok_and(|name| allowed.iter().any(|pattern| pattern.allows(&name)))
+}
+
 /// Returns true if a name can only be that of a container image.
 pub(super) fn is_container_image_name(name: &str) -> bool {
     name.contains([':', '/', '@'])

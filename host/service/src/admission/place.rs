@@ -16,11 +16,16 @@ pub(super) const SCRIPT_DIR: &str = "/run/codebox";
 
 /// Returns the script as a job's source, and the file to place in the guest if no grant contains the script.
 ///
-/// A script in a granted directory keeps its mapped path. Any other script is placed in [`SCRIPT_DIR`].
-pub(super) fn place(script: Script, map: &PathMap<HostPath, GuestPath>) -> Result<(Source, Option<InputFile>), Denied> {
+/// A script in a granted directory keeps its mapped path, unless another mount hides it there. Any other script is placed in [`SCRIPT_DIR`].
+pub(super) fn place(
+    script: Script,
+    map: &PathMap<HostPath, GuestPath>,
+    hidden: &[GuestPath],
+) -> Result<(Source, Option<InputFile>), Denied> {
     let Script { typed, canonical, text, is_regular: _, language: _ } = script;
     let host = canonical.as_deref().and_then(|path| HostPath::native(path).ok());
-    if let Some(name) = host.and_then(|host| map.to_guest(&host).ok()) {
+    let mapped = host.and_then(|host| map.to_guest(&host).ok());
+    if let Some(name) = mapped.filter(|name| !hidden.iter().any(|place| name.is_within(place))) {
         let source = Source::File { argv0: typed, name, text };
         return Ok((source, None));
     }

@@ -1,5 +1,10 @@
+use std::collections::BTreeSet;
+
 use codebox_core::path::ProtectedDir;
-use codebox_core::{ImagePattern, IsolationSet, Languages, Limits, NetGrant};
+use codebox_core::{ContainerPower, ImagePattern, IsolationSet, Languages, Limits, NetGrant};
+
+use crate::config::DevContainerUse;
+use crate::levels::LevelSetting;
 
 /// Ceilings and permissions of the operator, and the defaults of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +21,13 @@ pub struct Policy {
     pub escalation: Escalation,
     /// Container images that may be used; `None` allows every image.
     pub allowed_images: Option<Vec<ImagePattern>>,
+    /// Powers over this machine that containers may have which codebox has not made.
+    pub container_powers: BTreeSet<ContainerPower>,
+    /// Use of the dev container of a project.
+    pub dev_container: DevContainerUse,
+    /// Settings of the project and of the user, as they are shown to people. The other fields have their effect, but for their
+    /// preferences.
+    pub levels: Vec<LevelSetting>,
     /// Hosts that may be granted; `None` allows every host.
     pub allowed_hosts: Option<Vec<NetGrant>>,
     /// Preferred container engine.
@@ -61,6 +73,9 @@ impl Default for Policy {
             image: None,
             escalation: Escalation::Allowed,
             allowed_images: None,
+            container_powers: BTreeSet::new(),
+            dev_container: DevContainerUse::default(),
+            levels: Vec::new(),
             allowed_hosts: None,
             engine: None,
             warm: None,

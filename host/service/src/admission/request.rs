@@ -3,14 +3,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use codebox_core::{
-    DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation, IsolationSet, Job, Language,
-    LimitOverrides, Limits, NameError, NetGrant, ResultKind, Source, Stdin, ToolName,
+    Attachment, ContainerPower, DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation, IsolationSet,
+    Job, Language, LimitOverrides, Limits, NameError, NetGrant, ResultKind, Source, Stdin, ToolName,
 };
 use thiserror::Error;
 
 use super::denied::Denied;
 use super::image::is_container_image_name;
 use super::secrets::SecretRequest;
+use crate::levels::LevelSetting;
 
 /// A front end's request, parsed but not yet resolved on this machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,28 @@ pub struct Request {
     pub results: bool,
     /// Host tools of the runner that the program may call.
     pub tools: Vec<ToolName>,
+    /// Running container, or dev container, in which the program runs; `None` makes a container if one is needed.
+    pub container: Option<ContainerTarget>,
+    /// Powers over this machine that the container may have, in addition to those of the policy.
+    pub powers: Vec<ContainerPower>,
+    /// Isolation that the request prefers among those that it accepts.
+    pub prefers: Option<Preference>,
+    /// Settings of other levels that the front end knows, such as those of a tool.
+    pub levels: Vec<LevelSetting>,
+}
+
+/// Container that codebox has not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerTarget {
+    /// A running container, by its id or name.
+    Running(String),
+    /// The dev container that the project in the working directory describes.
+    Dev {
+        /// The description, a file or the name of its directory; `None` for the usual one.
+        config: Option<PathBuf>,
+    },
+    /// A container that has been found.
+    Found(Box<Attachment>),
 }
 
 impl Request {
@@ -87,6 +110,10 @@ impl Request {
             engine: None,
             results: false,
             tools: Vec::new(),
+            container: None,
+            powers: Vec::new(),
+            prefers: None,
+            levels: Vec::new(),
         }
     }
 
@@ -106,6 +133,19 @@ impl Request {
     #[must_use]
     pub fn typescript(text: impl Into<String>) -> Self {
         Self { language: Some(Language::TypeScript), ..Self::new(Program::Inline(text.into())) }
+    }
+
+    /// Returns the container in which the program runs, if codebox does not make it.
+    #[must_use]
+    pub fn target(&self) -> Option<ContainerTarget> {
+        let dev = (self.isolation == Preference::DevContainer).then_some(ContainerTarget::Dev { config: None });
+        self.container.clone().or(dev)
+    }
+
+    /// Returns true if a running container can run the program: if the request names nothing that only a new container gets.
+    #[must_use]
+    pub fn fits_running_container(&self) -> bool {
+        super::attached::check(self).is_ok()
     }
 
     /// Restricts a request that accepts WebAssembly to containers. A memory image is dropped.
@@ -202,6 +242,9 @@ pub enum Program {
     Source(Source),
 }
 
+/// Name of the isolation by the dev container of a project.
+const DEV_CONTAINER: &str = "devcontainer";
+
 /// Isolation that a user prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
@@ -210,6 +253,8 @@ pub enum Preference {
     Auto,
     /// Only this isolation.
     Only(Isolation),
+    /// Only the dev container of the project in the working directory.
+    DevContainer,
     /// Any of these isolations, the lightest first.
     Among(IsolationSet),
 }
@@ -221,6 +266,7 @@ impl Preference {
         match self {
             Self::Auto => IsolationSet::auto(),
             Self::Only(isolation) => IsolationSet::only(isolation),
+            Self::DevContainer => IsolationSet::only(Isolation::Container),
             Self::Among(isolations) => isolations,
         }
     }
@@ -231,6 +277,7 @@ impl fmt::Display for Preference {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Only(isolation) => isolation.fmt(f),
+            Self::DevContainer => f.write_str(DEV_CONTAINER),
             Self::Among(isolations) => isolations.fmt(f),
         }
     }
@@ -242,6 +289,7 @@ impl FromStr for Preference {
     fn from_str(text: &str) -> Result<Self, NameError> {
         match text {
             "auto" => Ok(Self::Auto),
+            DEV_CONTAINER => Ok(Self::DevContainer),
             name => name.parse().map(Self::Only),
         }
     }
@@ -289,7 +337,7 @@ mod tests {
 
     #[test]
     fn preferences_parse_and_print() {
-        for text in ["auto", "wasm", "container", "vm"] {
+        for text in ["auto", "wasm", "container", "vm", "devcontainer"] {
             assert_eq!(text.parse().map(|p: Preference| p.to_string()), Ok(text.to_owned()));
         }
         assert!("docker".parse::<Preference>().is_err());

@@ -2,7 +2,7 @@
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::wire::v1::{self, LimitsInForce};
-use codebox_core::{Access, BackendId, Grants, Job, RunReport, RunnerError, ShimCall, Source};
+use codebox_core::{Access, Attachment, BackendId, Grants, Job, RunReport, RunnerError, ShimCall, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -278,6 +278,29 @@ pub struct GrantsGiven {
     /// Host tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
+    /// Running container, if codebox has not made the one in which the program runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerGiven>,
+}
+
+/// Running container in the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerGiven {
+    /// Id.
+    pub id: String,
+    /// Description, such as `the dev container of /home/me/project`.
+    pub origin: String,
+    /// Powers of the container over the machine, with their settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub powers: Vec<String>,
+}
+
+impl From<&Attachment> for ContainerGiven {
+    fn from(attachment: &Attachment) -> Self {
+        let Attachment { container, origin, user: _, cwd: _, env: _ } = attachment;
+        let powers = container.powers.iter().map(ToString::to_string).collect();
+        Self { id: container.id.clone(), origin: origin.clone(), powers }
+    }
 }
 
 /// Directory grant in the audit log.
@@ -402,6 +425,7 @@ impl From<&Grants> for GrantsGiven {
                 .map(|secret| SecretGranted { name: secret.name.to_string(), hosts: texts(&secret.hosts) })
                 .collect(),
             tools: tools.iter().map(ToString::to_string).collect(),
+            container: None,
         }
     }
 }

@@ -4,11 +4,12 @@ use codebox_core::{Isolation, IsolationSet, ResultKind};
 
 use super::lacks::has;
 use crate::admission::Escalation;
+use crate::levels::PreferredIsolation;
 use crate::needs::{IsolationRequest, Need, Needs};
 use crate::router::{Candidate, ContainerReason, JobRequirements, Rejected};
 
 /// Terms of the caller and the policy, with the request of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RoutingConstraints {
     /// Isolations that the caller and the policy accept.
     pub acceptable: IsolationSet,
@@ -16,6 +17,8 @@ pub(super) struct RoutingConstraints {
     pub escalation: Escalation,
     /// Request in a comment of the program.
     pub isolation_request: Option<IsolationRequest>,
+    /// Isolation that a level of the settings prefers.
+    pub preferred: Option<PreferredIsolation>,
 }
 
 /// Reason for the order of the isolations.
@@ -33,6 +36,8 @@ enum DecisionReason {
     RequestsContainer(u32),
     /// The program has required needs that WebAssembly does not meet.
     Needs,
+    /// A level of the settings prefers an isolation.
+    Preferred(PreferredIsolation),
     /// The program needs or requests a container, and the policy forbids escalation.
     Forbidden,
 }
@@ -50,7 +55,7 @@ pub struct TierRequirements {
 impl TierRequirements {
     /// Combines a program's needs with the terms of the caller and the policy.
     pub(super) fn of(job_requirements: JobRequirements, needs: &Needs, constraints: &RoutingConstraints) -> Self {
-        let RoutingConstraints { acceptable, escalation, isolation_request } = *constraints;
+        let RoutingConstraints { acceptable, escalation, isolation_request, ref preferred } = *constraints;
         // A WebAssembly guest with granted hosts can connect to them.
         let has_hosts = job_requirements.has_hosts;
         let lacking = |need: &&Need| !(has_hosts && need.is_satisfied_by_hosts());
@@ -76,6 +81,8 @@ impl TierRequirements {
             (acceptable, DecisionReason::RequestsContainer(line))
         } else if moves {
             (acceptable, DecisionReason::Needs)
+        } else if let Some(preferred) = preferred {
+            (acceptable, DecisionReason::Preferred(preferred.clone()))
         } else {
             (acceptable, DecisionReason::LightestTier)
         };
@@ -123,6 +130,14 @@ impl TierRequirements {
             }
             DecisionReason::RequestsContainer(line) => {
                 format!("line {line} requests isolation container, but none is available: {}", listed(against))
+            }
+            DecisionReason::Preferred(preferred) => {
+                let PreferredIsolation { isolation: first, level, source } = preferred;
+                let preferred = format!("the {level} level prefers isolation {first} ({source})");
+                match isolation == *first {
+                    true => preferred,
+                    false => format!("{preferred}, but none is available: {}", listed(against)),
+                }
             }
             DecisionReason::Needs if has(isolation) => need,
             DecisionReason::Needs => format!("{need}, but no container is available: {}", listed(against)),
@@ -179,6 +194,7 @@ fn order(accepted: IsolationSet, why: &DecisionReason) -> Vec<Isolation> {
         DecisionReason::RequiresContainer(_) => order.retain(|isolation| has(*isolation)),
         // The sort is stable: isolations that meet the needs come first, and the lightest of them is the first.
         DecisionReason::Needs | DecisionReason::RequestsContainer(_) => order.sort_by_key(|isolation| !has(*isolation)),
+        DecisionReason::Preferred(preferred) => order.sort_by_key(|isolation| *isolation != preferred.isolation),
         DecisionReason::LightestTier
         | DecisionReason::OnlyAccepted
         | DecisionReason::RequestsWasm(_)

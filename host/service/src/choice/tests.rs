@@ -40,6 +40,7 @@ fn missing(name: &'static str) -> Candidate {
 
 fn job_requirements() -> JobRequirements {
     JobRequirements {
+        is_attached: false,
         language: Language::Python,
         limits: vec![LimitKind::Wall],
         has_hosts: false,
@@ -58,8 +59,12 @@ fn needs(weights: &[Weight]) -> Needs {
     Needs { powers: weights.iter().map(need).collect(), ..Needs::default() }
 }
 
-const AUTO: RoutingConstraints =
-    RoutingConstraints { acceptable: IsolationSet::auto(), escalation: Escalation::Allowed, isolation_request: None };
+const AUTO: RoutingConstraints = RoutingConstraints {
+    acceptable: IsolationSet::auto(),
+    escalation: Escalation::Allowed,
+    isolation_request: None,
+    preferred: None,
+};
 
 fn only(isolation: Isolation) -> RoutingConstraints {
     RoutingConstraints { acceptable: IsolationSet::only(isolation), ..AUTO }
@@ -420,7 +425,7 @@ mod properties {
         ) {
             let escalation = if forbid { Escalation::Forbidden } else { Escalation::Allowed };
             let isolation_request = isolation_request.map(|isolation| IsolationRequest { isolation, line: 1 });
-            let constraints = RoutingConstraints { acceptable, escalation, isolation_request };
+            let constraints = RoutingConstraints { acceptable, escalation, isolation_request, preferred: None };
             let requirements = TierRequirements::of(job_requirements(), &needs(&vec![Weight::Required; required]), &constraints);
             let wasm = acceptable.contains(Isolation::Wasm)
                 && candidates.iter().any(|one| one.isolation == Isolation::Wasm && one.found.as_ref().is_some_and(Result::is_ok));

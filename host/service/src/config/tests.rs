@@ -59,11 +59,50 @@ fn tools_with_faults_are_refused() {
         ("[tools.a]\nrun = 'a.py'\ndirs = ['x']", "tools.a.dirs: "),
         ("[tools.a]\nrun = 'a.py'\ntimeout = 'unlimited'", "tools.a.timeout: a call has a time limit"),
         ("[tools.a]\nrun = 'a.py'\nisolation = 'x'", "tools.a.isolation: "),
+        ("[tools.a]\nrun = 'a.py'\nprefer-isolation = 'auto'", "tools.a.prefer-isolation: "),
+        ("[tools.a]\ncommand = ['b']\nprefer-isolation = 'wasm'", "tools.a: only a tool with run has grants"),
         ("[tools.a]\nrun = 'a.py'\napproval = 'maybe'", "unknown variant"),
         ("[tools.a]\nrun = 'a.py'\nshell = true", "unknown field"),
     ] {
         let error = Settings::parse(text, Path::new("config.toml")).expect_err(text).to_string();
         assert!(error.contains(fault), "{text}: {error}");
+    }
+}
+
+#[test]
+fn containers_have_powers_of_the_user_alone() {
+    use codebox_core::ContainerPower::{Mounts, Sockets};
+    let user = settings("[containers]\npowers = ['sockets', 'mounts']\ndev-container = 'prefer'");
+    assert_eq!(user.containers.powers, [Mounts, Sockets].into());
+    assert_eq!(user.containers.dev_container, Some(DevContainerUse::Preferred));
+    let policy = narrowed(&user, &settings("")).expect("no conflict").policy(Vec::new());
+    assert_eq!((policy.container_powers.len(), policy.dev_container), (2, DevContainerUse::Preferred));
+    for (text, fault) in [
+        ("powers = ['sockets']", "containers.powers: a project cannot give"),
+        ("dev-container = 'require'", "containers.dev-container: a project cannot make"),
+    ] {
+        let error = narrowed(&user, &settings(&format!("[containers]\n{text}"))).expect_err(text).to_string();
+        assert!(error.contains(fault), "{error}");
+    }
+    for text in ["powers = ['root']", "powers = 'sockets'", "dev-container = 'always'", "power = []"] {
+        assert!(parsed(&format!("[containers]\n{text}")).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn both_files_can_prefer_an_isolation() {
+    let user = settings("isolation = 'wasm,container'\nprefer-isolation = 'container'");
+    let levels = |project: &str| -> Vec<(Level, Option<String>, Option<String>)> {
+        let both = narrowed(&user, &settings(project)).expect("no conflict");
+        let text = |value: Option<Preference>| value.map(|value| value.to_string());
+        both.levels.iter().map(|one| (one.level, text(one.requires), text(one.prefers))).collect()
+    };
+    let of_user = (Level::User, Some("wasm,container".to_owned()), Some("container".to_owned()));
+    assert_eq!(levels(""), std::slice::from_ref(&of_user));
+    assert_eq!(levels("prefer-isolation = 'wasm'"), [(Level::Project, None, Some("wasm".to_owned())), of_user]);
+    for text in ["'auto'", "'wasm,container'", "'devcontainer'", "'x'"] {
+        let error = parsed(&format!("prefer-isolation = {text}")).expect_err(text).to_string();
+        assert!(error.contains("prefer-isolation: "), "{error}");
     }
 }
 

@@ -63,6 +63,8 @@ pub struct SandboxedTool {
     pub packages: Vec<String>,
     /// Isolation.
     pub isolation: Preference,
+    /// Isolation that is preferred among the accepted ones.
+    pub prefers: Option<Preference>,
     /// Image to start from.
     pub image: Option<String>,
 }
@@ -103,6 +105,8 @@ pub(super) struct Table {
     #[serde(default)]
     with: Vec<String>,
     isolation: Option<String>,
+    #[serde(rename = "prefer-isolation", alias = "prefer_isolation")]
+    prefer_isolation: Option<String>,
     image: Option<String>,
     #[serde(rename = "box")]
     in_box: Option<String>,
@@ -192,7 +196,8 @@ impl Table {
     fn read(self, at: &At<'_>) -> Result<ToolSettings, ConfigError> {
         let Self { description, run, command, input, output, approval, timeout, .. } = self;
         let has_grants = !(self.dirs.is_empty() && self.net.is_empty() && self.env.is_empty() && self.with.is_empty());
-        let has_options = has_grants || self.isolation.is_some() || self.image.is_some();
+        let has_options =
+            has_grants || self.isolation.is_some() || self.prefer_isolation.is_some() || self.image.is_some();
         if let Some(name) = self.in_box {
             if has_options || command.is_some() {
                 let fix = "use run with the words of a command alone";
@@ -228,9 +233,14 @@ impl Table {
                 packages: self.with,
                 isolation: match self.isolation {
                     None => Preference::Auto,
-                    Some(text) => {
-                        text.parse().map_err(|error| at.fault("isolation", error, "use auto, wasm or container"))?
-                    }
+                    Some(text) => text
+                        .parse()
+                        .map_err(|error| at.fault("isolation", error, "use auto, wasm, container or devcontainer"))?,
+                },
+                prefers: match self.prefer_isolation.map(|text| text.parse()) {
+                    None => None,
+                    Some(Ok(prefers @ Preference::Only(_))) => Some(prefers),
+                    Some(_) => return Err(at.fault("prefer-isolation", "invalid value", "use wasm or container")),
                 },
                 image: self.image,
             })),

@@ -9,10 +9,10 @@ use codebox_core::{CommandRules, NotRun};
 use rustix::fs::{Access, access};
 
 /// Search path of an image that names none.
-pub(super) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Finds the program of a command, which is never a shim. A name with a slash is returned as it is.
-pub(super) fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, NotRun> {
+pub(crate) fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, NotRun> {
     let shown = || name.to_string_lossy().into_owned();
     if name.is_empty() {
         return Err(NotRun::NotFound(String::new()));
@@ -38,13 +38,13 @@ pub(super) fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, NotRun> {
 }
 
 /// Checks a command against the rules of the box, by the name of its program.
-pub(super) fn check(rules: &CommandRules, argv0: &OsStr) -> Result<String, NotRun> {
+pub(crate) fn check(rules: &CommandRules, argv0: &OsStr) -> Result<String, NotRun> {
     let name = Path::new(argv0).file_name().unwrap_or_default().to_string_lossy().into_owned();
     if rules.allows(&name) { Ok(name) } else { Err(NotRun::Denied(name)) }
 }
 
 /// Returns the reason that a program could not be started.
-pub(super) fn not_started(program: &OsStr, error: &std::io::Error) -> NotRun {
+pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> NotRun {
     let name = program.to_string_lossy().into_owned();
     match error.kind() {
         std::io::ErrorKind::NotFound => NotRun::NotFound(name),
@@ -53,7 +53,7 @@ pub(super) fn not_started(program: &OsStr, error: &std::io::Error) -> NotRun {
 }
 
 /// Returns the exit status of a command that did not run, as shells have it, and the message for its caller.
-pub(super) fn status_of(not_run: &NotRun) -> (i32, String) {
+pub(crate) fn status_of(not_run: &NotRun) -> (i32, String) {
     match not_run {
         NotRun::NotFound(name) => (127, format!("codebox: {name}: command not found")),
         NotRun::NotExecutable(reason) => (126, format!("codebox: {reason}")),
@@ -62,7 +62,7 @@ pub(super) fn status_of(not_run: &NotRun) -> (i32, String) {
 }
 
 /// Returns bytes of the protocol as a word of a command line; `None` if they contain NUL.
-pub(super) fn word(bytes: &[u8]) -> Option<OsString> {
+pub(crate) fn word(bytes: &[u8]) -> Option<OsString> {
     (!bytes.contains(&0)).then(|| OsStr::from_bytes(bytes).to_owned())
 }
 
