@@ -132,6 +132,8 @@ fn powers_are_refused(test_env: &TestEnvironment) -> Result<()> {
     let marker = outside.path().join("ran");
     let touch = format!("touch {}", marker.display());
     let mount = format!("type=bind,source={},target=/outside", outside.path().display());
+    // The official program refuses a Dockerfile that does not exist, before codebox can.
+    fs::write(outside.path().join("Dockerfile"), format!("FROM {BASE_IMAGE}"))?;
     for (setting, power) in [
         (json!({ "initializeCommand": touch }), "host-commands"),
         (json!({ "privileged": true }), "privileged"),
