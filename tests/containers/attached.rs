@@ -96,7 +96,9 @@ impl Drop for Container<'_> {
 }
 
 pub fn remove(engine: Engine, id: &str) {
-    let _ = engine.run_cli(&["rm", "-f", "-v", id]);
+    // Podman first sends SIGTERM, which the first process of a container ignores, and waits.
+    let options: &[&str] = if engine == Engine::Podman { &["--time", "0"] } else { &[] };
+    let _ = engine.run_cli(&[&["rm", "-f", "-v"], options, &[id]].concat());
 }
 
 pub fn report(job: Codebox) -> Result<Report> {

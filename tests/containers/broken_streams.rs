@@ -18,7 +18,7 @@ const RUN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A cut stream is never a success; output before the cut is kept, and nothing is added to it.
 fn cut_at_each_byte(test_env: &TestEnvironment) -> Result<()> {
-    let offsets: Vec<usize> = (0..64).step_by(soak().of(8, 1)).chain((64..600).step_by(soak().of(67, 11))).collect();
+    let offsets: Vec<usize> = (0..64).step_by(soak().of(16, 1)).chain((64..600).step_by(soak().of(134, 11))).collect();
     parallel_map(3, &offsets, |at| cut_at(test_env, *at).with_context(|| format!("cut before byte {at}")))?;
     check_gc_removes_all(test_env)
 }

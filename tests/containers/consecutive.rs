@@ -31,7 +31,7 @@ fn job(number: usize) -> ([String; 4], String) {
 
 fn consecutive(test_env: &TestEnvironment) -> Result<()> {
     let before = networks_and_volumes(test_env.engine)?;
-    let numbers: Vec<usize> = (0..soak().of(50, 500)).collect();
+    let numbers: Vec<usize> = (0..soak().of(24, 500)).collect();
     parallel_map(CONCURRENCY, &numbers, |number| {
         let ([option, value, how, text], printed) = job(*number);
         let run = match option.as_str() {
