@@ -62,6 +62,11 @@ impl AppDirs {
         self.data.join("jobs")
     }
 
+    /// Returns the directory of whole outputs, of runs whose output is cut.
+    pub(crate) fn outputs(&self) -> PathBuf {
+        self.data.join("outputs")
+    }
+
     /// Returns the directory of files that are given to container engines and of cached facts about them.
     #[cfg(feature = "containers")]
     pub(crate) fn containers(&self) -> PathBuf {

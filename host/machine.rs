@@ -233,9 +233,10 @@ impl Machine {
     /// Returns a builder without the container engines and the packages.
     pub(crate) fn builder_of_first_tier(self: &Arc<Self>) -> Builder {
         let of = || Arc::clone(self);
-        let (analyzer, catalog, policy) = (of(), of(), of());
+        let (analyzer, catalog, policy, outputs) = (of(), of(), of(), of());
         let builder = Runner::builder(move || Ok(analyzer.analyzer()?.clone()), move || catalog.runtimes());
         let builder = builder.policy(move || policy.policy());
+        let builder = builder.output_files(move || Ok(outputs.places()?.outputs()));
         #[cfg(feature = "wasm")]
         let builder = {
             let (wasm, sessions) = (of(), of());

@@ -192,3 +192,39 @@ fn reports_cancellation_on_ctrl_c() {
         }
     }
 }
+
+/// Returns the file that a note about a whole output names.
+fn spilled_file(stderr: &str, stream: &str) -> String {
+    let note = format!("the output to {stream} (");
+    let line = stderr.lines().find(|line| line.contains(&note)).unwrap_or_else(|| panic!("no note: {stderr}"));
+    line.rsplit_once(" is in ").expect("the note names a file").1.to_owned()
+}
+
+#[test]
+fn cuts_output_and_keeps_all_of_it() {
+    let program = "import sys\nfor n in range(5): print('é', n)\nprint('x' * 9, file=sys.stderr)\nsys.exit(3)";
+    let cut = run_in(folder().path(), &["run", "--output-lines", "2", "--output-bytes", "8", "-c", program]);
+    let stderr = cut.stderr_text();
+    assert_eq!((cut.code, cut.stdout_text().as_str()), (Some(3), "é 0\né \n...[truncated]"), "{stderr}");
+    assert!(stderr.starts_with("xxxxxxxx\n...[truncated]"), "{stderr}");
+    let whole = |stream: &str| std::fs::read_to_string(spilled_file(&stderr, stream)).expect("the file exists");
+    assert_eq!((whole("stdout").as_str(), whole("stderr").as_str()), ("é 0\né 1\né 2\né 3\né 4\n", "xxxxxxxxx\n"));
+
+    let json = run_in(folder().path(), &["run", "--json", "--output-lines", "1", "-c", "print(1); print(2)"]);
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("a report");
+    assert_eq!(report["stdout"], "1\n...[truncated]", "{report}");
+    assert_eq!(
+        (&report["spilled"][0]["stream"], &report["spilled"][0]["bytes"]),
+        (&"stdout".into(), &4.into()),
+        "{report}"
+    );
+    let file = report["spilled"][0]["path"].as_str().expect("a path");
+    assert_eq!(std::fs::read_to_string(file).expect("the file exists"), "1\n2\n");
+}
+
+#[test]
+fn keeps_no_file_of_output_that_is_not_cut() {
+    let fits = run_in(folder().path(), &["run", "--output-lines", "2", "-c", "print('one'); print('two')"]);
+    assert_eq!((fits.stdout_text().as_str(), fits.stderr_text().as_str()), ("one\ntwo\n", ""));
+    assert_eq!(run_in(folder().path(), &["run", "--output-bytes", "0", "-c", "1"]).code, Some(125));
+}

@@ -29,6 +29,7 @@ pub fn cases() -> Cases {
         case("rerun", "input_of_javascript", input_of_javascript),
         case("rerun", "does_not_repeat_output", does_not_repeat_output),
         case("rerun", "continues_unfinished_line", continues_unfinished_line),
+        case("rerun", "cuts_the_output_of_both_runs_once", cuts_the_output_of_both_runs_once),
         case("rerun", "private_files_start_fresh", private_files_start_fresh),
         case("rerun", "reruns_only_once", reruns_only_once),
         case("rerun", "ignores_wasm_image", ignores_wasm_image),
@@ -110,6 +111,20 @@ fn file_and_arguments(test_env: &TestEnvironment) -> Result<()> {
     check_rerun(test_env, &report, "threads")?;
     let expected = "['/run/codebox/starts_thread.py', '--isolation', 'wasm', \"it's\"] /run/codebox/starts_thread.py\n";
     ensure!(report.stdout() == expected, "stdout is {:?}", report.stdout());
+    Ok(())
+}
+
+/// The limits on output count what the first run printed, and the file has the output of the second run.
+fn cuts_the_output_of_both_runs_once(test_env: &TestEnvironment) -> Result<()> {
+    let limits = ["--output-lines", "2", "--lang", "python", "-c", THREAD.code];
+    let expected = "before\nin a thread\n...[truncated]";
+    let result = test_env.codebox().arg("run").args(limits).run()?;
+    ensure!(result.stdout_text() == expected, "{:?} {}", result.stdout_text(), result.stderr_text());
+    ensure!(result.stderr_text().contains("the output to stdout (25 bytes) is in "), "{}", result.stderr_text());
+    let report = test_env.report(test_env.run(&limits))?;
+    ensure!(report.stdout() == expected, "{}", report.json());
+    let file = report.at("/spilled/0/path").as_str().unwrap_or_default();
+    ensure!(fs::read_to_string(file)? == THREAD.expected_stdout, "{}", report.json());
     Ok(())
 }
 

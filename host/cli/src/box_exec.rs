@@ -12,6 +12,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
+use crate::render::spilled_line;
 use crate::streams::{Delivery, Streams};
 
 const SIGINT: u8 = 2;
@@ -128,7 +129,7 @@ fn with_streams(control: &dyn BoxControl, exec: BoxExec, messages: Messages) -> 
         }
     }
     for spilled in &report.spilled {
-        messages.note(format!("the output to {} ({} bytes) is in {}", spilled.stream, spilled.bytes, spilled.path));
+        messages.note(spilled_line(spilled));
     }
     note_end(&report, messages);
     Ok(status_of(&report))

@@ -20,16 +20,14 @@ use tracing::info_span;
 use crate::attach::refuse_target;
 use crate::offload::block_on;
 use crate::open::spec_of;
+use crate::output::{LimitedOutput, SpillFile};
 use crate::pipeline::PlannedJob;
 use crate::runner::Runner;
 use crate::spans;
 
-mod output;
 mod process;
 
 pub use process::{BoxControl, BoxIo, BoxLogEntry, BoxStart, NoBoxes};
-
-use output::CommandOutput;
 
 /// Number of commands whose files with the whole output are kept.
 const KEPT_COMMANDS: u64 = 16;
@@ -284,8 +282,8 @@ impl CommandBox {
             && !is_terminal;
         let shape = is_shaped.then_some(self.settings.shape);
         let output = |kind: &str| {
-            let spill = self.spill_dir.as_ref().map(|dir| dir.join(format!("{number}.{kind}")));
-            CommandOutput::new(limits.output, shape, spill, io.output.is_none())
+            let spill = self.spill_dir.as_ref().map(|dir| SpillFile::New(dir.join(format!("{number}.{kind}"))));
+            LimitedOutput::new(limits.output, shape, spill, io.output.is_none())
         };
         let mut outputs = [output("stdout"), output("stderr")];
         let mut stop = None;

@@ -60,6 +60,7 @@ pub struct Builder {
     pub(crate) packages: Option<Lazy<Arc<dyn PackageProvider>>>,
     pub(crate) journal: Option<Lazy<Journal>>,
     pub(crate) session_dirs: Option<Lazy<Arc<Scratch>>>,
+    pub(crate) output_files: Option<Lazy<PathBuf>>,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
     pub(crate) automatic_images: Option<Arc<dyn AutomaticImages>>,
     use_workers: Option<UseWorkers>,
@@ -84,6 +85,7 @@ impl Builder {
             packages: None,
             journal: None,
             session_dirs: None,
+            output_files: None,
             confinement: None,
             automatic_images: None,
             use_workers: None,
@@ -221,6 +223,13 @@ impl Builder {
     #[must_use]
     pub fn session_dirs(self, dirs: impl Fn() -> Result<Arc<Scratch>, RunnerError> + Send + Sync + 'static) -> Self {
         Self { session_dirs: Some(Lazy::new(dirs)), ..self }
+    }
+
+    /// Sets the directory of files with whole outputs, of runs whose request has an
+    /// [`output_shape`](codebox_service::Request::output_shape). The newest 200 are kept. Without one, the rest of the output is lost.
+    #[must_use]
+    pub fn output_files(self, dir: impl Fn() -> Result<PathBuf, RunnerError> + Send + Sync + 'static) -> Self {
+        Self { output_files: Some(Lazy::new(dir)), ..self }
     }
 
     /// Confines the process before a program starts in WebAssembly. The runner then runs one job only.

@@ -25,11 +25,13 @@ mod lazy;
 mod maintenance;
 mod offload;
 mod open;
+mod output;
 mod pipeline;
 mod rerun;
 mod runner;
 mod select;
 mod session;
+mod shaped;
 mod spans;
 #[cfg(test)]
 mod tests;

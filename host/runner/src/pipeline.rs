@@ -1,5 +1,6 @@
 //! The stages of a run, in order.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +21,7 @@ use crate::front_end::{FrontEnd, RunEnd, Standby};
 use crate::open::OpenGuest;
 use crate::rerun::{RUN_TWICE, Rerun, RerunStreams};
 use crate::runner::Runner;
+use crate::shaped::ShapedRun;
 use crate::spans;
 
 /// Backend in the report of a job for which none was chosen.
@@ -63,7 +65,23 @@ impl Runner {
         front_end: &mut dyn FrontEnd,
     ) -> Result<RunEnd, RunnerError> {
         let span = spans::job();
-        let ended = Box::pin(self.execute_stages(request, io, front_end)).instrument(span.clone()).await;
+        let shaped = match request.output_shape {
+            None => None,
+            Some(shape) => {
+                let dir = self.parts.output_files.as_ref().map(|dir| dir.get()).transpose()?;
+                let shaped = ShapedRun::start(shape, dir.map(PathBuf::as_path), io)?;
+                front_end.resumes().into_iter().for_each(|handover| shaped.resume(&handover.stdout));
+                Some(shaped)
+            }
+        };
+        let mut ended = Box::pin(self.execute_stages(request, io, front_end)).instrument(span.clone()).await;
+        if let Some(shaped) = shaped {
+            let report = match &mut ended {
+                Ok(RunEnd::Report(report)) => Some(&mut **report),
+                Ok(RunEnd::TakenOver(_)) | Err(_) => None,
+            };
+            shaped.finish(io, report, &*self.parts.progress);
+        }
         spans::record_end(&span, &ended);
         ended
     }

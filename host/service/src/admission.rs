@@ -258,6 +258,8 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         returns,
         engine,
         results,
+        // The runner cuts the output.
+        output_shape: _,
         tools,
         container,
         powers: _,

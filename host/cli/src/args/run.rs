@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, ContainerPower, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, ResultKind,
-    RunnerError, ToolName, parse_count, parse_duration, parse_size,
+    ByteSize, ContainerPower, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, OutputShape,
+    ResultKind, RunnerError, ToolName, parse_count, parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference, SecretRequest};
 
@@ -146,6 +146,9 @@ pub(crate) struct RunArgs {
     pub warm: Option<u32>,
 
     #[command(flatten)]
+    pub shape: ShapeArgs,
+
+    #[command(flatten)]
     pub show: ShowArgs,
 
     #[command(flatten)]
@@ -162,6 +165,33 @@ pub(crate) struct RunArgs {
     // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]
     pub limits: LimitArgs,
+}
+
+/// Limits on the output that the caller gets.
+#[derive(Debug, Args)]
+pub(crate) struct ShapeArgs {
+    /// Cut each output stream after this many bytes, for a reader of short texts
+    ///
+    /// The output then ends with `...[truncated]`, and a message names the file that has all of it. The program is not stopped.
+    /// Default: 4000 if --output-lines is given, otherwise nothing is cut.
+    #[arg(long, value_name = "COUNT")]
+    pub output_bytes: Option<NonZeroU64>,
+
+    /// Cut each output stream after this many lines, as --output-bytes does
+    ///
+    /// Default: 200 if --output-bytes is given, otherwise nothing is cut.
+    #[arg(long, value_name = "COUNT")]
+    pub output_lines: Option<NonZeroU64>,
+}
+
+impl ShapeArgs {
+    /// Returns the limits, if there is one.
+    pub(crate) fn shape(&self) -> Option<OutputShape> {
+        let Self { output_bytes, output_lines } = *self;
+        output_bytes.or(output_lines)?;
+        let OutputShape { max_bytes, max_lines } = OutputShape::default();
+        Some(OutputShape { max_bytes: output_bytes.unwrap_or(max_bytes), max_lines: output_lines.unwrap_or(max_lines) })
+    }
 }
 
 /// Limits that the user set.

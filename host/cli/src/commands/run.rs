@@ -194,6 +194,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         build: args.build,
         engine: args.engine,
         results: args.json || args.show.show.is_some(),
+        output_shape: args.shape.shape(),
         tools: args.tool_names,
         container,
         powers: args.powers,

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use codebox_core::{CapturedOutput, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport};
+use codebox_core::{
+    CapturedOutput, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport, SpilledOutput,
+};
 
 use codebox_service::limit_text::{limit_hit, name_and_flag};
 
@@ -18,6 +20,7 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(truncation("stdout", &report.stdout));
     lines.extend(truncation("stderr", &report.stderr));
+    lines.extend(report.spilled.iter().map(spilled_line));
     lines.extend(ending(report));
     let raised = match &report.outcome {
         Outcome::LimitHit(kind) => name_and_flag(*kind).1,
@@ -54,6 +57,11 @@ fn truncation(stream: &str, output: &CapturedOutput) -> Option<String> {
     output
         .is_truncated()
         .then(|| format!("{stream} was truncated: {dropped} bytes dropped; raise it with --max-output"))
+}
+
+/// Returns the line about the file with the whole output of a stream.
+pub(crate) fn spilled_line(spilled: &SpilledOutput) -> String {
+    format!("the output to {} ({} bytes) is in {}", spilled.stream, spilled.bytes, spilled.path)
 }
 
 /// Returns the reason that the run ended, if the exit status alone does not show it.

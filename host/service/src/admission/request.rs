@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use codebox_core::{
     Attachment, ContainerPower, DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation, IsolationSet,
-    Job, Language, LimitOverrides, Limits, NameError, NetGrant, ResultKind, Source, Stdin, ToolName,
+    Job, Language, LimitOverrides, Limits, NameError, NetGrant, OutputShape, ResultKind, Source, Stdin, ToolName,
 };
 use thiserror::Error;
 
@@ -58,6 +58,9 @@ pub struct Request {
     /// True to collect rich results: the objects that the program displays, and in Python the value of its last expression. In
     /// WebAssembly only.
     pub results: bool,
+    /// Limits on the output that the sinks and the report get. The report names the files that have all of it. `None` passes all
+    /// output. Not for cells of sessions.
+    pub output_shape: Option<OutputShape>,
     /// Host tools of the runner that the program may call.
     pub tools: Vec<ToolName>,
     /// Running container, or dev container, in which the program runs; `None` makes a container if one is needed.
@@ -109,6 +112,7 @@ impl Request {
             returns: Vec::new(),
             engine: None,
             results: false,
+            output_shape: None,
             tools: Vec::new(),
             container: None,
             powers: Vec::new(),
