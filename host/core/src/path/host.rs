@@ -123,6 +123,9 @@ impl HostPath {
         if !text.starts_with('/') {
             return Err("it is not absolute");
         }
+        if posix_fault(text).is_none() {
+            return Ok(Self { style: Style::Unix, text: text.to_owned(), root: 1 });
+        }
         let names: Vec<&str> = text.split('/').filter(|c| !matches!(*c, "" | ".")).collect();
         let text = format!("/{}", names.join("/"));
         match posix_fault(&text) {
@@ -161,7 +164,7 @@ impl MappedPath for HostPath {
         self.text[self.root..].split(self.separator()).filter(|part| !part.is_empty())
     }
 
-    fn child(&self, component: &str) -> Result<Self, PathError> {
+    fn append(&mut self, component: &str) -> Result<(), PathError> {
         let fault = match self.style {
             Style::Unix => posix_component_fault(component),
             Style::Windows => windows::fault(component),
@@ -169,9 +172,21 @@ impl MappedPath for HostPath {
         if let Some(rule) = fault {
             return Err(PathError { kind: "host", text: component.to_owned(), rule });
         }
-        let mut path = self.clone();
-        path.push(component);
-        Ok(path)
+        self.push(component);
+        Ok(())
+    }
+
+    fn reserve(&mut self, additional: usize) {
+        self.text.reserve(additional);
+    }
+
+    fn into_string(self) -> String {
+        self.text
+    }
+
+    fn may_be_within(&self, ancestor: &Self) -> bool {
+        // Names on Windows have several spellings.
+        self.style == Style::Windows || self.text.starts_with(&ancestor.text)
     }
 
     fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError> {

@@ -197,11 +197,13 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         let (mut mapped, separator) = match direction {
             Direction::ToGuest => {
                 let inside = self.to_guest(&sample.from.parse_with_same_rules(path).ok()?).ok()?;
-                (inside.to_string(), inside.separator())
+                let separator = inside.separator();
+                (inside.into_string(), separator)
             }
             Direction::ToHost => {
                 let outside = self.to_host(&sample.to.parse_with_same_rules(path).ok()?).ok()?;
-                (outside.to_string(), outside.separator())
+                let separator = outside.separator();
+                (outside.into_string(), separator)
             }
         };
         if slash && !mapped.ends_with(separator) {
@@ -239,15 +241,25 @@ fn pointer(place: &[Step<'_>]) -> String {
 /// that identify them may also occur in file names; such a name is left unmapped, which is the safe error. Parentheses,
 /// `+` and `$` inside a name do not count, because real names contain them.
 fn could_be_path(text: &str) -> bool {
-    let rooted = text.starts_with('/') || text.starts_with(r"\\") || is_drive(text);
-    let doubled = text.starts_with("//");
-    let body = if is_drive(text) { &text[2..] } else { text };
-    let glob = body.contains(['*', '?', '[', ']', '{', '}']);
-    let regex = body.contains(['^', '|']) || body.contains(".+") || body.ends_with('$');
-    let escapes = text.starts_with('/') && text.contains('\\');
-    let list = body.contains(":/") || body.contains(":\\") || body.contains(';');
-    let lines = body.contains(['\n', '\r']);
-    rooted && !(doubled || glob || regex || escapes || list || lines)
+    let is_drive = is_drive(text);
+    let is_rooted = text.starts_with('/') || text.starts_with(r"\\") || is_drive;
+    if !is_rooted || text.starts_with("//") || text.ends_with('$') {
+        return false;
+    }
+    let has_escapes = |byte: u8| byte == b'\\' && text.starts_with('/');
+    let body = if is_drive { &text[2..] } else { text };
+    let mut previous = 0;
+    for byte in body.bytes() {
+        let is_glob = matches!(byte, b'*' | b'?' | b'[' | b']' | b'{' | b'}');
+        let is_regex = matches!((previous, byte), (_, b'^' | b'|') | (b'.', b'+'));
+        let is_list = matches!((previous, byte), (_, b';') | (b':', b'/' | b'\\'));
+        let is_line_end = matches!(byte, b'\n' | b'\r');
+        if is_glob || is_regex || is_list || is_line_end || has_escapes(byte) {
+            return false;
+        }
+        previous = byte;
+    }
+    true
 }
 
 fn is_drive(text: &str) -> bool {

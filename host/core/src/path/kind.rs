@@ -30,8 +30,24 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
     /// Returns the components below the root, in order; a root has no components.
     fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone;
 
+    /// Adds a component, if it is a valid name; otherwise the path stays as it is.
+    fn append(&mut self, component: &str) -> Result<(), PathError>;
+
     /// Returns the path one component further down, if `component` is a valid name.
-    fn child(&self, component: &str) -> Result<Self, PathError>;
+    fn child(&self, component: &str) -> Result<Self, PathError> {
+        let mut path = self.clone();
+        path.append(component)?;
+        Ok(path)
+    }
+
+    /// Reserves capacity for `additional` more bytes.
+    fn reserve(&mut self, additional: usize);
+
+    /// Returns the text of the path.
+    fn into_string(self) -> String;
+
+    /// Returns false if the texts alone show that `self` is not within `ancestor`. This makes maps with many mounts fast.
+    fn may_be_within(&self, ancestor: &Self) -> bool;
 
     /// Parses `text` by the rules of this path, so that Windows paths stay Windows paths.
     fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError>;
@@ -49,7 +65,7 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
     ///
     /// The comparison uses whole components: `/ws/s1-evil` is not below `/ws/s1`.
     fn below<'a>(&'a self, ancestor: &Self) -> Option<impl Iterator<Item = &'a str> + Clone> {
-        if !self.same_root(ancestor) {
+        if !self.may_be_within(ancestor) || !self.same_root(ancestor) {
             return None;
         }
         let mut rest = self.components();
@@ -74,7 +90,9 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
 
     /// Returns the path with `components` appended.
     fn descend<'a>(&self, components: impl IntoIterator<Item = &'a str>) -> Result<Self, PathError> {
-        components.into_iter().try_fold(self.clone(), |path, component| path.child(component))
+        let mut path = self.clone();
+        components.into_iter().try_for_each(|component| path.append(component))?;
+        Ok(path)
     }
 }
 
@@ -151,12 +169,27 @@ macro_rules! posix_path {
                 self.0.split('/').filter(|part| !part.is_empty())
             }
 
-            fn child(&self, component: &str) -> Result<Self, PathError> {
+            fn append(&mut self, component: &str) -> Result<(), PathError> {
                 if let Some(rule) = $crate::path::kind::posix_component_fault(component) {
                     return Err(PathError { kind: $kind, text: component.to_owned(), rule });
                 }
-                let stem = if self.is_root() { "" } else { &self.0 };
-                Ok(Self(format!("{stem}/{component}")))
+                if !self.is_root() {
+                    self.0.push('/');
+                }
+                self.0.push_str(component);
+                Ok(())
+            }
+
+            fn reserve(&mut self, additional: usize) {
+                self.0.reserve(additional);
+            }
+
+            fn into_string(self) -> String {
+                self.0
+            }
+
+            fn may_be_within(&self, ancestor: &Self) -> bool {
+                self.0.starts_with(&ancestor.0)
             }
 
             fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError> {
@@ -205,9 +238,11 @@ pub(super) fn posix_component_fault(component: &str) -> Option<&'static str> {
     match component {
         "" => Some("it has an empty component"),
         "." | ".." => Some("'.' and '..' are not allowed"),
-        name if name.contains('/') => Some("a component must not contain '/'"),
-        name if name.contains('\0') => Some("it contains a NUL"),
-        _ => None,
+        name => name.bytes().find_map(|byte| match byte {
+            b'/' => Some("a component must not contain '/'"),
+            0 => Some("it contains a NUL"),
+            _ => None,
+        }),
     }
 }
 

@@ -3,7 +3,7 @@ use thiserror::Error;
 use super::dir_grant::{Access, DirGrant};
 use super::guest::GuestPath;
 use super::host::HostPath;
-use super::kind::MappedPath;
+use super::kind::{MappedPath, PathError};
 
 /// Outside directory that appears as an inside directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,17 +153,17 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
             self.mounts.iter().filter(|mount| outside.is_within(&mount.from)).collect();
         // The sort is stable, so that the first given of several mounts of one directory comes first.
         candidates.sort_by_key(|mount| std::cmp::Reverse(mount.from.components().count()));
-        let mut refusal = NotMapped::Outside { path: outside.to_string() };
+        let mut refusal = None;
         for mount in candidates {
             match rebase(outside, &mount.from, &mount.to) {
                 Ok(inside) if self.is_visible_through(&inside, mount) => return Ok(inside),
                 Ok(inside) => {
-                    refusal = NotMapped::Hidden { path: outside.to_string(), at: inside.to_string() };
+                    refusal = Some(NotMapped::Hidden { path: outside.to_string(), at: inside.to_string() });
                 }
-                Err(invalid) => refusal = invalid,
+                Err(invalid) => refusal = Some(invalid),
             }
         }
-        Err(refusal)
+        Err(refusal.unwrap_or_else(|| NotMapped::Outside { path: outside.to_string() }))
     }
 
     /// Maps an inside path to its outside path.
@@ -224,7 +224,13 @@ impl PathMap<HostPath, GuestPath> {
 pub(super) fn rebase<P: MappedPath, Q: MappedPath>(path: &P, old: &P, new: &Q) -> Result<Q, NotMapped> {
     let outside = || NotMapped::Outside { path: path.to_string() };
     let rest = path.below(old).ok_or_else(outside)?;
-    new.descend(rest).map_err(|fault| NotMapped::InvalidName { path: path.to_string(), rule: fault.rule })
+    let mut rebased = new.clone();
+    rebased.reserve(path.as_str().len());
+    for component in rest {
+        let invalid = |fault: PathError| NotMapped::InvalidName { path: path.to_string(), rule: fault.rule };
+        rebased.append(component).map_err(invalid)?;
+    }
+    Ok(rebased)
 }
 
 #[cfg(test)]
