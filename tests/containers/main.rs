@@ -57,7 +57,7 @@ use test_env::TestEnvironment;
 fn main() {
     let mut args = Arguments::from_args();
     // The rows wait for engines a part of their time.
-    args.test_threads.get_or_insert(2 * std::thread::available_parallelism().map_or(1, usize::from));
+    args.test_threads.get_or_insert(1 + std::thread::available_parallelism().map_or(1, usize::from));
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = Vec::new();
     for engine in Engine::ALL {
