@@ -106,7 +106,6 @@ fn rows() -> Vec<Row> {
 
 /// Rows about faults, deadlines and concurrency in codebox's own code, which the second engine runs only in the full form.
 const ONE_ENGINE: &[&str] = &[
-    "C15::concurrent",
     "L5::",
     "L6::",
     "L7::",
@@ -116,8 +115,6 @@ const ONE_ENGINE: &[&str] = &[
     "P10::names_on",
     "P10::options",
     "warm::",
-    "attached::C5",
-    "attached::C20",
     "attached::ends_its_processes",
     "attached::killed_host",
     "attached::limits",
@@ -125,7 +122,6 @@ const ONE_ENGINE: &[&str] = &[
     "attached::refused_requests",
     "attached::runs_as",
     "attached::dev::descriptions",
-    "attached::dev::powers",
     "attached::dev::preferred_and_required",
     "attached::dev::secrets_stay_here",
     "attached::dev::stronger",
