@@ -327,8 +327,13 @@ fn mounts(container: &RunningContainer, workspace: &Path) -> Vec<FoundPower> {
     mounts.map(|mount| FoundPower::new(ContainerPower::Mounts, mount)).collect()
 }
 
-/// Refuses a request for a container that codebox has not made, for uses that need one of its own.
-pub(crate) fn refuse_target(request: &Request, what: &str) -> Result<(), RunnerError> {
+/// Refuses a request for a container that codebox has not made, and limits on what the caller gets of the output, for uses that
+/// have neither.
+pub(crate) fn refuse_settings_of_runs(request: &Request, what: &str) -> Result<(), RunnerError> {
+    if request.output_shape.is_some() {
+        let line = format!("{what} takes no `output_shape`: it applies to single runs");
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove it from the request"));
+    }
     if request.target().is_none() {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::attach::refuse_target;
+use crate::attach::refuse_settings_of_runs;
 use crate::offload::block_on;
 use crate::open::spec_of;
 use crate::output::{LimitedOutput, SpillFile};
@@ -177,7 +177,7 @@ impl Runner {
 
 /// Checks a request for a box.
 fn box_request(request: Request) -> Result<Request, RunnerError> {
-    refuse_target(&request, "a box")?;
+    refuse_settings_of_runs(&request, "a box")?;
     let refused = |what: &str, fix: &str| {
         let line = format!("cannot start a box: {what}");
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::attach::refuse_target;
+use crate::attach::refuse_settings_of_runs;
 use crate::offload::block_on;
 use crate::open::OpenGuest;
 use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
@@ -207,7 +207,7 @@ impl Runner {
 
 /// Checks a request for a session.
 fn session_request(request: Request) -> Result<Request, RunnerError> {
-    refuse_target(&request, "a session")?;
+    refuse_settings_of_runs(&request, "a session")?;
     let refused = |what: &str, fix: &str| {
         let line = format!("cannot create a session: {what}");
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
