@@ -238,6 +238,14 @@ fn handle_request(to: &mut impl Write, request: &Request, number: usize) -> io::
                 thread::sleep(Duration::from_millis(5));
             }
         }
+        // A body that arrives as fast as the client reads.
+        "/flood" => {
+            to.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            loop {
+                to.write_all(b"5\r\ntick\n\r\n")?;
+                to.flush()?;
+            }
+        }
         _ => respond(to, "400 Bad Request", "", b""),
     }
 }

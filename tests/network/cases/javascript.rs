@@ -320,8 +320,15 @@ clearInterval(timer);
 // An answer does not wait for a timer.
 const late = setTimeout(() => {}, 3600000);
 await fetch('http://127.0.0.1:PLAIN/hello').then(() => clearTimeout(late));
+// Timers fire while bodies arrive faster than they are read.
+const flood = new AbortController();
+setTimeout(() => flood.abort(new Error('fired')), 20);
+const drain = async () => {
+  for await (const chunk of (await fetch('http://127.0.0.1:PLAIN/flood', { signal: flood.signal })).body);
+};
+console.log(await Promise.all(Array.from({ length: 8 }, drain)).catch((error) => error.message));
 "#;
-    test_env.check_prints(JavaScript, text, &test_env.all(), "AbortError 3\n").map(drop)
+    test_env.check_prints(JavaScript, text, &test_env.all(), "AbortError 3\nfired\n").map(drop)
 }
 
 fn rejects_ungranted_hosts(test_env: &TestEnvironment) -> Result<()> {

@@ -16,6 +16,8 @@ let round = 0;
 let operations = [];
 let ready = [];
 let entered = false;
+// True once the poll phase of this round has taken events of the network.
+let polled = false;
 
 // Enqueues an operation on files, which runs in a later round. `poolOperations` is how often Node would use its thread
 // pool for it.
@@ -65,6 +67,7 @@ export function tick() {
     if (phase === 'poll') {
       if (!entered) {
         entered = true;
+        polled = false;
         if (operations.length > 0) {
           const waiting = [];
           for (let i = 0; i < operations.length; i++) push(operations[i].due <= round ? ready : waiting, operations[i]);
@@ -78,7 +81,9 @@ export function tick() {
       }
       const idle = operations.length === 0 && timers.pendingImmediates() === 0 && busy();
       const wait = idle ? timers.untilNext() : 0;
-      if (net.awaited()) {
+      // Events are taken once per round, because peers that send faster than the program reads would delay timers forever.
+      if (net.awaited() && !polled) {
+        polled = true;
         if (stdin !== null && pollStdin(0)) return true;
         // The host waits for only one of the two, so both are checked in turn.
         const longest = stdin !== null && (wait < 0 || wait > STDIN_POLL_MS) ? STDIN_POLL_MS : wait;
@@ -94,6 +99,7 @@ export function tick() {
       }
       phase = 'check';
       entered = false;
+      if (polled) continue;
       if (stdin !== null) {
         if (pollStdin(wait)) return true;
       } else if (wait > 0) native.sleep(wait);
