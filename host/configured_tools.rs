@@ -176,13 +176,13 @@ fn sandboxed(
         let (paths, facts) = (paths.clone(), facts.clone());
         async move {
             let input = match &paths {
-                Some(paths) => paths.to_guest(&input)?,
+                Some(paths) => paths.to_guest(input)?,
                 None => input,
             };
             let request = Request { stdin: Stdin::Bytes(input.to_string().into_bytes()), ..request };
             let output = run(&runner, request, &shown, &facts).await?;
             match &paths {
-                Some(paths) => paths.to_host(&output),
+                Some(paths) => paths.to_host(output),
                 None => Ok(output),
             }
         }
@@ -218,12 +218,12 @@ impl ToolPaths {
         Ok(Self { map, input: marks(Some(&settings.input)), output: marks(settings.output.as_ref()) })
     }
 
-    fn to_guest(&self, input: &Value) -> Result<Value, ToolFailure> {
+    fn to_guest(&self, input: Value) -> Result<Value, ToolFailure> {
         let mapped = self.map.map_marked_json(input, Direction::ToGuest, MaxDepth::default(), &self.input);
         mapped.map_err(|error| ToolFailure::new(ToolFailure::INVALID_INPUT, error.to_string()))
     }
 
-    fn to_host(&self, output: &Value) -> Result<Value, ToolFailure> {
+    fn to_host(&self, output: Value) -> Result<Value, ToolFailure> {
         let mapped = self.map.map_marked_json(output, Direction::ToHost, MaxDepth::default(), &self.output);
         mapped.map_err(|error| ToolFailure::new(ToolFailure::INVALID_OUTPUT, error.to_string()))
     }

@@ -3,7 +3,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::kind::{MappedPath, PathError, posix_component_fault, posix_fault, sealed};
+use super::kind::{
+    MappedPath, PathError, posix_component_fault, posix_fault, posix_rest_below, sealed, with_posix_rest,
+};
 use super::windows;
 
 /// Syntax rules of a host path.
@@ -145,6 +147,11 @@ impl HostPath {
         Ok(path)
     }
 
+    /// Returns the root and the text below it.
+    fn parts(&self) -> (&str, &str) {
+        self.text.split_at(self.root)
+    }
+
     fn push(&mut self, name: &str) {
         if !self.is_root() {
             self.text.push(self.separator());
@@ -153,7 +160,15 @@ impl HostPath {
     }
 }
 
-impl sealed::Sealed for HostPath {}
+impl sealed::Sealed for HostPath {
+    fn is_posix(&self) -> bool {
+        self.style == Style::Unix
+    }
+
+    fn with_posix_rest(&self, rest: &str) -> Self {
+        Self { text: with_posix_rest(&self.text, rest), ..*self }
+    }
+}
 
 impl MappedPath for HostPath {
     fn as_str(&self) -> &str {
@@ -176,25 +191,20 @@ impl MappedPath for HostPath {
         Ok(())
     }
 
-    fn reserve(&mut self, additional: usize) {
-        self.text.reserve(additional);
-    }
-
     fn into_string(self) -> String {
         self.text
     }
 
-    fn may_be_within(&self, ancestor: &Self) -> bool {
-        // Names on Windows have several spellings.
-        self.style == Style::Windows || self.text.starts_with(&ancestor.text)
+    fn rest_below<'a>(&'a self, ancestor: &Self) -> Option<&'a str> {
+        match (self.style, ancestor.style) {
+            (Style::Unix, Style::Unix) => posix_rest_below(&self.text, &ancestor.text),
+            (Style::Windows, Style::Windows) => windows::rest_below(self.parts(), ancestor.parts()),
+            _ => None,
+        }
     }
 
     fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError> {
         Self::new(self.style, text)
-    }
-
-    fn same_root(&self, other: &Self) -> bool {
-        self.style == other.style && self.same_component(&self.text[..self.root], &other.text[..other.root])
     }
 
     fn same_component(&self, one: &str, other: &str) -> bool {

@@ -4,7 +4,15 @@ use std::hash::Hash;
 use thiserror::Error;
 
 pub(super) mod sealed {
-    pub trait Sealed {}
+    /// Parts of [`MappedPath`](super::MappedPath) that no other crate uses.
+    pub trait Sealed {
+        /// Returns true for `/`-separated paths whose names follow the rules of POSIX and no others.
+        fn is_posix(&self) -> bool;
+
+        /// Returns the path with `rest` appended: components of another path for which `is_posix` is true, and `/`
+        /// between them.
+        fn with_posix_rest(&self, rest: &str) -> Self;
+    }
 }
 
 /// Error for text that is not a valid path of the expected kind.
@@ -40,20 +48,17 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
         Ok(path)
     }
 
-    /// Reserves capacity for `additional` more bytes.
-    fn reserve(&mut self, additional: usize);
-
     /// Returns the text of the path.
     fn into_string(self) -> String;
 
-    /// Returns false if the texts alone show that `self` is not within `ancestor`. This makes maps with many mounts fast.
-    fn may_be_within(&self, ancestor: &Self) -> bool;
+    /// Returns the text of the components of `self` below `ancestor`, which is the empty text if both are the same, or
+    /// `None` if `self` is not within `ancestor`.
+    ///
+    /// The comparison uses whole components: `/ws/s1-evil` is not below `/ws/s1`.
+    fn rest_below<'a>(&'a self, ancestor: &Self) -> Option<&'a str>;
 
     /// Parses `text` by the rules of this path, so that Windows paths stay Windows paths.
     fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError>;
-
-    /// Returns true if both paths have the same root.
-    fn same_root(&self, other: &Self) -> bool;
 
     /// Returns true if two components name the same entry under the rules of this path.
     fn same_component(&self, one: &str, other: &str) -> bool;
@@ -61,26 +66,15 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
     /// Returns the separator between components.
     fn separator(&self) -> char;
 
-    /// Returns the components of `self` below `ancestor`, or `None` if `self` is not within `ancestor`.
-    ///
-    /// The comparison uses whole components: `/ws/s1-evil` is not below `/ws/s1`.
+    /// Returns the components of `self` below `ancestor`, as [`rest_below`](Self::rest_below) does.
     fn below<'a>(&'a self, ancestor: &Self) -> Option<impl Iterator<Item = &'a str> + Clone> {
-        if !self.may_be_within(ancestor) || !self.same_root(ancestor) {
-            return None;
-        }
-        let mut rest = self.components();
-        for wanted in ancestor.components() {
-            let here = rest.next()?;
-            if !self.same_component(here, wanted) {
-                return None;
-            }
-        }
-        Some(rest)
+        let rest = self.rest_below(ancestor)?;
+        Some(rest.split(self.separator()).filter(|part| !part.is_empty()))
     }
 
     /// Returns true if `self` is `ancestor` or lies below it.
     fn is_within(&self, ancestor: &Self) -> bool {
-        self.below(ancestor).is_some()
+        self.rest_below(ancestor).is_some()
     }
 
     /// Returns true if both paths name the same directory under their rules.
@@ -157,7 +151,15 @@ macro_rules! posix_path {
             }
         }
 
-        impl sealed::Sealed for $name {}
+        impl sealed::Sealed for $name {
+            fn is_posix(&self) -> bool {
+                true
+            }
+
+            fn with_posix_rest(&self, rest: &str) -> Self {
+                Self($crate::path::kind::with_posix_rest(&self.0, rest))
+            }
+        }
 
         impl MappedPath for $name {
             fn as_str(&self) -> &str {
@@ -180,24 +182,16 @@ macro_rules! posix_path {
                 Ok(())
             }
 
-            fn reserve(&mut self, additional: usize) {
-                self.0.reserve(additional);
-            }
-
             fn into_string(self) -> String {
                 self.0
             }
 
-            fn may_be_within(&self, ancestor: &Self) -> bool {
-                self.0.starts_with(&ancestor.0)
+            fn rest_below<'a>(&'a self, ancestor: &Self) -> Option<&'a str> {
+                $crate::path::kind::posix_rest_below(&self.0, &ancestor.0)
             }
 
             fn parse_with_same_rules(&self, text: &str) -> Result<Self, PathError> {
                 Self::new(text)
-            }
-
-            fn same_root(&self, _other: &Self) -> bool {
-                true
             }
 
             fn same_component(&self, one: &str, other: &str) -> bool {
@@ -234,24 +228,68 @@ macro_rules! posix_path {
 }
 pub(super) use posix_path;
 
+const EMPTY_COMPONENT: &str = "it has an empty component";
+const DOTS: &str = "'.' and '..' are not allowed";
+const NUL: &str = "it contains a NUL";
+
 pub(super) fn posix_component_fault(component: &str) -> Option<&'static str> {
     match component {
-        "" => Some("it has an empty component"),
-        "." | ".." => Some("'.' and '..' are not allowed"),
+        "" => Some(EMPTY_COMPONENT),
+        "." | ".." => Some(DOTS),
         name => name.bytes().find_map(|byte| match byte {
             b'/' => Some("a component must not contain '/'"),
-            0 => Some("it contains a NUL"),
+            0 => Some(NUL),
             _ => None,
         }),
     }
 }
 
 pub(super) fn posix_fault(text: &str) -> Option<&'static str> {
-    let Some(rest) = text.strip_prefix('/') else {
-        return Some("it is not absolute");
+    let bytes = text.as_bytes();
+    let below_root = match bytes {
+        [b'/'] => return None,
+        [b'/', below_root @ ..] => below_root,
+        _ => return Some("it is not absolute"),
     };
-    if rest.is_empty() {
+    // Without branches, so that it takes vector instructions: a document has thousands of paths, and few of them have names that
+    // begin with a dot.
+    let pairs = bytes.iter().zip(below_root);
+    let is_doubtful = pairs.fold(false, |found, (&byte, &next)| {
+        found | (next == 0) | ((byte == b'/') & ((next == b'/') | (next == b'.')))
+    });
+    if !is_doubtful && !text.ends_with('/') {
         return None;
     }
-    rest.split('/').find_map(posix_component_fault)
+    bytes.iter().enumerate().find_map(|(index, byte)| match byte {
+        0 => Some(NUL),
+        b'/' => match &bytes[index + 1..] {
+            [] | [b'/', ..] => Some(EMPTY_COMPONENT),
+            [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..] => Some(DOTS),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// [`MappedPath::rest_below`] of `/`-separated paths.
+pub(super) fn posix_rest_below<'a>(path: &'a str, ancestor: &str) -> Option<&'a str> {
+    let last = ancestor.len().checked_sub(1)?;
+    // The last byte is compared first, because the directories of a map often have one parent.
+    if path.as_bytes().get(last) != ancestor.as_bytes().get(last) {
+        return None;
+    }
+    let rest = path.strip_prefix(ancestor)?;
+    // Of the ancestors, only the root ends with a separator.
+    if rest.is_empty() || ancestor.ends_with('/') { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// [`Sealed::with_posix_rest`](sealed::Sealed::with_posix_rest) of the text of a path.
+pub(super) fn with_posix_rest(path: &str, rest: &str) -> String {
+    let mut text = String::with_capacity(path.len() + 1 + rest.len());
+    text.push_str(path);
+    if !rest.is_empty() && !path.ends_with('/') {
+        text.push('/');
+    }
+    text.push_str(rest);
+    text
 }

@@ -149,12 +149,13 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     /// # Errors
     /// Returns an error if the path does not appear inside.
     pub fn to_guest(&self, outside: &A) -> Result<B, NotMapped> {
-        let mut candidates: Vec<&Mount<A, B>> =
-            self.mounts.iter().filter(|mount| outside.is_within(&mount.from)).collect();
-        // The sort is stable, so that the first given of several mounts of one directory comes first.
-        candidates.sort_by_key(|mount| std::cmp::Reverse(mount.from.components().count()));
+        // The deepest directory has the shortest rest. Of several mounts of one directory, the first given one comes first.
+        let candidate = |(index, mount): (usize, &Mount<A, B>)| Some((outside.rest_below(&mount.from)?.len(), index));
+        let candidates = || self.mounts.iter().enumerate().filter_map(candidate);
         let mut refusal = None;
-        for mount in candidates {
+        let mut tried = None;
+        while let Some(next) = candidates().filter(|candidate| tried < Some(*candidate)).min() {
+            let mount = &self.mounts[next.1];
             match rebase(outside, &mount.from, &mount.to) {
                 Ok(inside) if self.is_visible_through(&inside, mount) => return Ok(inside),
                 Ok(inside) => {
@@ -162,6 +163,7 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
                 }
                 Err(invalid) => refusal = Some(invalid),
             }
+            tried = Some(next);
         }
         Err(refusal.unwrap_or_else(|| NotMapped::Outside { path: outside.to_string() }))
     }
@@ -192,14 +194,13 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     }
 
     pub(super) fn resolve(&self, inside: &B) -> Resolution<'_, A, B> {
-        let depth = |place: &B| inside.is_within(place).then(|| place.components().count());
+        // The deepest place has the shortest rest.
+        let rest = |place: &B| inside.rest_below(place).map(str::len);
         let mount =
-            self.mounts.iter().filter_map(|mount| Some((depth(&mount.to)?, mount))).max_by_key(|(depth, _)| *depth);
-        let masked_path = self.masked.iter().filter_map(depth).max();
-        match (mount, masked_path) {
-            (Some((depth, mount)), masked_path) if masked_path.is_none_or(|masked_path| masked_path < depth) => {
-                Resolution::Mounted(mount)
-            }
+            self.mounts.iter().filter_map(|mount| Some((rest(&mount.to)?, mount))).min_by_key(|(rest, _)| *rest);
+        let masked = self.masked.iter().filter_map(rest).min();
+        match (mount, masked) {
+            (Some((rest, mount)), masked) if masked.is_none_or(|masked| masked > rest) => Resolution::Mounted(mount),
             (None, None) => Resolution::Unmapped,
             _ => Resolution::Masked,
         }
@@ -223,14 +224,12 @@ impl PathMap<HostPath, GuestPath> {
 /// Replaces the prefix `old` of `path` with `new`.
 pub(super) fn rebase<P: MappedPath, Q: MappedPath>(path: &P, old: &P, new: &Q) -> Result<Q, NotMapped> {
     let outside = || NotMapped::Outside { path: path.to_string() };
-    let rest = path.below(old).ok_or_else(outside)?;
-    let mut rebased = new.clone();
-    rebased.reserve(path.as_str().len());
-    for component in rest {
-        let invalid = |fault: PathError| NotMapped::InvalidName { path: path.to_string(), rule: fault.rule };
-        rebased.append(component).map_err(invalid)?;
+    let rest = path.rest_below(old).ok_or_else(outside)?;
+    if path.is_posix() && new.is_posix() {
+        return Ok(new.with_posix_rest(rest));
     }
-    Ok(rebased)
+    let invalid = |fault: PathError| NotMapped::InvalidName { path: path.to_string(), rule: fault.rule };
+    new.descend(rest.split(path.separator()).filter(|part| !part.is_empty())).map_err(invalid)
 }
 
 #[cfg(test)]

@@ -19,6 +19,22 @@ pub(super) fn same_name(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_uppercase).eq(other.chars().flat_map(char::to_uppercase))
 }
 
+/// Returns the text below `ancestor` of a path that lies within it. Both are a root and the text below it.
+pub(super) fn rest_below<'a>(path: (&str, &'a str), ancestor: (&str, &str)) -> Option<&'a str> {
+    if !same_name(path.0, ancestor.0) {
+        return None;
+    }
+    let mut rest = path.1;
+    for wanted in ancestor.1.split('\\').filter(|part| !part.is_empty()) {
+        let (name, below) = rest.split_once('\\').unwrap_or((rest, ""));
+        if !same_name(name, wanted) {
+            return None;
+        }
+        rest = below;
+    }
+    Some(rest)
+}
+
 /// Splits `C:\a\b` or `\\server\share\a` into its root, in canonical spelling, and the rest.
 pub(super) fn root(text: &str) -> Result<(String, &str), &'static str> {
     if let Some(unc) = text.strip_prefix(r"\\") {

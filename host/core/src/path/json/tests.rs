@@ -14,7 +14,7 @@ fn map() -> PathMap<HostPath, GuestPath> {
 }
 
 fn to_host(value: &Value) -> Value {
-    map().map_json(value, Direction::ToHost, MaxDepth::default()).expect("shallow")
+    map().map_json(value.clone(), Direction::ToHost, MaxDepth::default()).expect("shallow")
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn maps_path_strings_at_any_depth() {
         "a": ["/ws/s 1/x y.csv", {"/work": "/ws/data/"}], "n": 1, "t": true, "z": null, "w": "/ws/s 1",
     });
     assert_eq!(mapped, want);
-    let back = map().map_json(&mapped, Direction::ToGuest, MaxDepth::default());
+    let back = map().map_json(mapped, Direction::ToGuest, MaxDepth::default());
     assert_eq!(back, Ok(value));
 }
 
@@ -81,19 +81,19 @@ fn maps_windows_paths() {
         access: Access::ReadOnly,
     };
     let map = PathMap::new([mount]).expect("a map");
-    let inside = map.map_json(&json!([r"c:\WS\a", "C:/ws/b/"]), Direction::ToGuest, MaxDepth(1));
+    let inside = map.map_json(json!([r"c:\WS\a", "C:/ws/b/"]), Direction::ToGuest, MaxDepth(1));
     assert_eq!(inside, Ok(json!(["/work/a", "/work/b/"])));
-    let outside = map.map_json(&json!(["/work/a", "/work/NUL"]), Direction::ToHost, MaxDepth(1));
+    let outside = map.map_json(json!(["/work/a", "/work/NUL"]), Direction::ToHost, MaxDepth(1));
     assert_eq!(outside, Ok(json!([r"C:\ws\a", "/work/NUL"])));
 }
 
 #[test]
 fn rejects_excessive_depth() {
     let nested = |depth| (0..depth).fold(json!("/work"), |value, _| json!([value]));
-    assert!(map().map_json(&nested(128), Direction::ToHost, MaxDepth::default()).is_ok());
-    let deep = map().map_json(&nested(129), Direction::ToHost, MaxDepth::default());
+    assert!(map().map_json(nested(128), Direction::ToHost, MaxDepth::default()).is_ok());
+    let deep = map().map_json(nested(129), Direction::ToHost, MaxDepth::default());
     assert_eq!(deep, Err(MapJsonError::TooDeep { max: MaxDepth(128) }));
-    assert!(map().map_json(&json!("/work"), Direction::ToHost, MaxDepth(0)).is_ok());
+    assert!(map().map_json(json!("/work"), Direction::ToHost, MaxDepth(0)).is_ok());
 }
 
 proptest! {
@@ -124,7 +124,7 @@ fn schemas_mark_paths() {
         "additionalProperties": { "x-codebox-path": true },
     });
     let marks = PathMarks::of_schema(&schema);
-    let map = |value: Value| map().map_marked_json(&value, Direction::ToGuest, MaxDepth::default(), &marks);
+    let map = |value: Value| map().map_marked_json(value, Direction::ToGuest, MaxDepth::default(), &marks);
     let value = json!({
         "file": "/ws/data/a*b", "pattern": "/ws/data/x", "files": ["/ws/data", "/ws/data/[1]"],
         "pair": ["/ws/data/1", "/ws/data/2"], "any": "/ws/data/;", "other": "/ws/data/o", "number": 1,

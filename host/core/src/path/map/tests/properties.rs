@@ -1,6 +1,7 @@
 //! Properties that hold for any map. The paths consist of few names, so that they often overlap.
 
 use super::*;
+use crate::path::kind::{posix_component_fault, posix_fault};
 
 type Steps = Vec<(String, String)>;
 
@@ -61,6 +62,12 @@ fn oracle(steps: &[(String, String)], inside: &str) -> Option<String> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn fault_is_that_of_the_first_bad_component(text in "/[/.a\0é]{0,8}") {
+        let fault = if text == "/" { None } else { text[1..].split('/').find_map(posix_component_fault) };
+        prop_assert_eq!(posix_fault(&text), fault);
+    }
 
     #[test]
     fn containment_matches_oracle(ancestor in path(), below in path()) {
