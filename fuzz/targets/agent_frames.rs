@@ -1,8 +1,9 @@
-//! Decodes frames from arbitrary pieces, and the messages of both sides from the frames.
+//! Decodes frames from arbitrary pieces, and the messages of both sides and of shims from the frames.
 #![no_main]
 
+use codebox_agent::command::{ShimEvent, ShimRequest, pack, unpack};
 use codebox_agent::frame::{Decoder, Frame, encode};
-use codebox_agent::{Request, Event};
+use codebox_agent::{Event, Request};
 use libfuzzer_sys::fuzz_target;
 
 const MAX_PAYLOAD: usize = 1 << 16;
@@ -22,6 +23,13 @@ fuzz_target!(|input: (u8, &[u8])| {
         if let Some(request) = Request::decode(frame()) {
             let decoded = frames([request.encode().as_slice()].into_iter()).pop().and_then(Request::decode);
             assert_eq!(decoded, Some(request));
+        }
+        if let Some(event) = ShimEvent::decode(frame()) {
+            let decoded = frames([event.encode().as_slice()].into_iter()).pop().and_then(ShimEvent::decode);
+            assert_eq!(decoded, Some(event));
+        }
+        if let Some(request) = unpack::<ShimRequest>(&payload) {
+            assert_eq!(unpack(&pack(&request)), Some(request));
         }
         assert_eq!(frames([encode(kind, &payload).as_slice()].into_iter()), [frame()]);
     }
