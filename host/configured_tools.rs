@@ -245,7 +245,7 @@ fn facts_of(report: &RunReport) -> Value {
             "image": provenance.image,
             "image_digest": provenance.image_digest,
             "engine": provenance.engine,
-            "directory": GuestPath::work().as_str(),
+            "directory": provenance.directory.as_ref().map(GuestPath::as_str),
         });
     }
     if !report.is_success() {

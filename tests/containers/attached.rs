@@ -127,6 +127,7 @@ fn runs_programs(test_env: &TestEnvironment) -> Result<()> {
     ensure!(report.stdout() == "/mounted 1 False\n", "{}", report.stdout());
     ensure!(report.at("/provenance/container_id") == container.id.as_str(), "{}", report.json());
     ensure!(report.at("/provenance/isolation") == "container");
+    ensure!(report.at("/provenance/directory") == "/mounted", "{}", report.json());
     let layers = report.at("/enforcement/walls").to_string();
     ensure!(layers.contains("which codebox has not made") && layers.contains("/mounted"), "{layers}");
     ensure!(report.at("/provenance/reason").as_str().is_some_and(|reason| reason.contains("container ")));

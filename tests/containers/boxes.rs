@@ -1,5 +1,6 @@
 //! Boxes: containers that run many commands, over the agent, over shims and over the engine's own `exec`.
 
+use std::fs;
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 use std::thread;
@@ -29,6 +30,7 @@ pub fn rows() -> Vec<Row> {
         row("box::grants_and_limits", grants_and_limits),
         row("box::many_commands", many_commands),
         row("box::records", records),
+        row("box::missing_records", missing_records),
     ];
     rows.extend(callers::rows());
     rows.extend(endings::rows());
@@ -419,5 +421,25 @@ fn records(test_env: &TestEnvironment) -> Result<()> {
     }
     ensure!(!audit.contains("s3cr3t-value") && !audit.contains("hunter2"));
     ensure!(test_env.codebox().args(["audit", "verify"]).run()?.code == Some(0));
+    Ok(())
+}
+
+/// A command that cannot be recorded runs, and its caller learns of it.
+fn missing_records(test_env: &TestEnvironment) -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let audit = home.path().join("data/jobs/audit");
+    fs::create_dir_all(audit.parent().context("a parent")?)?;
+    fs::write(&audit, "no directory")?;
+    let name = format!("box-unrecorded-{}", test_env.engine.name());
+    let codebox = |args: &[&str]| test_env.codebox().home(home.path()).args(args.iter().copied()).run();
+    let started = start_command(test_env, &name, &[]).home(home.path()).run()?;
+    ensure!(started.code == Some(0), "box start: {}", started.stderr_text());
+    let ran = codebox(&["box", "exec", &name, "--", "echo", "x"]);
+    let report = codebox(&["box", "exec", "--json", &name, "--", "echo", "x"]);
+    codebox(&["box", "stop", &name])?;
+    let (ran, report) = (ran?, report?.report()?);
+    ensure!(ran.code == Some(0) && ran.stdout_text() == "x\n", "{}", ran.stderr_text());
+    ensure!(ran.stderr_text().contains("not recorded in the audit log: "), "{}", ran.stderr_text());
+    ensure!(report.at("/unaudited").as_str().is_some_and(|reason| reason.contains("audit log")), "{}", report.json());
     Ok(())
 }

@@ -126,6 +126,7 @@ const ONE_ENGINE: &[&str] = &[
     "attached::dev::secrets_stay_here",
     "attached::dev::stronger",
     "box::many_commands",
+    "box::missing_records",
     "box::output_is_cut",
     "box::records",
 ];

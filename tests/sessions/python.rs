@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use codebox::{Cell, GuestPath, InputFile, Limit, LimitKind, LimitOverrides, Outcome, Request, Stdin};
+use codebox::{
+    BoxSettings, Cell, GuestPath, InputFile, Limit, LimitKind, LimitOverrides, Outcome, OutputShape, Request,
+    ResultKind, Stdin,
+};
 
-use crate::support::{Home, PLACES, value};
+use crate::support::{Home, PLACES, Place, value};
 
 #[test]
 fn cells_share_their_state() {
@@ -110,5 +113,19 @@ fn cells_have_input_and_files_of_their_own() {
             assert!(refused.message().contains(path), "{refused}");
         }
         assert_eq!(session.value("os.path.exists('link')"), "True");
+    }
+}
+
+/// Settings of single runs are refused instead of ignored.
+#[test]
+fn output_limits_of_runs_are_refused() {
+    let home = Home::new();
+    let runner = home.runner(Place::ThisProcess);
+    let request = || Request { output_shape: Some(OutputShape::default()), ..Request::python("") };
+    let session = home.wait(runner.session(request())).err().expect("it is refused");
+    let command_box = home.wait(runner.start_box(request(), BoxSettings::default())).err().expect("it is refused");
+    for (error, what) in [(session, "a session"), (command_box, "a box")] {
+        assert_eq!(error.kind(), ResultKind::InvalidRequest);
+        assert!(error.message().contains(&format!("{what} takes no `output_shape`")), "{}", error.message());
     }
 }

@@ -12,7 +12,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
-use crate::render::spilled_line;
+use crate::render::{spilled_line, unaudited_line};
 use crate::streams::{Delivery, Streams};
 
 const SIGINT: u8 = 2;
@@ -137,6 +137,9 @@ fn with_streams(control: &dyn BoxControl, exec: BoxExec, messages: Messages) -> 
 
 /// Notes the reason of an end that is not the command's own.
 fn note_end(report: &RunReport, messages: Messages) {
+    if let Some(line) = unaudited_line(report) {
+        messages.note(line);
+    }
     if let Some(error) = &report.error {
         messages.note(error.value.clone());
     }

@@ -292,6 +292,7 @@ impl ContainerInstance {
         provenance.image_digest = Some(self.image.id.clone());
         provenance.engine = Some(self.engine.facts.summary());
         provenance.container_id = Some(self.container.id().to_owned());
+        provenance.directory = Some(GuestPath::work());
         provenance
     }
 

@@ -159,6 +159,14 @@ pub struct Attachment {
     pub origin: String,
 }
 
+impl Attachment {
+    /// Returns the working directory of the job.
+    #[must_use]
+    pub fn directory(&self) -> &GuestPath {
+        self.cwd.as_ref().unwrap_or(&self.container.cwd)
+    }
+}
+
 /// Backend feature: jobs in running containers.
 pub trait ContainerHost: Send + Sync {
     /// Returns facts about a running container, given by its id, the beginning of its id, or its name.

@@ -66,6 +66,8 @@ pub struct RunReport {
     pub missing: Vec<Missing>,
     /// Set if the run failed because it needs a stronger isolation, and was not repeated in one.
     pub needs_escalation: Option<NeedsEscalation>,
+    /// Reason that the run is not in the audit log, although it should be.
+    pub unaudited: Option<String>,
     /// State of the session after the run; `None` for a run outside of sessions.
     pub session: Option<SessionState>,
     /// Effects of the run outside of its sandbox; not shown to users.
@@ -97,6 +99,7 @@ impl RunReport {
             denials: Vec::new(),
             missing: Vec::new(),
             needs_escalation: None,
+            unaudited: None,
             session: None,
             effects: Effects::None,
         }

@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use codebox_core::{
     BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEvent,
@@ -25,8 +26,10 @@ use crate::pipeline::PlannedJob;
 use crate::runner::Runner;
 use crate::spans;
 
+mod call_budget;
 mod process;
 
+use call_budget::CallBudget;
 pub use process::{BoxControl, BoxIo, BoxLogEntry, BoxStart, NoBoxes};
 
 /// Number of commands whose files with the whole output are kept.
@@ -55,6 +58,7 @@ pub struct CommandBox {
     /// Directory for output of which the caller gets a part.
     spill_dir: Option<PathBuf>,
     next_number: AtomicU64,
+    call_budget: Mutex<CallBudget>,
 }
 
 /// Live input and output of a command, and its cancellation.
@@ -135,11 +139,20 @@ impl Runner {
         }
         settings.name = Some(name.clone());
         // Before the box starts, so that a log that must record it can refuse it.
-        self.audit_box(&name, BoxAction::Started)?;
+        self.audit_box(&name, BoxAction::Started, 0)?;
         let instance = boxes.open(&spec, &settings).await?;
         let (admitted, backend) = (Arc::clone(&job.admitted), planned.plan.choice.backend.clone());
-        let (runner, next_number) = (Arc::clone(self), AtomicU64::new(0));
-        Ok(CommandBox { runner, admitted, backend, instance, settings, name, spill_dir: None, next_number })
+        Ok(CommandBox {
+            runner: Arc::clone(self),
+            admitted,
+            backend,
+            instance,
+            settings,
+            name,
+            spill_dir: None,
+            next_number: AtomicU64::new(0),
+            call_budget: Mutex::new(CallBudget::new(Instant::now())),
+        })
     }
 
     /// Admits the request of a box that another process keeps, blocking the calling thread. Returns the job with its grants and limits.
@@ -167,9 +180,10 @@ impl Runner {
     }
 
     /// Records a change of a box in the audit log.
-    fn audit_box(&self, name: &str, action: BoxAction) -> Result<(), RunnerError> {
+    fn audit_box(&self, name: &str, action: BoxAction, omitted: u64) -> Result<(), RunnerError> {
         let Some(journal) = &self.parts.journal else { return Ok(()) };
-        let failure = journal.get()?.audit(&audit::Event::Box { name: name.to_owned(), action, call: None })?;
+        let failure =
+            journal.get()?.audit(&audit::Event::Box { name: name.to_owned(), action, call: None, omitted })?;
         self.note_unaudited(failure.as_ref());
         Ok(())
     }
@@ -229,8 +243,11 @@ impl CommandBox {
         let limits = self.admitted.job().limits;
         let wall = [command.wall, limits.wall.at()].into_iter().flatten().min();
         command.wall = wall;
-        let entry = self.record(&command)?;
-        let ran = self.run(command, io).await;
+        let (entry, unaudited) = self.record(&command)?;
+        let mut ran = self.run(command, io).await;
+        if let Ok(report) = &mut ran {
+            report.unaudited = unaudited;
+        }
         if let Some(entry) = entry {
             let (kind, status, report) = match &ran {
                 Ok(report) => (report.result_kind(), report.exit_status(), Some(report)),
@@ -242,9 +259,9 @@ impl CommandBox {
         ran
     }
 
-    /// Records a command in the audit log.
-    fn record(&self, command: &BoxCommand) -> Result<Option<CellEntry>, RunnerError> {
-        let Some(journal) = &self.runner.parts.journal else { return Ok(None) };
+    /// Records a command in the audit log. Returns the reason as well if that fails.
+    fn record(&self, command: &BoxCommand) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
+        let Some(journal) = &self.runner.parts.journal else { return Ok((None, None)) };
         let words = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let mut job = self.admitted.job().clone();
         job.source = Source::Command(words);
@@ -253,18 +270,19 @@ impl CommandBox {
         job.env.extend(command.env.iter().map(|(name, value)| (text(name), text(value))));
         let accepted = Accepted { job: &job, backend: &self.backend, attachment: None };
         let (entry, failure) = journal.get()?.accept_command(&self.name, accepted)?;
-        self.runner.note_unaudited(failure.as_ref());
-        Ok(Some(entry))
+        Ok((Some(entry), self.runner.note_unaudited(failure.as_ref())))
     }
 
-    /// Records a call of a command with a shim in the audit log.
+    /// Records a call of a command with a shim in the audit log. Of calls that come faster than one in a second, the log has the first
+    /// ten thousand, and the number of the others.
     ///
     /// # Errors
     /// Returns an error if the log must record it and cannot.
     pub fn record_shim_call(&self, call: &ShimCall) -> Result<(), RunnerError> {
         let Some(journal) = &self.runner.parts.journal else { return Ok(()) };
+        let Some(omitted) = self.call_budget().take(Instant::now()) else { return Ok(()) };
         let call = Some(audit::CommandCall::of(call));
-        let event = audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, call };
+        let event = audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, call, omitted };
         let failure = journal.get()?.audit(&event)?;
         self.runner.note_unaudited(failure.as_ref());
         Ok(())
@@ -368,8 +386,13 @@ impl CommandBox {
     /// # Errors
     /// Returns an error if the container cannot be removed.
     pub async fn stop(self) -> Result<(), RunnerError> {
+        let omitted = self.call_budget().omitted();
         self.instance.close().await?;
-        self.runner.audit_box(&self.name, BoxAction::Stopped)
+        self.runner.audit_box(&self.name, BoxAction::Stopped, omitted)
+    }
+
+    fn call_budget(&self) -> std::sync::MutexGuard<'_, CallBudget> {
+        self.call_budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -122,13 +122,14 @@ impl Runner {
         let entry = spans::blocking_stage(info_span!("record", outcome = Empty), || {
             self.record(&planned, front_end.resumes())
         })?;
+        let unaudited = self.note_unaudited(entry.as_ref().and_then(Entry::audit_failure));
         let id = entry.as_ref().map(|entry| entry.id().to_owned());
         spans::record_plan(id.as_deref(), &planned.plan);
         let mut has_started = false;
         let mut ended = self.run_planned(&mut planned, id.as_deref(), io, front_end, &mut has_started).await;
         if let Ok(RunEnd::Report(report)) = &mut ended {
             self.annotate(report, &packages);
-            report.id = id;
+            (report.id, report.unaudited) = (id, unaudited);
         }
         if let Some(entry) = entry {
             let has_resumed = front_end.resumes().is_some();
@@ -222,22 +223,17 @@ impl Runner {
         let attachment = planned.job.admitted.attachment();
         let Some(journal) = &self.parts.journal else { return Ok(None) };
         let (journal, accepted) = (journal.get()?, Accepted { job, backend, attachment });
-        let entry = match resumed {
+        Ok(Some(match resumed {
             Some(handover) => journal.resume(&handover.id, accepted)?,
             None => journal.accept(accepted)?,
-        };
-        self.note_unaudited(entry.audit_failure());
-        Ok(Some(entry))
+        }))
     }
 
-    /// Notes that a job is not in the audit log, although it should be.
-    pub(crate) fn note_unaudited(&self, failure: Option<&AuditError>) {
-        if let Some(failure) = failure {
-            self.parts.progress.note(&format!(
-                "not recorded in the audit log: {}",
-                RunnerError::of(ResultKind::InternalError, failure).message()
-            ));
-        }
+    /// Notes that a job is not in the audit log, although it should be. Returns the reason.
+    pub(crate) fn note_unaudited(&self, failure: Option<&AuditError>) -> Option<String> {
+        let reason = RunnerError::of(ResultKind::InternalError, failure?).message().to_owned();
+        self.parts.progress.note(&format!("not recorded in the audit log: {reason}"));
+        Some(reason)
     }
 
     /// Prepares, opens and runs a planned job, and runs it again in a container if it turns out to need one.

@@ -299,13 +299,12 @@ impl Session {
         self.exec_in(&mut state, cell, Some(seed), io).await
     }
 
-    /// Records a cell in the audit log, if the session has a name.
-    fn record_cell(&self, job: &Job, open: &Live) -> Result<Option<CellEntry>, RunnerError> {
-        let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok(None) };
+    /// Records a cell in the audit log, if the session has a name. Returns the reason as well if that fails.
+    fn record_cell(&self, job: &Job, open: &Live) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
+        let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok((None, None)) };
         let (entry, failure) =
             journal.get()?.accept_cell(name, Accepted { job, backend: open.guest.backend(), attachment: None })?;
-        self.runner.note_unaudited(failure.as_ref());
-        Ok(Some(entry))
+        Ok((Some(entry), self.runner.note_unaudited(failure.as_ref())))
     }
 
     async fn exec_in(
@@ -334,8 +333,8 @@ impl Session {
                 None => return Ok(cancelled_cell(limits, !state.is_lost)),
             },
         };
-        let entry = match self.record_cell(job.job(), &open) {
-            Ok(entry) => entry,
+        let (entry, unaudited) = match self.record_cell(job.job(), &open) {
+            Ok(recorded) => recorded,
             Err(error) => {
                 state.live = Some(open);
                 return Err(error);
@@ -353,6 +352,7 @@ impl Session {
             drop(spawn_blocking(entry.end(kind, status, report)));
         }
         let mut report = ran?;
+        report.unaudited = unaudited;
         if let Some(tools) = &tools {
             tools.report(&mut report);
         }

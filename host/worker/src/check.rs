@@ -32,6 +32,7 @@ pub(crate) fn checked(
     provenance.backend = id.clone();
     provenance.isolation = spec.isolation;
     provenance.container_id = None;
+    provenance.directory = None;
     provenance.escalated_from = None;
     // The runner gives the reason.
     provenance.reason.clear();

@@ -19,7 +19,7 @@ use crate::exit::PIPE;
 use crate::images::{self, Show};
 use crate::interrupt::Signals;
 use crate::messages::Messages;
-use crate::render::{Table, explanation, notes, shown};
+use crate::render::{Table, explanation, notes, shown, unaudited_line};
 use crate::streams::{Delivery, Streams};
 use crate::text_file::read_text;
 
@@ -406,8 +406,8 @@ fn print_report(
 
 /// Returns the notes about the state of the session after a cell.
 fn state_notes(report: &RunReport, id: &str) -> Vec<String> {
-    let Some(state) = &report.session else { return Vec::new() };
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = unaudited_line(report).into_iter().collect();
+    let Some(state) = &report.session else { return lines };
     if let Some(call) = &state.suspended {
         lines.push(format!("the cell waits for the approval of a call: {} with {}", call.name, printable(&call.input)));
         let decide = format!("codebox session resume {id} --approve --call {}", call.id);

@@ -59,6 +59,12 @@ fn truncation(stream: &str, output: &CapturedOutput) -> Option<String> {
         .then(|| format!("{stream} was truncated: {dropped} bytes dropped; raise it with --max-output"))
 }
 
+/// Returns the line about a command or cell that another process ran and could not record. Runs of this process report it
+/// before they start.
+pub(crate) fn unaudited_line(report: &RunReport) -> Option<String> {
+    report.unaudited.as_ref().map(|reason| format!("not recorded in the audit log: {reason}"))
+}
+
 /// Returns the line about the file with the whole output of a stream.
 pub(crate) fn spilled_line(spilled: &SpilledOutput) -> String {
     format!("the output to {} ({} bytes) is in {}", spilled.stream, spilled.bytes, spilled.path)

@@ -70,7 +70,7 @@ impl AttachedInstance {
             argv,
             env: environment(&self.agent.env, &self.attachment, &job),
             from_image: Vec::new(),
-            cwd: self.attachment.cwd.as_ref().unwrap_or(&self.attachment.container.cwd).as_str().to_owned(),
+            cwd: self.attachment.directory().as_str().to_owned(),
             query_permission: started.query_permission,
             port_forwards: Vec::new(),
             wall_ms: job.limits.wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
@@ -197,6 +197,7 @@ pub(super) fn report(
     provenance.image_digest.clone_from(&container.image_digest);
     provenance.engine = Some(engine.facts.summary());
     provenance.container_id = Some(container.id.clone());
+    provenance.directory = Some(attachment.directory().clone());
     let mut report = RunReport::new(outcome, provenance, *job_limits);
     report.effects = Effects::Possible;
     report.enforcement =

@@ -101,7 +101,7 @@ impl ExecInstance {
             stop: None,
         };
         let container = self.attachment.container.id.clone();
-        let cwd = self.attachment.cwd.as_ref().unwrap_or(&self.attachment.container.cwd);
+        let cwd = self.attachment.directory();
         let words = ["sh", "-c", START, "sh", cwd.as_str()].map(str::to_owned).into_iter();
         let words = words.chain(started.argv.iter().cloned());
         let program = Exec {

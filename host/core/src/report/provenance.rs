@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend_id::BackendId;
 use crate::isolation::Isolation;
+use crate::path::GuestPath;
 
 /// Resource use of a run; an unknown value is `None`, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub struct Provenance {
     pub engine: Option<String>,
     /// Id of the container.
     pub container_id: Option<String>,
+    /// Working directory of the program in the container.
+    pub directory: Option<GuestPath>,
     /// Reason that this backend was chosen, in one line.
     pub reason: String,
     /// Earlier run that was abandoned for this one.
@@ -57,6 +60,7 @@ impl Provenance {
             image_digest: None,
             engine: None,
             container_id: None,
+            directory: None,
             reason: String::new(),
             escalated_from: None,
         }

@@ -80,6 +80,9 @@ pub enum Event {
         /// The call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CommandCall>,
+        /// Number of calls before this event that have no record, because there were too many.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        omitted: u64,
     },
     /// Records were removed by the user. The first one of the rest follows the record with this digest.
     Pruned {
@@ -88,6 +91,10 @@ pub enum Event {
         /// Digest of the last removed record.
         last: String,
     },
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Returns the parts of a report that the audit log has. Long lists are cut, with the number of all items in `counts`.

@@ -29,6 +29,9 @@ pub struct Provenance {
     /// Id of the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_id: Option<String>,
+    /// Working directory of the program in the container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
     /// Reason that this backend was chosen.
     pub reason: String,
     /// Earlier run that was abandoned for this one.
@@ -113,6 +116,7 @@ impl From<&report::Provenance> for Provenance {
             image_digest,
             engine,
             container_id,
+            directory,
             reason,
             escalated_from,
         } = provenance.clone();
@@ -129,6 +133,7 @@ impl From<&report::Provenance> for Provenance {
             image_digest,
             engine,
             container_id,
+            directory: directory.map(|directory| directory.to_string()),
             reason,
             escalated_from: escalated_from.map(from),
         }

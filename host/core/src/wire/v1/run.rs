@@ -87,6 +87,9 @@ pub struct RunReport {
     /// Requirement of a failed run that needs a stronger isolation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_escalation: Option<NeedsEscalation>,
+    /// Reason that the run is not in the audit log, although it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unaudited: Option<String>,
     /// State of the session after the run; absent for a run outside of sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionState>,
@@ -287,6 +290,7 @@ impl From<&report::RunReport> for RunReport {
             denials,
             missing,
             needs_escalation,
+            unaudited,
             session,
             spilled,
             returned: _,
@@ -324,6 +328,7 @@ impl From<&report::RunReport> for RunReport {
             denials: denials.iter().map(Denial::from).collect(),
             missing: missing.iter().map(Missing::from).collect(),
             needs_escalation: needs_escalation.as_ref().map(NeedsEscalation::from),
+            unaudited: unaudited.clone(),
             session: session.as_ref().map(SessionState::from),
         }
     }
