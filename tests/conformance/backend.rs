@@ -90,11 +90,14 @@ impl Backend {
         self != Self::Docker || language == Language::Python || is_full()
     }
 
-    /// Returns true if the case with this number runs. In the short form, containers run one case in four of TypeScript
-    /// and of Lua, which share their code path with JavaScript and Python, and the second engine one in four of all.
+    /// Returns true if the case with this number runs. In the short form, the first engine runs the even cases of Python
+    /// and the odd ones of JavaScript, and one case in four of TypeScript and of Lua, which share their code path with
+    /// these. The second engine runs one in four of all.
     pub fn selects(self, language: Language, number: usize) -> bool {
         match (self, language) {
-            (Self::Wasm | Self::Host, _) | (Self::Podman, Language::Python | Language::JavaScript) => true,
+            (Self::Wasm | Self::Host, _) => true,
+            (Self::Podman, Language::Python) => is_selected(number, 2),
+            (Self::Podman, Language::JavaScript) => is_selected(number + 1, 2),
             (Self::Podman | Self::Docker, _) => is_selected(number, 4),
         }
     }
