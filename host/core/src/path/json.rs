@@ -236,6 +236,7 @@ fn pointer(place: &[Step<'_>]) -> String {
 /// Globs and regular expressions that start with `/`, and lists such as `/a:/b`, also parse as paths. The characters
 /// that identify them may also occur in file names; such a name is left unmapped, which is the safe error. Parentheses,
 /// `+` and `$` inside a name do not count, because real names contain them.
+#[expect(clippy::needless_bitwise_bool, reason = "lazy operators keep the loop from using vector instructions")]
 fn could_be_path(text: &str) -> bool {
     let is_drive = is_drive(text);
     let is_rooted = text.starts_with('/') || text.starts_with(r"\\") || is_drive;
@@ -254,6 +255,7 @@ fn could_be_path(text: &str) -> bool {
     })
 }
 
+#[expect(clippy::needless_bitwise_bool, reason = "as in `could_be_path`")]
 fn is_any<const N: usize>(byte: u8, of: [u8; N]) -> bool {
     of.iter().fold(false, |found, &each| found | (byte == each))
 }

@@ -244,6 +244,7 @@ pub(super) fn posix_component_fault(component: &str) -> Option<&'static str> {
     }
 }
 
+#[expect(clippy::needless_bitwise_bool, reason = "lazy operators keep the loop from using vector instructions")]
 pub(super) fn posix_fault(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     let below_root = match bytes {
