@@ -318,6 +318,10 @@ fn result_of(report: &RunReport, name: &str) -> Result<Value, ToolFailure> {
         let message = format!("the program of {name} took longer than its time limit");
         return Err(ToolFailure::new(ToolFailure::BUDGET, message).with_stderr(&end_of(report.stderr.bytes().as_ref())));
     }
+    if let Some(error) = report.error.as_ref().filter(|error| error.is_start_failure()) {
+        let message = format!("the program of {name} cannot run: {}", error.value);
+        return Err(ToolFailure::new(ToolFailure::UNAVAILABLE, message));
+    }
     if !report.is_success() {
         let how = match &report.outcome {
             Outcome::Exited(status) => format!("exit status: {status}"),

@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use codebox_core::{
-    BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEvent,
-    CommandInput, Effects, GuestError, Isolation, Job, Limit, LimitKind, Limits, NotRun, Outcome, ResultKind,
-    RunReport, RunnerError, RunningCommand, ShimCall, Source, Usage, is_box_name,
+    BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEnd,
+    CommandEvent, CommandInput, Effects, GuestError, Isolation, Job, Limit, LimitKind, Limits, NotRun, Outcome,
+    ResultKind, RunReport, RunnerError, RunningCommand, ShimCall, Source, Usage, is_box_name,
 };
 use codebox_service::audit::BoxAction;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request, audit};
@@ -40,6 +40,10 @@ const PROCESSES: NonZeroU32 = NonZeroU32::new(1024).expect("not zero");
 
 /// Limit on the open files of a process of a box, enough for the agent and a thousand commands at once.
 const OPEN_FILES: NonZeroU32 = NonZeroU32::new(4096).expect("not zero");
+
+/// Time for the agent to report the end of a command after its time limit or a kill. An agent that does not answer, as in a
+/// container that the engine has paused, must not keep the caller.
+const END_TIME: Duration = Duration::from_secs(2);
 
 const SIGKILL: u8 = 9;
 
@@ -293,6 +297,8 @@ impl CommandBox {
         limits.wall = command.wall.map_or(limits.wall, Limit::At);
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let is_terminal = command.terminal.is_some();
+        let began = Instant::now();
+        let deadline = command.wall.and_then(|wall| began.checked_add(wall));
         let mut running = self.instance.start(command).await?;
         let is_shaped = io.shaping == Shaping::Settings
             && self.settings.truncation != codebox_core::Truncation::Off
@@ -305,6 +311,7 @@ impl CommandBox {
         };
         let mut outputs = [output("stdout"), output("stderr")];
         let mut stop = None;
+        let (mut stopped, mut last_event) = (None, began);
         let (mut stdin, mut control) = (io.stdin.take(), io.control.take());
         if stdin.is_none() {
             running.send(CommandInput::End).await;
@@ -312,6 +319,11 @@ impl CommandBox {
         let mut sending: Option<codebox_core::BoxFuture<'static, ()>> = None;
         let end = loop {
             let is_sending = sending.is_some();
+            if stop.is_some() {
+                stopped.get_or_insert_with(Instant::now);
+            }
+            // A caller that reads slowly delays events, so the time runs from the last one.
+            let end_by = stopped.or(deadline.map(|deadline| deadline.max(last_event))).map(|from| from + END_TIME);
             let next = tokio::select! {
                 biased;
                 () = io.cancel.cancelled(), if stop.is_none() => Next::Cancelled,
@@ -319,6 +331,7 @@ impl CommandBox {
                 next = receive(&mut control) => Next::Control(next),
                 bytes = receive(&mut stdin), if !is_sending => Next::Input(bytes),
                 event = running.event() => Next::Event(event),
+                () = wait_until(end_by) => Next::NoAnswer,
             };
             match next {
                 Next::Cancelled => {
@@ -340,9 +353,15 @@ impl CommandBox {
                         running.send(CommandInput::Signal(SIGKILL)).await;
                     }
                     deliver(&mut *running, io, stream.min(1), written.shown, &mut stop).await;
+                    last_event = Instant::now();
                 }
                 Next::Event(Ok(CommandEvent::Ended(end))) => break end,
                 Next::Event(Err(error)) => return Err(error.into()),
+                Next::NoAnswer => {
+                    let outcome = Outcome::LimitHit(LimitKind::Wall);
+                    let usage = Usage { wall: began.elapsed(), ..Usage::default() };
+                    break CommandEnd { outcome, usage, not_run: None };
+                }
             }
         };
         for (stream, output) in outputs.iter_mut().enumerate() {
@@ -402,6 +421,15 @@ enum Next {
     Control(Option<CommandInput>),
     Input(Option<Vec<u8>>),
     Event(Result<CommandEvent, BackendError>),
+    NoAnswer,
+}
+
+/// Waits until a moment; never completes without one.
+async fn wait_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Receives input; never completes without any.

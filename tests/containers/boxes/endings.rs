@@ -18,6 +18,7 @@ pub fn rows() -> Vec<Row> {
         row("box::killed_process", killed_process),
         row("box::killed_container", killed_container),
         row("box::cancelled_command", cancelled_command),
+        row("box::paused_container", paused_container),
         row("box::refused_starts", refused_starts),
     ]
 }
@@ -58,6 +59,20 @@ fn unused_box_ends(test_env: &TestEnvironment) -> Result<()> {
     let gone = sandbox.exec(&["true"])?;
     ensure!(gone.code == Some(125) && gone.stderr_text().contains("it was not used"), "{}", gone.stderr_text());
     ensure!(!sandbox.log()?.is_empty(), "the log is kept");
+    Ok(())
+}
+
+/// A container that does not answer keeps no caller beyond the time limit of its command.
+fn paused_container(test_env: &TestEnvironment) -> Result<()> {
+    let sandbox = Sandbox::start(test_env, &[])?;
+    let id = sandbox.container_id()?;
+    test_env.engine.run_cli(&["pause", &id])?;
+    let ended = sandbox.exec_with(&["--timeout", "1s"]).arg("true").run();
+    test_env.engine.run_cli(&["unpause", &id])?;
+    let ended = ended?;
+    ensure!(ended.code == Some(124) && !ended.timed_out, "{:?} {}", ended.code, ended.stderr_text());
+    ensure!(ended.stderr_text().contains("limit: wall"), "{}", ended.stderr_text());
+    ensure!(sandbox.exec(&["true"])?.code == Some(0));
     Ok(())
 }
 

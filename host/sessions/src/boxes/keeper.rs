@@ -232,13 +232,14 @@ impl Keeper {
         }
     }
 
-    /// Records calls of commands with shims until the box ends, and returns the reason.
+    /// Records calls of commands with shims until the box ends, or until a call that must be recorded cannot be, and returns the
+    /// reason for the end.
     async fn record_calls(&self) -> String {
         while let Some(call) = self.sandbox.next_shim_call().await {
             self.touch();
             self.log_call(&call);
             if let Err(error) = tokio::task::block_in_place(|| self.sandbox.record_shim_call(&call)) {
-                tracing::warn!(%error, "cannot record a call");
+                return format!("a call in it could not be recorded: {}", error.message());
             }
         }
         self.sandbox.ended().await
