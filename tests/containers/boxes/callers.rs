@@ -62,7 +62,7 @@ fn agents_use_named_boxes(test_env: &TestEnvironment) -> Result<()> {
 fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
     let sandbox = Sandbox::start(test_env, &[])?;
     let config = format!(
-        "[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n",
+        "[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n",
         sandbox.name
     );
     std::fs::write(test_env.home().join("config/config.toml"), config)?;
@@ -79,8 +79,10 @@ fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
         status == Some(1) && result["error"]["stderr"] == "why" && result["metadata"]["exit_code"] == 3,
         "{result}"
     );
-    let (status, result) = call("gone", "{}")?;
-    ensure!(status == Some(125) && result["error"]["kind"] == "unavailable", "{result}");
+    for name in ["gone", "missing"] {
+        let (status, result) = call(name, "{}")?;
+        ensure!(status == Some(125) && result["error"]["kind"] == "unavailable", "{result}");
+    }
     // A project's tools cannot use the boxes of the user.
     let project = test_env.kit.folder()?;
     std::fs::write(
