@@ -28,6 +28,8 @@ pub(crate) struct CommandLine<'c> {
     trace: RunTrace,
     output: OutputState,
     signals: Option<Signals>,
+    /// True if signals cancel the run already.
+    has_handlers: bool,
     takeover: Option<&'c mut Takeover>,
     differs: Option<DivergenceFlag>,
     out: Option<HostPath>,
@@ -41,7 +43,17 @@ impl<'c> CommandLine<'c> {
         output: OutputState,
         takeover: Option<&'c mut Takeover>,
     ) -> Self {
-        Self { host, program_words, trace, output, signals: None, takeover, differs: None, out: None }
+        Self {
+            host,
+            program_words,
+            trace,
+            output,
+            signals: None,
+            has_handlers: false,
+            takeover,
+            differs: None,
+            out: None,
+        }
     }
 
     /// Returns the directory that files are copied to.
@@ -58,6 +70,11 @@ impl<'c> CommandLine<'c> {
 impl FrontEnd for CommandLine<'_> {
     fn resumes(&self) -> Option<&Handover> {
         self.takeover.as_ref().map(|takeover| &takeover.handover)
+    }
+
+    fn finds_container(&mut self, io: &mut ExecIo) {
+        Signals::handled().cancel(io.cancel.clone());
+        self.has_handlers = true;
     }
 
     fn admitted(&mut self, admitted: &Admitted) -> Result<(), RunnerError> {
@@ -91,7 +108,7 @@ impl FrontEnd for CommandLine<'_> {
         }
         // Until the guest starts, the signals keep their default action. The next start removes the leftovers of a
         // killed process.
-        self.signals = Some(Signals::handled());
+        self.signals = (!self.has_handlers).then(Signals::handled);
     }
 
     fn starting(&mut self, io: &mut ExecIo) {

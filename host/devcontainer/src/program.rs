@@ -130,9 +130,12 @@ impl DevContainer {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // It is in the process group of this process, so that a signal of the terminal ends both.
             .kill_on_drop(true);
+        // The program starts others, which end with it if the run is cancelled.
+        #[cfg(unix)]
+        started.process_group(0);
         let mut child = started.spawn().map_err(failed)?;
+        let group = ProcessGroup(child.id());
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut answer = Vec::new();
         let reading = async {
@@ -160,6 +163,7 @@ impl DevContainer {
         read.map_err(failed)?;
         logged.map_err(failed)?;
         let status = child.wait().await.map_err(failed)?;
+        group.has_ended();
         // The last line is the answer; lines before it are warnings.
         let text = String::from_utf8_lossy(&answer);
         let answer = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -174,6 +178,26 @@ impl DevContainer {
                 let message = format!("it ended with {status} without an answer");
                 Err(DevContainerError::Failed { action, message })
             }
+        }
+    }
+}
+
+/// Process group of a program, which is terminated on drop.
+struct ProcessGroup(Option<u32>);
+
+impl ProcessGroup {
+    /// Leaves the processes that a program has left behind.
+    fn has_ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = self.0.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
+            // Podman and Docker then end their builds in order.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
         }
     }
 }

@@ -16,6 +16,10 @@ pub trait FrontEnd: Send {
         None
     }
 
+    /// Called before a running container is looked up, or a dev container is brought up, which can take minutes. The process does not confine
+    /// itself then.
+    fn finds_container(&mut self, _io: &mut ExecIo) {}
+
     /// Called once the request is admitted, before its packages are resolved.
     ///
     /// # Errors

@@ -98,6 +98,9 @@ impl Runner {
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
         let (isolations, defaults) = (request.isolation.acceptable(), self.parts.policy.get()?.defaults);
+        if request.target().is_some() {
+            front_end.finds_container(io);
+        }
         let found = unless_cancelled(&io.cancel, self.find_container(request, &io.cancel)).await?;
         let Some(request) = found else { return Ok(cancelled_before_choice(isolations, defaults)) };
         let admitted = self.admit_for_analysis(request).await?;

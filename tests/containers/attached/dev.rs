@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{BASE_IMAGE, Codebox};
@@ -10,6 +11,7 @@ use tempfile::TempDir;
 
 use super::{fails, remove, report};
 use crate::engine::Engine;
+use crate::residue::wait_until_empty;
 use crate::row::{Row, row};
 use crate::test_env::TestEnvironment;
 
@@ -23,6 +25,7 @@ pub fn rows() -> Vec<Row> {
         row("attached::dev::descriptions", descriptions),
         row("attached::dev::preferred_and_required", preferred_and_required),
         row("attached::dev::secrets_stay_here", secrets_stay_here),
+        row("attached::dev::cancelled", cancelled),
     ]
 }
 
@@ -115,6 +118,41 @@ fn runs_programs(test_env: &TestEnvironment) -> Result<()> {
     let files =
         test_env.engine.run_cli(&["exec", "-u", "0", id(&first).as_str().context("an id")?, "ls", "-A", "/"])?;
     ensure!(!files.contains(".codebox"), "{files}");
+    Ok(())
+}
+
+/// A signal to codebox alone ends the program that brings the container up, and the programs that it has started.
+fn cancelled(test_env: &TestEnvironment) -> Result<()> {
+    let project = Project::new(test_env, &json!({ "image": BASE_IMAGE, "postCreateCommand": "exec sleep 601" }))?;
+    let mut command = project.job().args(["-c", "print(1)"]).command();
+    let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let path = project.path()?.display().to_string();
+    // The program leaves the client that has started the container to its end.
+    let is_sought = |words: &[String]| {
+        let is_client = words[0].ends_with(test_env.engine.name());
+        let has = |text: &str| words.iter().any(|word| word.contains(text));
+        if is_client { words.get(1).is_some_and(|word| word == "exec") && has("sleep 601") } else { has(&path) }
+    };
+    let programs = || -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc")?.flatten() {
+            let words = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            let words: Vec<String> = words.split('\0').map(str::to_owned).collect();
+            if is_sought(&words) {
+                found.push(words.join(" "));
+            }
+        }
+        Ok(found)
+    };
+    // The client of the engine waits for the command in the container.
+    wait_until_empty(|| {
+        let is_waiting = programs()?.iter().any(|program| program.contains("sleep 601"));
+        Ok(if is_waiting { Vec::new() } else { vec!["the container is not up".to_owned()] })
+    })?;
+    let pid = i32::try_from(running.id()).ok().and_then(rustix::process::Pid::from_raw).context("a process")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+    ensure!(!running.wait()?.success());
+    wait_until_empty(programs)?;
     Ok(())
 }
 
