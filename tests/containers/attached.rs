@@ -226,8 +226,15 @@ fn limits(test_env: &TestEnvironment) -> Result<()> {
 }
 
 fn powers_are_refused(test_env: &TestEnvironment) -> Result<()> {
+    let unhidden = match test_env.engine {
+        Engine::Podman => "unmask=ALL",
+        Engine::Docker => "systempaths=unconfined",
+    };
     for (options, power, text) in [
-        (&["--cap-add", "SYS_PTRACE"][..], "capabilities", "SYS_PTRACE"),
+        (&["--ipc", "host"][..], "host-namespaces", "the IPC namespace of this machine"),
+        (&["--uts", "host"], "host-namespaces", "the host name namespace of this machine"),
+        (&["--security-opt", unhidden], "security-options", "system paths of the kernel are not hidden"),
+        (&["--cap-add", "SYS_PTRACE"], "capabilities", "SYS_PTRACE"),
         (&["--pid", "host"], "host-namespaces", "process namespace"),
         (&["--network", "host"], "host-namespaces", "network namespace"),
         (&["--security-opt", "seccomp=unconfined"], "security-options", "seccomp=unconfined"),

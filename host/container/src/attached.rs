@@ -26,6 +26,7 @@ mod agent;
 mod exec;
 mod facts;
 mod instance;
+mod kernel;
 mod without_agent;
 
 use agent::AgentDir;

@@ -7,6 +7,7 @@ use bollard::models::{ContainerInspectResponse, HostConfig, MountPoint};
 use codebox_core::path::DirGrant;
 use codebox_core::{Access, ContainerPower, FoundPower, GuestPath, HostPath, RunningContainer};
 
+use super::kernel;
 use crate::engine::Engine;
 use crate::error::one_line;
 use crate::flavour::Flavour;
@@ -20,6 +21,14 @@ const ENGINE_SOCKETS: [&str; 5] = [
     "/run/crio/crio.sock",
 ];
 
+/// Detail of a container that sees all paths of the kernel.
+pub(super) const NOT_HIDDEN: &str = "system paths of the kernel are not hidden";
+
+/// Returns the detail of a container that has a namespace of this machine.
+pub(super) fn own_namespace(name: &str) -> String {
+    format!("the {name} namespace of this machine")
+}
+
 /// Returns the facts. `sockets` are those at which engines may listen, and `devices` the directories and devices that volumes show,
 /// by the names of the volumes.
 pub(super) fn of(
@@ -28,9 +37,13 @@ pub(super) fn of(
     sockets: &[PathBuf],
     devices: &BTreeMap<String, String>,
 ) -> RunningContainer {
-    let ContainerInspectResponse { id, name, image, config, host_config, mounts, .. } = found;
+    let ContainerInspectResponse { id, name, image, config, host_config, mounts, state, .. } = found;
     let (config, host) = (config.unwrap_or_default(), host_config.unwrap_or_default());
     let mut powers = settings(&host, engine.facts.flavour);
+    if engine.facts.flavour == Flavour::Podman && host.privileged != Some(true) {
+        let pid = state.and_then(|state| state.pid).unwrap_or_default();
+        powers.extend(kernel::powers(pid, id.as_deref().unwrap_or_default()));
+    }
     let (mut dirs, mut other_mounts) = (Vec::new(), Vec::new());
     // The directories of a remote engine are those of another machine.
     let is_local = Path::new(&engine.facts.place).is_absolute();
@@ -99,7 +112,7 @@ fn settings(host: &HostConfig, flavour: Flavour) -> Vec<FoundPower> {
     // Docker lists the paths that it hides or makes read-only, unless the container has none of them.
     let is_bare = |paths: &Option<Vec<String>>| paths.as_ref().is_some_and(Vec::is_empty);
     if flavour == Flavour::Docker && (is_bare(&host.masked_paths) || is_bare(&host.readonly_paths)) {
-        add(ContainerPower::SecurityOptions, "system paths of the kernel are not hidden".to_owned());
+        add(ContainerPower::SecurityOptions, NOT_HIDDEN.to_owned());
     }
     let namespaces = [
         ("network", &host.network_mode),
@@ -111,7 +124,7 @@ fn settings(host: &HostConfig, flavour: Flavour) -> Vec<FoundPower> {
     for (name, mode) in namespaces {
         let mode = mode.as_deref().unwrap_or_default();
         if mode == "host" {
-            add(ContainerPower::HostNamespaces, format!("the {name} namespace of this machine"));
+            add(ContainerPower::HostNamespaces, own_namespace(name));
         } else if mode.starts_with("container:") || mode.starts_with("ns:") {
             add(ContainerPower::HostNamespaces, format!("the {name} namespace {mode}"));
         }
