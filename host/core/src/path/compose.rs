@@ -39,7 +39,7 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
                 }
             }
         }
-        PathMap { mounts, masked }
+        PathMap { mounts, masked, names: Vec::new() }
     }
 }
 

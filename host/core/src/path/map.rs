@@ -40,6 +40,8 @@ pub struct PathMap<A, B> {
     pub(super) mounts: Vec<Mount<A, B>>,
     /// Inside paths that are covered by something other than a mount, such as a private directory.
     pub(super) masked: Vec<B>,
+    /// Other names of outside directories, each with the directory.
+    pub(super) names: Vec<(A, A)>,
 }
 
 /// Error for a set of mounts that does not form a map.
@@ -117,7 +119,8 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         mounts: impl IntoIterator<Item = Mount<A, B>>,
         private: impl IntoIterator<Item = B>,
     ) -> Result<Self, PathMapError> {
-        let map = Self { mounts: mounts.into_iter().collect(), masked: private.into_iter().collect() };
+        let map =
+            Self { mounts: mounts.into_iter().collect(), masked: private.into_iter().collect(), names: Vec::new() };
         let places: Vec<&B> = map.mounts.iter().map(|m| &m.to).chain(&map.masked).collect();
         for (index, place) in places.iter().enumerate() {
             if places[..index].iter().any(|earlier| earlier.is_equivalent(place)) {
@@ -138,6 +141,14 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         Ok(map)
     }
 
+    /// Adds another name of an outside directory, such as one that goes through a link. A path below it is mapped to the inside as one below
+    /// the directory; no path is mapped back to it.
+    #[must_use]
+    pub fn with_name(mut self, name: A, directory: A) -> Self {
+        self.names.push((name, directory));
+        self
+    }
+
     /// Returns the mounts in the given order.
     #[must_use]
     pub fn mounts(&self) -> &[Mount<A, B>] {
@@ -149,6 +160,20 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     /// # Errors
     /// Returns an error if the path does not appear inside.
     pub fn to_guest(&self, outside: &A) -> Result<B, NotMapped> {
+        let rest = |directory: &A| outside.rest_below(directory).map(str::len);
+        let by_name = self.names.iter().filter_map(|name| Some((rest(&name.0)?, name))).min_by_key(|(rest, _)| *rest);
+        match by_name {
+            // The deepest directory counts, also if its name goes through a link in another one.
+            Some((length, (name, directory)))
+                if self.mounts.iter().filter_map(|mount| rest(&mount.from)).all(|other| length < other) =>
+            {
+                self.to_guest_by_mounts(&rebase(outside, name, directory)?)
+            }
+            _ => self.to_guest_by_mounts(outside),
+        }
+    }
+
+    fn to_guest_by_mounts(&self, outside: &A) -> Result<B, NotMapped> {
         // The deepest directory has the shortest rest. Of several mounts of one directory, the first given one comes first.
         let candidate = |(index, mount): (usize, &Mount<A, B>)| Some((outside.rest_below(&mount.from)?.len(), index));
         let candidates = || self.mounts.iter().enumerate().filter_map(candidate);

@@ -51,6 +51,20 @@ fn longest_prefix_wins_in_both_directions() {
 }
 
 #[test]
+fn other_names_lead_to_the_inside_only() {
+    let map = map(&[("/ws", "/work"), ("/other", "/data")])
+        .with_name(unix("/link"), unix("/ws"))
+        .with_name(unix("/ws/link"), unix("/other"));
+    assert_eq!(inside(&map, "/link/a").as_deref(), Some("/work/a"));
+    assert_eq!(inside(&map, "/link").as_deref(), Some("/work"));
+    assert_eq!(inside(&map, "/ws/link/a").as_deref(), Some("/data/a"));
+    assert_eq!(inside(&map, "/ws/linked").as_deref(), Some("/work/linked"));
+    assert_eq!(inside(&map, "/link-2/a"), None);
+    assert_eq!(outside(&map, "/work/a").as_deref(), Some("/ws/a"));
+    assert_eq!(outside(&map, "/data/a").as_deref(), Some("/other/a"));
+}
+
+#[test]
 fn rejects_paths_hidden_by_another_mount() {
     let map = map(&[("/ws", "/work"), ("/x", "/work/x")]);
     let hidden = map.to_guest(&unix("/ws/x/a")).expect_err("it is hidden");
