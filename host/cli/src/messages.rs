@@ -3,6 +3,7 @@
 use codebox_core::RunnerError;
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::styling::{AnsiColor, Style};
 
@@ -65,7 +66,21 @@ impl Messages {
     }
 }
 
+/// True if the last byte of the guest on standard error was no line feed.
+static IS_WITHIN_LINE: AtomicBool = AtomicBool::new(false);
+
+/// Records bytes that the guest has written to standard error.
+pub(crate) fn guest_wrote(bytes: &[u8]) {
+    if let Some(last) = bytes.last() {
+        IS_WITHIN_LINE.store(*last != b'\n', Ordering::Relaxed);
+    }
+}
+
+/// Prints a message on lines of its own.
 fn print_line(style: Style, line: &str) {
     let line = Escaped(line);
+    if IS_WITHIN_LINE.swap(false, Ordering::Relaxed) {
+        let _lost = writeln!(anstream::stderr());
+    }
     let _lost = writeln!(anstream::stderr(), "{style}codebox:{style:#} {line}");
 }

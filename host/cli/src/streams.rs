@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use codebox_core::{CancelToken, ExecIo, OutputSink, exit};
 
 use crate::exit::PIPE;
+use crate::messages::guest_wrote;
 use crate::terminal_filter::TerminalFilter;
 
 /// Streams of one run, and the errors that occurred on them.
@@ -41,7 +42,7 @@ impl Streams {
         let write_error = WriteErrorSlot::default();
         let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout()))
             .with_error_report(Arc::clone(&write_error), cancel.clone());
-        let stderr = Stream::new(io::stderr(), Rendering::of(&io::stderr()));
+        let stderr = MessageStream(Stream::new(io::stderr(), Rendering::of(&io::stderr())));
         let (stdout, stderr): (Box<dyn OutputSink>, Box<dyn OutputSink>) = (Box::new(stdout), Box::new(stderr));
         let (stdout, stderr) = (Some(stdout), Some(stderr));
         let io = ExecIo { stdin: Some(stdin()), stdout, stderr, cancel, ..ExecIo::none() };
@@ -155,6 +156,16 @@ impl<W: Write + Send> OutputSink for Stream<W> {
             let _later = write_error.set(copy(error));
         }
         written
+    }
+}
+
+/// Standard error of the guest, which messages of codebox share.
+struct MessageStream(Stream<io::Stderr>);
+
+impl OutputSink for MessageStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        guest_wrote(bytes);
+        self.0.write(bytes)
     }
 }
 
