@@ -155,18 +155,11 @@ impl Runner {
         engines: &[Arc<dyn Backend>],
         request: &Request,
     ) -> Result<Attachment, RunnerError> {
-        let (mut found, mut failure): (Vec<RunningContainer>, Option<RunnerError>) = (Vec::new(), None);
+        let (mut found, mut failures): (Vec<RunningContainer>, Vec<RunnerError>) = (Vec::new(), Vec::new());
         for host in engines.iter().filter_map(|engine| engine.containers()) {
             match host.inspect(id).await.map_err(RunnerError::from) {
                 Ok(container) => found.push(container),
-                Err(error) => {
-                    // An engine that answers knows more than one that does not; of several, the preferred one counts.
-                    let is_answer = error.kind() == ResultKind::InvalidRequest;
-                    let has_answer = failure.as_ref().is_some_and(|one| one.kind() == ResultKind::InvalidRequest);
-                    if failure.is_none() || is_answer && !has_answer {
-                        failure = Some(error);
-                    }
-                }
+                Err(error) => failures.push(error),
             }
         }
         if found.len() > 1 {
@@ -174,12 +167,21 @@ impl Runner {
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("name the engine with --engine"));
         }
         let Some(container) = found.pop() else {
-            let failure =
-                failure.unwrap_or_else(|| RunnerError::new(ResultKind::EngineUnavailable, "no engine answers"));
-            return Err(match failure.kind() {
-                ResultKind::InvalidRequest => failure.with_fix("use a container of podman ps or docker ps"),
-                _ => failure,
-            });
+            // An engine that answers knows more than one that does not.
+            let (answers, others): (Vec<_>, Vec<_>) =
+                failures.into_iter().partition(|failure| failure.kind() == ResultKind::InvalidRequest);
+            if answers.is_empty() {
+                let none = || RunnerError::new(ResultKind::EngineUnavailable, "no engine answers");
+                return Err(others.into_iter().next().unwrap_or_else(none));
+            }
+            let line = format!("cannot use container {id}: ");
+            let reasons: Vec<&str> = answers
+                .iter()
+                .map(|answer| answer.message())
+                .map(|text| text.strip_prefix(&line).unwrap_or(text))
+                .collect();
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line + &reasons.join("; "))
+                .with_fix("use a container of podman ps or docker ps"));
         };
         self.check_image(&container.image)?;
         let origin = format!("container {}", container.name);
