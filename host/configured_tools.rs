@@ -9,13 +9,13 @@ use codebox_cli::ToolCaller;
 use codebox_core::path::{Direction, MaxDepth, PathMarks};
 use codebox_core::{
     BoxCommand, CancelToken, DirGrant, DirGrantSpec, GuestPath, HostPath, Languages, Limit, LimitKind, Outcome,
-    PathMap, PathMapError, ResultKind, RunReport, RunnerError, Stdin, ToolFailure, ToolName,
+    PathMap, PathMapError, ResultKind, RunReport, RunnerError, SecretValues, Stdin, ToolFailure, ToolName,
 };
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
 use codebox_runner::{BoxControl, BoxIo, Runner, Shaping};
 use codebox_service::config::{SandboxedTool, ToolAction, ToolProgram, ToolSettings};
 use codebox_service::levels::{Level, LevelSetting};
-use codebox_service::{MAX_PROGRAM, Preference, Program, Request};
+use codebox_service::{EnvRequest, MAX_PROGRAM, Preference, Program, Request};
 use codebox_tools::{CallFacts, Tool, ToolError, end_of, output_of};
 use serde_json::{Value, json};
 
@@ -87,9 +87,17 @@ pub(crate) fn tools(
 pub(crate) fn request(machine: &Machine, name: &ToolName) -> Result<Request, RunnerError> {
     let configured = &machine.settings()?.tools;
     let settings = configured.get(name).ok_or_else(|| unknown(name, configured.keys()))?;
-    let Some(ToolAction::Run(program)) = &settings.action else {
-        let line = format!("the tool {name} does not run in the sandbox");
-        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox tool show"));
+    let other = |place: String| {
+        let line = format!("no tier is chosen for the tool {name}: {place}");
+        RunnerError::new(ResultKind::InvalidRequest, line).with_fix("explain tools with run, and without box")
+    };
+    let program = match &settings.action {
+        Some(ToolAction::Run(program)) => program,
+        Some(ToolAction::InBox { name: in_box, .. }) => return Err(other(format!("it runs in the box {in_box}"))),
+        Some(ToolAction::Command(_)) => {
+            return Err(other("its command runs on this machine, in no sandbox".to_owned()));
+        }
+        None => return Err(other("it is a tool of an MCP server".to_owned())),
     };
     request_of(name, program, &machine.languages()?).map_err(|error| {
         RunnerError::new(ResultKind::InvalidRequest, format!("cannot use the tool {name}: {error}"))
@@ -133,6 +141,7 @@ fn request_of(name: &ToolName, tool: &SandboxedTool, languages: &Languages) -> i
         packages: packages.clone(),
         isolation: *isolation,
         image: image.clone(),
+        tool: Some(name.clone()),
         ..Request::new(program)
     })
 }
@@ -170,7 +179,7 @@ fn sandboxed(
         request.limits.wall = Some(Limit::At(run_time(time)));
     }
     let facts = CallFacts::default();
-    let written = facts.clone();
+    let (written, secrets) = (facts.clone(), values_of(&request.env));
     let tool = Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
         let (request, runner, shown) = (request.clone(), Arc::clone(&runner), shown.clone());
         let (paths, facts) = (paths.clone(), facts.clone());
@@ -187,7 +196,15 @@ fn sandboxed(
             }
         }
     });
-    Ok(tool?.with_facts(written))
+    Ok(tool?.with_facts(written).with_secrets(secrets))
+}
+
+/// Returns the values of variables, which failures must not contain.
+fn values_of(env: &[EnvRequest]) -> SecretValues {
+    SecretValues::new(env.iter().filter_map(|variable| match variable {
+        EnvRequest::Set(_, value) => Some(value.clone()),
+        EnvRequest::FromHost(name) => std::env::var(name.as_str()).ok(),
+    }))
 }
 
 /// Time between the end of a run and that of its call.
@@ -207,13 +224,17 @@ struct ToolPaths {
 
 impl ToolPaths {
     fn of(request: &Request, settings: &ToolSettings) -> Result<Self, PathMapError> {
-        let grant = |spec: &DirGrantSpec| {
-            let host = std::path::absolute(&spec.host).ok()?;
-            let host = HostPath::native(&host.canonicalize().unwrap_or(host)).ok()?;
+        let mut names = Vec::new();
+        let mut grant = |spec: &DirGrantSpec| {
+            let named = std::path::absolute(&spec.host).ok()?;
+            let host = HostPath::native(&named.canonicalize().unwrap_or_else(|_| named.clone())).ok()?;
+            // The path can go through links. One with `..` is no name: it depends on them.
+            names.extend(HostPath::native(&named).ok().filter(|name| *name != host).map(|name| (name, host.clone())));
             Some(DirGrant { host, guest: spec.guest.clone(), access: spec.access })
         };
-        let dirs: Vec<DirGrant> = request.dirs.iter().filter_map(grant).collect();
+        let dirs: Vec<DirGrant> = request.dirs.iter().filter_map(&mut grant).collect();
         let map = PathMap::from_grants(&dirs)?;
+        let map = names.into_iter().fold(map, |map, (name, host)| map.with_name(name, host));
         let marks = |schema: Option<&Value>| schema.map(PathMarks::of_schema).unwrap_or_default();
         Ok(Self { map, input: marks(Some(&settings.input)), output: marks(settings.output.as_ref()) })
     }
@@ -233,6 +254,7 @@ impl ToolPaths {
 fn facts_of(report: &RunReport) -> Value {
     let provenance = &report.provenance;
     let mut facts = json!({
+        "job": report.id,
         "method": provenance.backend.to_string(),
         "exit_code": report.exit_status(),
         "outcome": report.result_kind().as_str(),
@@ -264,10 +286,10 @@ fn commands_in_box(
 ) -> Result<Tool, ToolError> {
     // The command ends before the call does, so that its output up to then is kept.
     let wall = settings.timeout.map(run_time);
-    let (shown, facts) = (name.to_string(), CallFacts::default());
+    let (shown, name, facts) = (name.to_string(), name.clone(), CallFacts::default());
     let written = facts.clone();
-    let tool = Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
-        let facts = facts.clone();
+    let tool = Tool::new(&shown.clone(), &settings.description, settings.input.clone(), move |input| {
+        let (name, facts) = (name.clone(), facts.clone());
         let (in_box, words, boxes, shown) = (in_box.clone(), words.clone(), Arc::clone(&boxes), shown.clone());
         async move {
             let cancel = CancelToken::new();
@@ -277,7 +299,8 @@ fn commands_in_box(
                 let command = BoxCommand { wall, ..BoxCommand::new(words) };
                 let stdin = Some(Box::new(io::Cursor::new(input.to_string().into_bytes())) as Box<dyn io::Read + Send>);
                 let output = &mut |_: u8, _: &[u8]| {};
-                let io = BoxIo { stdin, control: None, cancel: &cancel, shaping: Shaping::Off, output };
+                let io =
+                    BoxIo { stdin, control: None, cancel: &cancel, shaping: Shaping::Off, tool: Some(name), output };
                 boxes.exec(&in_box, command, io)
             };
             let done = tokio::task::spawn_blocking(exec).await;
@@ -325,6 +348,7 @@ fn result_of(report: &RunReport, name: &str) -> Result<Value, ToolFailure> {
     if !report.is_success() {
         let how = match &report.outcome {
             Outcome::Exited(status) => format!("exit status: {status}"),
+            Outcome::Signalled(signal) => format!("signal: {signal}"),
             other => other.result_kind().to_string(),
         };
         return Err(failed(format!("failed ({how})")).with_stderr(&end_of(report.stderr.bytes().as_ref())));

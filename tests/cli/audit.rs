@@ -159,6 +159,23 @@ fn a_log_that_cannot_be_written_is_reported_or_refused() {
 }
 
 #[test]
+fn a_damaged_log_is_reset() {
+    let home = Home::new();
+    assert_eq!(home.run(&["run", "-c", "1"]).code, Some(0));
+    assert_one_line(&home.run(&["audit", "reset"]), 125, "the audit log is intact");
+    let text = fs::read_to_string(home.log()).expect("a log");
+    fs::write(home.log(), text + "damage\n").expect("it is ours");
+    let ran = home.run(&["run", "-c", "1"]);
+    assert!(ran.code == Some(0) && ran.stderr_text().contains("codebox audit reset"), "{}", ran.stderr_text());
+    let reset = home.run(&["audit", "reset"]).stdout_text();
+    let kept = reset.trim().rsplit_once(' ').expect("a path").1;
+    assert!(fs::read_to_string(kept).expect("the old log").ends_with("damage\n"), "{reset}");
+    assert_eq!(home.run(&["run", "-c", "1"]).stderr_text(), "");
+    assert!(home.run(&["audit", "list"]).stdout_text().contains("log reset"));
+    assert_eq!(home.run(&["audit", "verify"]).code, Some(0));
+}
+
+#[test]
 fn a_killed_run_is_recorded() {
     let home = Home::new();
     let mut command = home.command(&["run", "-c", "print('started', flush=True)\nwhile True: pass"]).command();

@@ -105,6 +105,72 @@ fn failures_have_a_kind_and_a_status() {
     assert_one_line(&home.run(&["tool", "call", "double", "--input", "@/missing"], b""), 125, "/missing");
 }
 
+/// Every call has a record before its tool runs and one of its end, also if it is refused, and the job of the tool names it.
+#[test]
+fn calls_are_recorded() {
+    let home = Home::new();
+    let input = r#"{"n": 21}"#;
+    let (_, result) = home.call("double", input);
+    home.call("double", r#"{"n": "no"}"#);
+    home.call("fails", "{}");
+    home.call("denied", "{}");
+    home.run(&["tool", "call", "other"], b"");
+    let records = home.run(&["audit", "list", "--json", "--last", "100"], b"").stdout_text();
+    let records: Value = serde_json::from_str(&records).expect("a document");
+    let events: Vec<&Value> =
+        records["records"].as_array().expect("records").iter().rev().map(|record| &record["event"]).collect();
+    let of = |kind: &str| events.iter().copied().filter(|event| event["type"] == kind).collect::<Vec<_>>();
+    let (called, returned, started) = (of("called"), of("returned"), of("started"));
+    let names: Vec<_> = called.iter().map(|event| event["tool"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["double", "double", "fails", "denied", "other"]);
+    assert_eq!((&called[0]["bytes"], called[0]["sha256"].as_str().map(str::len)), (&input.len().into(), Some(64)));
+    let kinds: Vec<_> = returned.iter().map(|event| event["kind"].as_str().unwrap_or_default()).collect();
+    assert_eq!(kinds, ["ok", "invalid_input", "failed", "denied", "invalid_request"]);
+    assert!(called.iter().zip(&returned).all(|(called, returned)| called["id"] == returned["id"]));
+    let [job] = started.as_slice() else { panic!("{started:?}") };
+    assert_eq!((&job["tool"], &job["id"]), (&"double".into(), &returned[0]["job"]));
+    assert_eq!(job["id"], result["metadata"]["job"]);
+    let list = home.run(&["audit", "list"], b"").stdout_text();
+    assert!(list.contains("tool denied") && list.contains("for tool double"), "{list}");
+    let call = called[0]["id"].as_str().expect("an id");
+    assert_eq!(home.run(&["audit", "show", call], b"").stdout_text().matches(call).count(), 2);
+    assert_eq!(home.run(&["audit", "verify"], b"").code, Some(0));
+}
+
+/// A call that must be recorded, and cannot be, is not made.
+#[test]
+fn calls_that_cannot_be_recorded_are_reported_or_refused() {
+    let home = Home::new();
+    let (log, made) = (home.0.path().join("data/jobs/audit/log.jsonl"), home.0.path().join("made"));
+    fs::create_dir_all(&log).expect("a directory");
+    let config = home.0.path().join("config/config.toml");
+    let tool = format!("[tools.touch]\ncommand = ['sh', '-c', 'touch {}; echo 1']\n", made.display());
+    fs::write(&config, format!("require-audit = true\n{tool}")).expect("it is ours");
+    let refused = home.run(&["tool", "call", "touch"], b"");
+    assert_one_line(&refused, 125, "cannot write the audit log");
+    assert!(!made.exists() && refused.stdout_text().is_empty(), "{}", refused.stdout_text());
+    fs::write(&config, tool).expect("it is ours");
+    let (status, result) = home.call("touch", "{}");
+    assert!(status == Some(0) && made.exists(), "{result}");
+    assert!(result["metadata"]["unaudited"].is_string(), "{result}");
+}
+
+/// Failures of tools do not contain the values of their variables, or tokens.
+#[test]
+fn secrets_are_masked_in_failures() {
+    let home = Home::new();
+    let config = home.0.path().join("config");
+    let tools = "[tools.a]\nrun = 'a.py'\nenv = ['PASS=tool-secret-1']\n[tools.b]\ncommand = ['sh', '-c', 'echo ghp_0123456789abcdefghij0123456789abcdef >&2; exit 1']\n";
+    fs::write(config.join("config.toml"), tools).expect("it is ours");
+    fs::write(config.join("a.py"), "import os, sys\nsys.exit('wrong: ' + os.environ['PASS'])").expect("it is ours");
+    for (name, expected) in [("a", "wrong: ***"), ("b", "***")] {
+        let (_, result) = home.call(name, "{}");
+        assert_eq!(result["error"]["stderr"], expected, "{result}");
+        assert!(result["error"]["message"].as_str().is_some_and(|message| message.ends_with(expected)), "{result}");
+        assert!(!result.to_string().contains("tool-secret-1") && !result.to_string().contains("ghp_"), "{result}");
+    }
+}
+
 #[test]
 fn tools_are_listed_and_shown() {
     let home = Home::new();
@@ -173,6 +239,23 @@ output = {{ properties = {{ file = {{ "x-codebox-path" = true }} }} }}
     assert_eq!((status, &result["error"]["kind"]), (Some(125), &"invalid_input".into()));
     let message = result["error"]["message"].as_str().expect("a message");
     assert_eq!(message, "/file: the path \"/etc/passwd\" is in no granted directory");
+    // The grant and the input can name the directory through a link.
+    #[cfg(unix)]
+    {
+        let link = home.0.path().join("link");
+        std::os::unix::fs::symlink(&data, &link).expect("it is ours");
+        let linked = tool.replace(&data.display().to_string(), &link.display().to_string());
+        fs::write(config.join("config.toml"), CONFIG.to_owned() + &linked).expect("it is ours");
+        let named = link.join("in.txt").display().to_string();
+        for input in [&named, &file] {
+            // Links below the working directory are refused.
+            let call = kit().codebox().home(home.0.path()).folder(&data).args(["tool", "call", "upper", "--input"]);
+            let called = run(call.arg(json!({ "file": input }).to_string()));
+            let result: Value = serde_json::from_str(&called.stdout_text()).expect("a document");
+            assert_eq!(result["output"]["file"], format!("{file}.out"), "{result}");
+        }
+        fs::write(config.join("config.toml"), CONFIG.to_owned() + &tool).expect("it is ours");
+    }
     let (status, result) = home.call("leaks", "{}");
     assert_eq!((status, &result["error"]["kind"]), (Some(1), &"invalid_output".into()), "{result}");
 }

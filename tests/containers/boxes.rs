@@ -404,15 +404,25 @@ fn records(test_env: &TestEnvironment) -> Result<()> {
     let sandbox = Sandbox::start(test_env, &["--env", "KEY=s3cr3t-value"])?;
     sandbox.exec(&["sh", "-c", "cat /etc/hostname > /dev/null"])?;
     sandbox.exec(&["echo", "s3cr3t-value", "--password=hunter2"])?;
+    // The value of a variable of a command, also in a call of a process that outlives it.
+    let text = "cat /etc/hostname \"$OWN\"; (sleep 1; cat \"$OWN\") > /dev/null 2>&1 &";
+    let own = ["box", "exec", "--env", "OWN=s3cr3t-2", &sandbox.name, "--", "sh", "-c", text];
+    test_env.codebox().args(own).run()?;
     sandbox.engine_shell("cat /etc/hostname")?;
     // The shim answers its caller before the call is recorded.
     let calls = || Ok::<_, anyhow::Error>(sandbox.log()?.iter().filter(|entry| entry["is_shim"] == true).count());
-    wait_until_empty(|| Ok(if calls()? >= 2 { Vec::new() } else { vec!["a call is not recorded".to_owned()] }))?;
+    wait_until_empty(|| Ok(if calls()? >= 4 { Vec::new() } else { vec!["a call is not recorded".to_owned()] }))?;
     let log = sandbox.log()?;
     let text = serde_json::to_string(&log)?;
-    ensure!(!text.contains("s3cr3t-value") && !text.contains("hunter2") && text.contains("--password=***"), "{text}");
+    ensure!(
+        !text.contains("s3cr3t-")
+            && text.contains("\"cat\",\"***\"")
+            && !text.contains("hunter2")
+            && text.contains("--password=***"),
+        "{text}"
+    );
     let shims = log.iter().filter(|entry| entry["is_shim"] == true && entry["argv"][0] == "cat").count();
-    ensure!(shims == 2, "{shims} calls of cat: {text}");
+    ensure!(shims == 4, "{shims} calls of cat: {text}");
     let (name, id) = (sandbox.name.clone(), sandbox.container_id()?);
     drop(sandbox);
     let audit = test_env.codebox().args(["audit", "show", "--json", &name]).run()?.stdout_text();

@@ -155,6 +155,17 @@ fn cells_and_blocks_call_tools_of_the_client() {
         .input(Input::Bytes(b"from codebox import tools; tools.double(n=7)".to_vec()));
     let typed = typed.run().expect("it runs");
     assert_eq!(typed.stdout_text(), "14\n", "{}", typed.stderr_text());
+    // The record of a cell has its calls, and the record of a tool's job has the name of the tool.
+    let records = project.ok(&["audit", "list", "--json", "--last", "200"]);
+    let records: Value = serde_json::from_str(&records).expect("a document");
+    let events: Vec<&Value> =
+        records["records"].as_array().expect("records").iter().map(|record| &record["event"]).collect();
+    let calls = |event: &&Value| event["report"]["tool_calls"].as_array().is_some_and(|calls| calls.len() == 3);
+    let ended = events.iter().copied().find(calls).expect("the end of the cell");
+    assert_eq!(ended["report"]["tool_calls"][0]["name"], "double");
+    let cell = events.iter().find(|event| event["type"] == "started" && event["id"] == ended["id"]);
+    assert_eq!(cell.expect("its start")["session"], id);
+    assert!(events.iter().any(|event| event["type"] == "started" && event["tool"] == "double"));
 }
 
 #[test]

@@ -341,9 +341,9 @@ pub(crate) enum AuditCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the records of a job or a session
+    /// Show the records of a job, a call of a tool, a session or a box
     Show {
-        /// Id of the job or of the session
+        /// Id of the job, the call or the session, or name of the box
         id: String,
         /// Print one JSON document
         #[arg(long)]
@@ -361,6 +361,8 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
         older_than: std::time::Duration,
     },
+    /// Begin a new log after the log was damaged, and keep the old one in a file beside it
+    Reset,
     /// Check that no record was changed or removed, and print the digest of the last one
     Verify {
         /// Digest that was printed before, and must be that of a record

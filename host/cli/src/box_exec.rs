@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal as _, Read, Write as _};
 use std::sync::mpsc;
 
 use codebox_core::{
-    BoxCommand, CancelToken, CommandInput, GuestError, Outcome, ResultKind, RunReport, RunnerError, WindowSize,
+    BoxCommand, CancelToken, CommandInput, GuestError, LimitKind, Outcome, ResultKind, RunReport, RunnerError,
+    WindowSize,
 };
 use codebox_runner::{BoxControl, BoxIo, Shaping};
+use codebox_service::limit_text::limit_hit;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::exit::PIPE;
@@ -100,7 +102,7 @@ fn run_until(
         Input::Empty => None,
     };
     let shaping = if is_whole { Shaping::Off } else { Shaping::Settings };
-    control.exec(&name, command, BoxIo { stdin, control: Some(receiver), cancel, shaping, output })
+    control.exec(&name, command, BoxIo { stdin, control: Some(receiver), cancel, shaping, tool: None, output })
 }
 
 fn with_streams(control: &dyn BoxControl, exec: BoxExec, messages: Messages) -> Result<u8, RunnerError> {
@@ -144,7 +146,13 @@ fn note_end(report: &RunReport, messages: Messages) {
         messages.note(error.value.clone());
     }
     match &report.outcome {
-        Outcome::LimitHit(kind) => messages.note(format!("the command was killed at its limit: {kind}")),
+        Outcome::LimitHit(kind) => {
+            let set_with = match kind {
+                LimitKind::Wall => ", or --command-timeout of codebox box start",
+                _ => " of codebox box start",
+            };
+            messages.note(format!("the command was {}{set_with}", limit_hit(*kind, &report.limits)));
+        }
         Outcome::Cancelled => messages.note("the command was cancelled".to_owned()),
         _ => {}
     }

@@ -93,6 +93,13 @@ impl CommandRules {
     pub fn allows(&self, name: &str) -> bool {
         !self.deny.contains(name) && self.allow.as_ref().is_none_or(|allowed| allowed.contains(name))
     }
+
+    /// Returns the limit on the wall-clock time of a command, whose first word can be a path.
+    #[must_use]
+    pub fn wall_of(&self, first_word: &[u8]) -> Option<Duration> {
+        let name = first_word.rsplit(|byte| *byte == b'/').next()?;
+        self.wall.get(std::str::from_utf8(name).ok()?).copied()
+    }
 }
 
 /// Input of a running command.

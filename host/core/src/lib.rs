@@ -26,6 +26,7 @@ mod isolation;
 mod job;
 mod language;
 mod limits;
+mod mask;
 mod name;
 mod outcome;
 mod output_shape;
@@ -70,6 +71,7 @@ pub use limits::{
     ByteSize, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits,
     SandboxLayer, parse_count, parse_duration, parse_size,
 };
+pub use mask::{SecretValues, mask_secrets, mask_words};
 pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
 pub use output_shape::{OutputShape, OutputShaper, TRUNCATION_MARK, shorten_line};

@@ -66,6 +66,7 @@ pub struct OutputShaper {
     lines_left: u64,
     /// The first bytes of a character whose other bytes have not arrived.
     incomplete: Vec<u8>,
+    passed: u64,
     is_cut: bool,
     ends_line: bool,
 }
@@ -76,13 +77,19 @@ impl OutputShaper {
     pub fn new(shape: OutputShape) -> Self {
         let OutputShape { max_bytes, max_lines } = shape;
         let (bytes_left, lines_left) = (max_bytes.get(), max_lines.get());
-        Self { bytes_left, lines_left, incomplete: Vec::new(), is_cut: false, ends_line: true }
+        Self { bytes_left, lines_left, incomplete: Vec::new(), passed: 0, is_cut: false, ends_line: true }
     }
 
     /// Returns true if a part of the text was cut.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
+    }
+
+    /// Returns the number of bytes of the text that were returned, without the mark.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.passed
     }
 
     /// Returns the part of the text up to the end of `chunk` that has not been returned and is within the limits.
@@ -119,6 +126,7 @@ impl OutputShaper {
     }
 
     fn account(&mut self, passed: &[u8]) {
+        self.passed += passed.len() as u64;
         self.bytes_left -= passed.len() as u64;
         self.lines_left -= passed.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.ends_line = passed.last().map_or(self.ends_line, |byte| *byte == b'\n');

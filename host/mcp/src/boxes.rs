@@ -38,7 +38,8 @@ pub(crate) async fn exec(server: &Server, arguments: BoxArguments, call: Call) -
         };
         let stdin = (!stdin.is_empty()).then(|| Box::new(Cursor::new(stdin.into_bytes())) as Box<dyn Read + Send>);
         let shaping = Shaping::Settings;
-        boxes.exec(&name, command, BoxIo { stdin, control: None, cancel: &io.cancel, shaping, output: &mut output })
+        let io = BoxIo { stdin, control: None, cancel: &io.cancel, shaping, tool: None, output: &mut output };
+        boxes.exec(&name, command, io)
     });
     Ok(output::of_run(&report.await?, Vec::new()))
 }

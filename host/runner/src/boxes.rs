@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use codebox_core::{
     BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEnd,
     CommandEvent, CommandInput, Effects, GuestError, Isolation, Job, Limit, LimitKind, Limits, NotRun, Outcome,
-    ResultKind, RunReport, RunnerError, RunningCommand, ShimCall, Source, Usage, is_box_name,
+    ResultKind, RunReport, RunnerError, RunningCommand, ShimCall, Source, ToolName, Usage, is_box_name,
 };
 use codebox_service::audit::BoxAction;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request, audit};
@@ -79,6 +79,8 @@ pub struct CommandIo {
     pub cancel: CancelToken,
     /// Use of the limits of the box on output.
     pub shaping: Shaping,
+    /// Tool that the command implements, which the audit log names.
+    pub tool: Option<ToolName>,
 }
 
 /// Use of the limits of a box on output.
@@ -182,15 +184,6 @@ impl Runner {
         }
         Ok(request)
     }
-
-    /// Records a change of a box in the audit log.
-    fn audit_box(&self, name: &str, action: BoxAction, omitted: u64) -> Result<(), RunnerError> {
-        let Some(journal) = &self.parts.journal else { return Ok(()) };
-        let failure =
-            journal.get()?.audit(&audit::Event::Box { name: name.to_owned(), action, call: None, omitted })?;
-        self.note_unaudited(failure.as_ref());
-        Ok(())
-    }
 }
 
 /// Checks a request for a box.
@@ -245,12 +238,13 @@ impl CommandBox {
     /// the report.
     pub async fn exec(&self, mut command: BoxCommand, io: &mut CommandIo) -> Result<RunReport, RunnerError> {
         let limits = self.admitted.job().limits;
-        let wall = [command.wall, limits.wall.at()].into_iter().flatten().min();
+        let of_name = command.argv.first().and_then(|word| self.settings.rules.wall_of(word));
+        let wall = [command.wall, limits.wall.at(), of_name].into_iter().flatten().min();
         command.wall = wall;
-        let (entry, unaudited) = self.record(&command)?;
+        let (entry, unaudited) = self.record(&command, io.tool.as_ref())?;
         let mut ran = self.run(command, io).await;
         if let Ok(report) = &mut ran {
-            report.unaudited = unaudited;
+            (report.id, report.unaudited) = (entry.as_ref().map(|entry| entry.id().to_owned()), unaudited);
         }
         if let Some(entry) = entry {
             let (kind, status, report) = match &ran {
@@ -264,7 +258,11 @@ impl CommandBox {
     }
 
     /// Records a command in the audit log. Returns the reason as well if that fails.
-    fn record(&self, command: &BoxCommand) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
+    fn record(
+        &self,
+        command: &BoxCommand,
+        tool: Option<&ToolName>,
+    ) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
         let Some(journal) = &self.runner.parts.journal else { return Ok((None, None)) };
         let words = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let mut job = self.admitted.job().clone();
@@ -272,7 +270,7 @@ impl CommandBox {
         // Their values are masked in its text; the log has none of them.
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         job.env.extend(command.env.iter().map(|(name, value)| (text(name), text(value))));
-        let accepted = Accepted { job: &job, backend: &self.backend, attachment: None };
+        let accepted = Accepted { job: &job, backend: &self.backend, attachment: None, tool };
         let (entry, failure) = journal.get()?.accept_command(&self.name, accepted)?;
         Ok((Some(entry), self.runner.note_unaudited(failure.as_ref())))
     }
@@ -288,7 +286,9 @@ impl CommandBox {
         let call = Some(audit::CommandCall::of(call));
         let event = audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, call, omitted };
         let failure = journal.get()?.audit(&event)?;
-        self.runner.note_unaudited(failure.as_ref());
+        if self.runner.note_unaudited(failure.as_ref()).is_some() {
+            self.call_budget().add_omitted(omitted + 1);
+        }
         Ok(())
     }
 

@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 mod attach;
+mod audit;
 mod automatic_image;
 mod boxes;
 mod builder;

@@ -8,7 +8,7 @@ use codebox_core::{
     Sweep,
 };
 use codebox_service::catalog::{BundledPackage, Catalog, EntryState, RuntimeEntry};
-use codebox_service::{AuditLog, Check, Event, PackageProvider, Record, Request, SessionAction};
+use codebox_service::{Check, PackageProvider, Record, Request};
 
 use tracing::field::Empty;
 use tracing::info_span;
@@ -72,31 +72,6 @@ impl Runner {
             Some(journal) => Ok(journal.get()?.recent(count)?),
             None => Ok(Vec::new()),
         }
-    }
-
-    /// Returns the audit log; `None` if this runner has no journal. The ends of jobs whose processes have ended are in it.
-    ///
-    /// # Errors
-    /// Returns an error if the journal cannot be read.
-    pub fn audit_log(&self) -> Result<Option<AuditLog>, RunnerError> {
-        Ok(self
-            .parts
-            .journal
-            .as_ref()
-            .map(|journal| journal.get())
-            .transpose()?
-            .map(|journal| journal.audit_log().clone()))
-    }
-
-    /// Records an action on a session in the audit log.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be recorded, and the configuration requires that.
-    pub fn audit_session(&self, session: &str, action: SessionAction, other: Option<&str>) -> Result<(), RunnerError> {
-        let Some(journal) = &self.parts.journal else { return Ok(()) };
-        let event = Event::Session { session: session.to_owned(), action, other: other.map(str::to_owned) };
-        self.note_unaudited(journal.get()?.audit(&event)?.as_ref());
-        Ok(())
     }
 
     /// Lists the images of a container engine; empty if there is no engine of this name.

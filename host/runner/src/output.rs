@@ -176,7 +176,7 @@ impl LimitedOutput {
         let above = self.limit.map_or(0, |limit| self.total.saturating_sub(limit));
         let dropped = match (&self.shaper, &self.spill) {
             // The caller got a part, and no file has the rest.
-            (Some(shaper), Spill::None(_) | Spill::Failed(_)) if shaper.is_cut() => self.total,
+            (Some(shaper), Spill::None(_) | Spill::Failed(_)) if shaper.is_cut() => self.total - shaper.passed(),
             _ => above,
         };
         match self.whole {

@@ -9,9 +9,9 @@ use codebox_core::{
     Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionSpec, SessionState, TrapKind,
 };
 use codebox_service::{
-    Accepted, Admitted, AuditError, Entry, Escalation, EscalationDecision, Event, LayerTarget, PackageLayers,
-    PackageNeeds, Plan, Program, ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint,
-    is_analyzed, mark_escalated, mark_rerun_with_all_code, missing_code,
+    Accepted, Admitted, Entry, Escalation, EscalationDecision, Event, LayerTarget, PackageLayers, PackageNeeds, Plan,
+    Program, ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed,
+    mark_escalated, mark_rerun_with_all_code, missing_code,
 };
 
 use tracing::field::Empty;
@@ -76,11 +76,7 @@ impl Runner {
         };
         let mut ended = Box::pin(self.execute_stages(request, io, front_end)).instrument(span.clone()).await;
         if let Some(shaped) = shaped {
-            let report = match &mut ended {
-                Ok(RunEnd::Report(report)) => Some(&mut **report),
-                Ok(RunEnd::TakenOver(_)) | Err(_) => None,
-            };
-            shaped.finish(io, report, &*self.parts.progress);
+            shaped.finish(io, &mut ended, &*self.parts.progress);
         }
         spans::record_end(&span, &ended);
         ended
@@ -151,11 +147,11 @@ impl Runner {
 
     /// Admits a request.
     pub(crate) async fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
-        let program = name_of(&request.program);
+        let (program, tool) = (name_of(&request.program), request.tool.clone());
         let admitted = Box::pin(spans::stage(info_span!("admit", outcome = Empty), self.admit(request))).await;
         if let (Err(error), Some(journal)) = (&admitted, &self.parts.journal)
             && let Ok(journal) = journal.get()
-            && let Err(error) = journal.audit(&Event::refused(&program, error))
+            && let Err(error) = journal.audit(&Event::refused(&program, tool.as_ref(), error))
         {
             // The request is refused in any case.
             tracing::warn!(%error, "cannot record a refused request");
@@ -223,20 +219,13 @@ impl Runner {
     /// Records the job before it runs.
     fn record(&self, planned: &PlannedJob<'_>, resumed: Option<&Handover>) -> Result<Option<Entry>, RunnerError> {
         let (job, backend) = (planned.job.admitted.job(), &planned.plan.choice.backend);
-        let attachment = planned.job.admitted.attachment();
+        let (attachment, tool) = (planned.job.admitted.attachment(), planned.job.admitted.tool());
         let Some(journal) = &self.parts.journal else { return Ok(None) };
-        let (journal, accepted) = (journal.get()?, Accepted { job, backend, attachment });
+        let (journal, accepted) = (journal.get()?, Accepted { job, backend, attachment, tool });
         Ok(Some(match resumed {
             Some(handover) => journal.resume(&handover.id, accepted)?,
             None => journal.accept(accepted)?,
         }))
-    }
-
-    /// Notes that a job is not in the audit log, although it should be. Returns the reason.
-    pub(crate) fn note_unaudited(&self, failure: Option<&AuditError>) -> Option<String> {
-        let reason = RunnerError::of(ResultKind::InternalError, failure?).message().to_owned();
-        self.parts.progress.note(&format!("not recorded in the audit log: {reason}"));
-        Some(reason)
     }
 
     /// Prepares, opens and runs a planned job, and runs it again in a container if it turns out to need one.

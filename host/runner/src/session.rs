@@ -302,8 +302,9 @@ impl Session {
     /// Records a cell in the audit log, if the session has a name. Returns the reason as well if that fails.
     fn record_cell(&self, job: &Job, open: &Live) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
         let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok((None, None)) };
-        let (entry, failure) =
-            journal.get()?.accept_cell(name, Accepted { job, backend: open.guest.backend(), attachment: None })?;
+        let (entry, failure) = journal
+            .get()?
+            .accept_cell(name, Accepted { job, backend: open.guest.backend(), attachment: None, tool: None })?;
         Ok((Some(entry), self.runner.note_unaudited(failure.as_ref())))
     }
 
@@ -340,9 +341,13 @@ impl Session {
                 return Err(error);
             }
         };
+        let id = entry.as_ref().map(|entry| entry.id().to_owned());
         (state.is_lost, state.current, state.has_run) = (true, None, true);
         let tools = self.runner.start_tools(job.job(), io);
-        let ran = open.guest.run(job.job(), io).await.map_err(RunnerError::from);
+        let mut ran = open.guest.run(job.job(), io).await.map_err(RunnerError::from);
+        if let (Some(tools), Ok(report)) = (&tools, &mut ran) {
+            tools.report(report);
+        }
         if let Some(entry) = entry {
             let (kind, status, report) = match &ran {
                 Ok(report) => (report.result_kind(), report.exit_status(), Some(report)),
@@ -352,10 +357,7 @@ impl Session {
             drop(spawn_blocking(entry.end(kind, status, report)));
         }
         let mut report = ran?;
-        report.unaudited = unaudited;
-        if let Some(tools) = &tools {
-            tools.report(&mut report);
-        }
+        (report.id, report.unaudited) = (id, unaudited);
         match report.is_kept() {
             true => (state.live, state.is_lost) = (Some(open), false),
             false => open.close().await,

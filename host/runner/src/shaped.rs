@@ -4,13 +4,14 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use codebox_core::{
     CapturedOutput, ExecIo, Limit, OutputShape, OutputSink, Progress, ResultKind, RunReport, RunnerError,
 };
 use codebox_files::private_dir;
 
+use crate::front_end::RunEnd;
 use crate::output::{LimitedOutput, SpillFile};
 
 /// Number of files with whole outputs that are kept.
@@ -73,8 +74,14 @@ impl ShapedRun {
         let _shown = stream.output.write(stdout);
     }
 
-    /// Ends the streams and gives the sinks back. The report, if the run has one, gets the output that the caller got.
-    pub(crate) fn finish(self, io: &mut ExecIo, mut report: Option<&mut RunReport>, progress: &dyn Progress) {
+    /// Ends the streams and gives the sinks back. The report, if the run has one, gets the output that the caller got. The streams of a run
+    /// that another process has taken over do not end.
+    pub(crate) fn finish(self, io: &mut ExecIo, ended: &mut Result<RunEnd, RunnerError>, progress: &dyn Progress) {
+        let is_taken_over = matches!(ended, Ok(RunEnd::TakenOver(_)));
+        let mut report = match ended {
+            Ok(RunEnd::Report(report)) => Some(&mut **report),
+            Ok(RunEnd::TakenOver(_)) | Err(_) => None,
+        };
         let sinks = [&mut io.stdout, &mut io.stderr];
         for ((stream, name), sink) in self.streams.into_iter().zip(NAMES).zip(sinks) {
             let mut stream = match stream.try_lock() {
@@ -87,8 +94,15 @@ impl ShapedRun {
                     continue;
                 }
             };
-            if let Some(report) = report.as_deref_mut() {
+            if !is_taken_over {
                 stream.end();
+            }
+            if report.is_none()
+                && let Some(file) = stream.output.spilled(name)
+            {
+                progress.note(&format!("the output to {name} is in {}", file.path));
+            }
+            if let Some(report) = report.as_deref_mut() {
                 let dropped = captured(report, name).dropped;
                 *captured(report, name) =
                     CapturedOutput { head: stream.output.shown().to_vec(), tail: Vec::new(), dropped };
@@ -131,19 +145,23 @@ fn no_file(dir: &Path, error: &io::Error) -> RunnerError {
         .with_fix("make it writable, or run without --output-bytes and --output-lines")
 }
 
+/// Age of an empty file after which no run is about to lock it.
+const STALE: Duration = Duration::from_secs(60);
+
 /// Removes the files that are empty, and the oldest ones, unless a run writes them.
 fn remove_old(dir: &Path) -> io::Result<()> {
     let mut files: Vec<_> = fs::read_dir(dir)?
         .flatten()
         .filter_map(|entry| {
             let facts = entry.metadata().ok()?;
-            Some((facts.len() > 0, facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path()))
+            let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let is_new = modified.elapsed().map_or(true, |age| age < STALE);
+            Some((facts.len() > 0 || is_new, modified, entry.path()))
         })
         .collect();
     files.sort_unstable();
     let surplus = files.len().saturating_sub(KEPT_FILES);
-    let is_removed =
-        |(index, (has_output, ..)): &(usize, &(bool, SystemTime, PathBuf))| *index < surplus || !has_output;
+    let is_removed = |(index, (is_kept, ..)): &(usize, &(bool, SystemTime, PathBuf))| *index < surplus || !is_kept;
     for (_, (_, _, path)) in files.iter().enumerate().filter(is_removed) {
         // A run holds the lock of its files.
         if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {

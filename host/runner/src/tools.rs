@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use codebox_core::{ExecIo, Job, ResultKind, RunnerError, ToolName};
+use codebox_core::{ExecIo, Job, ResultKind, RunReport, RunnerError, ToolName};
 use codebox_service::Request;
-use codebox_tools::ToolRun;
+use codebox_tools::{RecordedTools, ToolRun};
 use tokio::runtime::Handle;
 
 use crate::runner::Runner;
@@ -38,12 +38,34 @@ impl Runner {
         Some(CellTools { run: toolbox.start_run(granted, executor.clone()), executor })
     }
 
-    /// Gives a run its tools, and returns the record of their calls. A run whose caller supplies its tools keeps those. Must be called in a
-    /// tokio runtime.
-    pub(crate) fn start_tools(&self, job: &Job, io: &mut ExecIo) -> Option<Arc<ToolRun>> {
-        let toolbox = self.parts.tools.as_ref().filter(|_| !job.grants.tools.is_empty())?;
-        let run = toolbox.start_run(&job.grants.tools, Handle::current());
-        io.tools = Some(Arc::clone(&run) as _);
-        Some(run)
+    /// Gives a run its tools, and returns the record of their calls; `None` without tools. A run whose caller supplies its tools keeps
+    /// those. Must be called in a tokio runtime.
+    pub(crate) fn start_tools(&self, job: &Job, io: &mut ExecIo) -> Option<CallRecord> {
+        if let Some(toolbox) = self.parts.tools.as_ref().filter(|_| !job.grants.tools.is_empty()) {
+            let run = toolbox.start_run(&job.grants.tools, Handle::current());
+            io.tools = Some(Arc::clone(&run) as _);
+            return Some(CallRecord::Own(run));
+        }
+        let supplied = Arc::new(RecordedTools::new(io.tools.take()?));
+        io.tools = Some(Arc::clone(&supplied) as _);
+        Some(CallRecord::Supplied(supplied))
+    }
+}
+
+/// The calls of a run.
+pub(crate) enum CallRecord {
+    /// Calls of tools of the runner.
+    Own(Arc<ToolRun>),
+    /// Calls of tools that the caller of the run supplies.
+    Supplied(Arc<RecordedTools>),
+}
+
+impl CallRecord {
+    /// Adds the calls to the report of the run.
+    pub(crate) fn report(&self, report: &mut RunReport) {
+        match self {
+            Self::Own(run) => run.report(report),
+            Self::Supplied(tools) => tools.report(report),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use codebox_core::path::{MappedPath as _, Mount, PathMap, resolve_overlaps};
 use codebox_core::{
     Access, Attachment, DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job,
-    Language, Languages, LimitKind, ResultKind, Source,
+    Language, Languages, LimitKind, ResultKind, Source, ToolName,
 };
 
 use crate::levels::{Level, LevelSetting};
@@ -76,6 +76,7 @@ pub struct Admitted {
     pure: Vec<String>,
     attachment: Option<Box<Attachment>>,
     levels: Vec<LevelSetting>,
+    tool: Option<ToolName>,
 }
 
 impl Admitted {
@@ -179,6 +180,12 @@ impl Admitted {
         &self.levels
     }
 
+    /// Returns the tool that the program implements.
+    #[must_use]
+    pub fn tool(&self) -> Option<&ToolName> {
+        self.tool.as_ref()
+    }
+
     /// Restricts the job to containers. A memory image that the request or the policy names is dropped.
     #[must_use]
     pub fn in_container(mut self) -> Self {
@@ -265,6 +272,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         powers: _,
         prefers,
         levels,
+        tool,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         return Err(Denied::new(
@@ -342,6 +350,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         pure,
         attachment,
         levels,
+        tool,
     })
 }
 

@@ -18,8 +18,8 @@ use chain::Writer;
 pub use chain::{AuditRecord, Broken, Verified};
 pub(crate) use event::audited;
 pub use event::{
-    BoxAction, CommandCall, ContainerGiven, DirGranted, Event, GrantsGiven, Program, SecretGranted, SessionAction,
-    Started,
+    BoxAction, Called, CommandCall, ContainerGiven, DirGranted, Event, GrantsGiven, Program, SecretGranted,
+    SessionAction, Started,
 };
 
 /// Directory of the log, in that of the journal.
@@ -93,6 +93,16 @@ impl AuditLog {
     /// Returns an error if the log cannot be read or written, or if a record was changed or removed.
     pub fn prune(&self, before_ms: u64) -> Result<u64, AuditError> {
         chain::prune(&self.folder, before_ms).map_err(self.failed("prune"))
+    }
+
+    /// Begins a new log if a record was changed or removed, and keeps the old one in a file beside it, whose path is returned. `None` if the
+    /// log is intact.
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read or written. The old one is unchanged then.
+    pub fn reset(&self) -> Result<Option<PathBuf>, AuditError> {
+        let kept = chain::reset(&self.folder).map_err(self.failed("reset"))?;
+        Ok(kept.map(|name| self.folder.join(name)))
     }
 
     fn failed(&self, doing: &'static str) -> impl FnOnce(io::Error) -> AuditError {

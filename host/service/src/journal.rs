@@ -15,9 +15,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use codebox_core::{Attachment, BackendId, Job, ResultKind, RunReport};
+use codebox_core::{Attachment, BackendId, Job, ResultKind, RunReport, ToolName, ToolResult};
 use thiserror::Error;
 
 mod history;
@@ -100,6 +100,8 @@ pub struct Accepted<'a> {
     pub backend: &'a BackendId,
     /// Running container in which it runs, if codebox has not made that.
     pub attachment: Option<&'a Attachment>,
+    /// Tool that its program implements.
+    pub tool: Option<&'a ToolName>,
 }
 
 impl Journal {
@@ -171,7 +173,18 @@ impl Journal {
     fn started(&self, id: &str, job: Accepted<'_>) -> Started {
         let mut started = Started::new(id, job.job, job.backend);
         started.grants.container = job.attachment.map(ContainerGiven::from);
+        started.tool = job.tool.map(ToString::to_string);
         if self.records_text { started.with_text(job.job) } else { started }
+    }
+
+    /// Records a call of a tool by the user in the audit log, before the tool runs. `input` is JSON text.
+    ///
+    /// # Errors
+    /// Returns an error if the call cannot be recorded and must be. It must not be made then.
+    pub fn accept_call(&self, tool: &ToolName, input: &[u8]) -> Result<(CallEntry, Option<AuditError>), JournalError> {
+        let id = new_id(record::millis(SystemTime::now()));
+        let failure = self.audit(&Event::called(id.clone(), tool, input))?;
+        Ok((CallEntry { journal: self.clone(), id }, failure))
     }
 
     /// Records an event that is no job in the audit log. Returns the failure to do so if the caller may go on nevertheless.
@@ -186,6 +199,16 @@ impl Journal {
                 Err(JournalError { doing: "write the audit log of", folder, source })
             }
             (Err(error), _) => Ok(Some(error)),
+        }
+    }
+
+    /// Records the end of a part whose start is recorded.
+    fn audit_end(&self, event: &Event, part: &str) {
+        let recorded = self.audit(event);
+        let failure =
+            recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
+        if let Some(error) = failure {
+            tracing::warn!(error, "cannot record the end of a {part}");
         }
     }
 
@@ -257,18 +280,42 @@ pub struct CellEntry {
 }
 
 impl CellEntry {
+    /// Returns the id of the cell in the audit log.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Returns a function that records the end of the cell. A failure to record it is only logged: the cell has ended, and its report is
     /// valid.
     pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) -> impl FnOnce() + Send + use<> {
         let event = End::now(kind, status, report).event(&self.id);
         move || {
-            let recorded = self.journal.audit(&event);
-            let failure =
-                recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
-            if let Some(error) = failure {
-                tracing::warn!(error, "cannot record the end of a cell");
-            }
+            self.journal.audit_end(&event, "cell");
         }
+    }
+}
+
+/// A call of a tool in the audit log without an end.
+#[derive(Debug)]
+pub struct CallEntry {
+    journal: Journal,
+    id: String,
+}
+
+impl CallEntry {
+    /// Returns the id of the call.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Records the end of the call, for which this job has run. A failure to record it is only logged: the call has ended.
+    pub fn end(self, result: &ToolResult, wall: Duration, job: Option<String>) {
+        let kind = result.as_ref().map_or_else(|failure| failure.kind.clone(), |_| ResultKind::Ok.as_str().to_owned());
+        let output_bytes = result.as_ref().map_or(0, |output| output.len() as u64);
+        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        self.journal.audit_end(&Event::Returned { id: self.id, kind, output_bytes, wall_ms, job }, "call of a tool");
     }
 }
 

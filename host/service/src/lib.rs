@@ -20,7 +20,6 @@ pub mod image_choice;
 pub mod journal;
 pub mod levels;
 pub mod limit_text;
-mod mask;
 mod missing_features;
 pub mod needs;
 pub mod packages;
@@ -43,8 +42,7 @@ pub use choice::{
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, highest_severity};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage};
-pub use journal::{Accepted, Audit, CellEntry, Entry, Journal, JournalError, JournalOptions, Record, State};
-pub use mask::{mask_secrets, mask_words};
+pub use journal::{Accepted, Audit, CallEntry, CellEntry, Entry, Journal, JournalError, JournalOptions, Record, State};
 pub use missing_features::merge_missing;
 pub use needs::{
     Capability, FirstImport, InvalidIsolationRequest, IsolationRequest, Need, Needs, SyntaxError, Weight, is_analyzed,

@@ -85,11 +85,17 @@ pub fn output_of(output: &[u8], program: &str) -> Result<Value, ToolFailure> {
     serde_json::from_slice(output).map_err(|error| invalid(format!("the output of {program} is not JSON: {error}")))
 }
 
-/// Returns the end of the standard error of a program.
+/// Returns the end of the standard error of a program. It does not begin within a word: the rest of a secret would not be masked.
 #[must_use]
 pub fn end_of(errors: &[u8]) -> String {
     let errors = errors.trim_ascii();
-    String::from_utf8_lossy(&errors[errors.len().saturating_sub(MAX_STDERR)..]).into_owned()
+    let (before, end) = errors.split_at(errors.len().saturating_sub(MAX_STDERR));
+    let is_within_word = before.last().is_some_and(|byte| !byte.is_ascii_whitespace());
+    let from = match is_within_word {
+        true => end.iter().position(u8::is_ascii_whitespace).unwrap_or(0),
+        false => 0,
+    };
+    String::from_utf8_lossy(end[from..].trim_ascii_start()).into_owned()
 }
 
 /// Reads a stream to its end, and keeps one byte more than the maximum.

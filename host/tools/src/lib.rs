@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod calls;
 mod command;
+mod recorded;
 mod run;
 mod schema;
 mod tool;
@@ -14,6 +16,7 @@ mod toolbox;
 
 pub use codebox_core::Approval;
 pub use command::{end_of, output_of};
+pub use recorded::RecordedTools;
 pub use run::ToolRun;
 pub use schema::SchemaError;
 pub use tool::{CallFacts, Tool, ToolError};

@@ -1,35 +1,28 @@
 //! The calls of a run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codebox_core::{
-    Approval, BoxFuture, Effects, RunReport, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName, ToolResult,
+    Approval, BoxFuture, Effects, RunReport, SecretValues, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName,
+    ToolResult, mask_secrets,
 };
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
+use crate::calls::{CallList, MAX_NAME, shown};
 use crate::schema::Schema;
 use crate::tool::Tool;
 use crate::toolbox::{Decision, ToolBudgets, ToolRequest, Toolbox};
-
-/// Maximum number of calls that a report lists.
-const MAX_LISTED: usize = 1000;
-
-/// Maximum number of refused calls that a report lists: they do not take the place of calls that were made.
-const MAX_REFUSED: usize = 100;
 
 /// Maximum time of the check of a value by a schema with references.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum length of the message of a failure in bytes.
 const MAX_MESSAGE: usize = 4_000;
-
-/// Maximum length of the name of a call in a report.
-const MAX_NAME: usize = 128;
 
 /// The tools that a run is granted, and the record of its calls.
 pub struct ToolRun {
@@ -44,15 +37,9 @@ pub struct ToolRun {
 struct Used {
     calls: u64,
     bytes: u64,
-    listed: Vec<ToolCall>,
-    dropped: u64,
-    /// Number of refused calls that are listed.
-    refused: usize,
+    list: CallList,
     /// True if a check has not ended in its time. Its thread goes on, so there is only one.
     is_check_abandoned: bool,
-    /// Calls in progress, with the time of their start.
-    open: BTreeMap<u64, (ToolCall, Instant)>,
-    next: u64,
 }
 
 impl ToolRun {
@@ -64,13 +51,7 @@ impl ToolRun {
     /// last ones; at the end of a run they are interrupted, and may have had an effect.
     #[must_use]
     pub fn calls(&self) -> (Vec<ToolCall>, u64) {
-        let used = lock(&self.used);
-        let interrupted = |(call, began): &(ToolCall, Instant)| ToolCall {
-            wall: began.elapsed(),
-            failure: Some(ToolFailure::INTERRUPTED.to_owned()),
-            ..call.clone()
-        };
-        (used.listed.iter().cloned().chain(used.open.values().map(interrupted)).collect(), used.dropped)
+        lock(&self.used).list.all()
     }
 
     /// Adds calls that the program has made before it was suspended. They count for the budgets.
@@ -79,7 +60,7 @@ impl ToolRun {
         for call in calls {
             used.calls += 1;
             used.bytes = used.bytes.saturating_add(call.input_bytes).saturating_add(call.output_bytes);
-            list(&mut used, call);
+            used.list.add(call);
         }
     }
 
@@ -94,28 +75,20 @@ impl ToolRun {
     /// Starts a call with an input as JSON text. A call that was approved already is made without a question.
     pub fn start(&self, name: &str, input: Vec<u8>, is_approved: bool) -> BoxFuture<'static, ToolResult> {
         let (tool, toolbox, used) = (self.tool(name), Arc::clone(&self.toolbox), Arc::clone(&self.used));
-        let began = Instant::now();
-        let (name, input_bytes) = (shown(name), input.len() as u64);
-        let call = ToolCall { name, input_bytes, output_bytes: 0, wall: Duration::ZERO, failure: None };
-        let number = {
-            let mut used = lock(&used);
-            let number = used.next;
-            used.next += 1;
-            used.open.insert(number, (call, began));
-            number
-        };
+        let number = lock(&used).list.start(name, &input);
         // The caller may poll in another executor, or in none that has time and I/O.
         let call = self.executor.spawn(async move {
             let result = match use_call(&used, &toolbox.budgets).and(tool) {
-                Ok(tool) => checked(&tool, &toolbox, &used, &input, is_approved).await,
+                Ok(tool) => checked(&tool, &toolbox, &used, &input, is_approved)
+                    .await
+                    .map_err(|failure| presentable(failure, &tool.secrets)),
                 Err(failure) => Err(failure),
             };
-            let result = result.map_err(shortened);
             if let Err(failure) = &result {
                 // A budget that is exceeded ends the next call.
                 let _ = use_bytes(&used, failure.message.len(), &toolbox.budgets);
             }
-            record(&used, number, &result);
+            lock(&used).list.end(number, &result);
             result
         });
         let call = AbortOnDrop(call);
@@ -221,14 +194,18 @@ fn use_call(used: &Mutex<Used>, budgets: &ToolBudgets) -> Result<(), ToolFailure
     }
 }
 
-/// Returns a failure whose texts have a maximum length. They can come from another program.
-fn shortened(mut failure: ToolFailure) -> ToolFailure {
-    failure.kind.truncate(failure.kind.floor_char_boundary(MAX_NAME));
-    failure.message.truncate(failure.message.floor_char_boundary(MAX_MESSAGE));
-    if let Some(stderr) = &mut failure.stderr {
-        stderr.truncate(stderr.floor_char_boundary(MAX_MESSAGE));
+/// Returns a failure whose texts have a maximum length, and secrets masked. They can come from another program.
+fn presentable(failure: ToolFailure, secrets: &SecretValues) -> ToolFailure {
+    let text = |text: String, most| {
+        let mut text = mask_secrets(&text, &secrets.all());
+        text.truncate(text.floor_char_boundary(most));
+        text
+    };
+    ToolFailure {
+        kind: text(failure.kind, MAX_NAME),
+        message: text(failure.message, MAX_MESSAGE),
+        stderr: failure.stderr.map(|stderr| text(stderr, MAX_MESSAGE)),
     }
-    failure
 }
 
 fn use_bytes(used: &Mutex<Used>, count: usize, budgets: &ToolBudgets) -> Result<(), ToolFailure> {
@@ -243,41 +220,6 @@ fn use_bytes(used: &Mutex<Used>, count: usize, budgets: &ToolBudgets) -> Result<
 
 fn budget(message: String) -> ToolFailure {
     ToolFailure::new(ToolFailure::BUDGET, message)
-}
-
-/// Records the end of a call.
-fn record(used: &Mutex<Used>, number: u64, result: &ToolResult) {
-    let mut used = lock(used);
-    let Some((call, began)) = used.open.remove(&number) else { return };
-    let call = ToolCall {
-        output_bytes: result.as_ref().map_or(0, |output| output.len() as u64),
-        wall: began.elapsed(),
-        failure: result.as_ref().err().map(|failure| failure.kind.clone()),
-        ..call
-    };
-    list(&mut used, call);
-}
-
-/// Lists a call that has ended, if there is place for it.
-fn list(used: &mut Used, call: ToolCall) {
-    let is_refused = matches!(call.failure.as_deref(), Some(ToolFailure::DENIED | ToolFailure::BUDGET));
-    if is_refused {
-        used.refused += 1;
-    }
-    let has_place = if is_refused {
-        used.refused <= MAX_REFUSED
-    } else {
-        used.listed.len() - used.refused.min(MAX_REFUSED) < MAX_LISTED
-    };
-    match has_place {
-        true => used.listed.push(call),
-        false => used.dropped += 1,
-    }
-}
-
-/// Returns the name of a call for a report or a message.
-fn shown(name: &str) -> String {
-    name.chars().take(MAX_NAME).map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
 }
 
 fn lock(used: &Mutex<Used>) -> std::sync::MutexGuard<'_, Used> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebox_core::{Approval, BoxFuture, ToolDescription, ToolFailure, ToolName};
+use codebox_core::{Approval, BoxFuture, SecretValues, ToolDescription, ToolFailure, ToolName};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -57,6 +57,8 @@ pub struct Tool {
     pub(crate) approval: Approval,
     pub(crate) timeout: Option<Duration>,
     facts: CallFacts,
+    /// Values that failures must not contain.
+    pub(crate) secrets: SecretValues,
     pub(crate) handler: Arc<Handler>,
 }
 
@@ -106,6 +108,7 @@ impl Tool {
             approval: Approval::Allow,
             timeout: None,
             facts: CallFacts::default(),
+            secrets: SecretValues::default(),
             handler,
         })
     }
@@ -131,6 +134,12 @@ impl Tool {
     #[must_use]
     pub fn with_approval(self, approval: Approval) -> Self {
         Self { approval, ..self }
+    }
+
+    /// Sets values that are masked in failures.
+    #[must_use]
+    pub fn with_secrets(self, secrets: SecretValues) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Sets the place where the function writes facts about calls.

@@ -79,6 +79,12 @@ fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
         status == Some(1) && result["error"]["stderr"] == "why" && result["metadata"]["exit_code"] == 3,
         "{result}"
     );
+    let records = test_env.codebox().args(["audit", "list", "--json"]).run()?.stdout_text();
+    let records: Value = serde_json::from_str(&records)?;
+    let events = records["records"].as_array().context("records")?.iter().map(|record| &record["event"]);
+    let command = events.into_iter().find(|event| event["type"] == "started" && event["tool"] == "fails");
+    let command = command.with_context(|| records.to_string())?;
+    ensure!(command["box"] == sandbox.name.as_str() && command["id"] == result["metadata"]["job"], "{command}");
     for name in ["gone", "missing"] {
         let (status, result) = call(name, "{}")?;
         ensure!(status == Some(125) && result["error"]["kind"] == "unavailable", "{result}");

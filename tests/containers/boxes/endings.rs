@@ -19,6 +19,7 @@ pub fn rows() -> Vec<Row> {
         row("box::killed_container", killed_container),
         row("box::cancelled_command", cancelled_command),
         row("box::paused_container", paused_container),
+        row("box::calls_must_be_recorded", calls_must_be_recorded),
         row("box::refused_starts", refused_starts),
     ]
 }
@@ -71,8 +72,42 @@ fn paused_container(test_env: &TestEnvironment) -> Result<()> {
     test_env.engine.run_cli(&["unpause", &id])?;
     let ended = ended?;
     ensure!(ended.code == Some(124) && !ended.timed_out, "{:?} {}", ended.code, ended.stderr_text());
-    ensure!(ended.stderr_text().contains("limit: wall"), "{}", ended.stderr_text());
+    ensure!(ended.stderr_text().contains("wall time limit of 1s; raise it with --timeout"), "{}", ended.stderr_text());
     ensure!(sandbox.exec(&["true"])?.code == Some(0));
+    Ok(())
+}
+
+/// A box in which a call cannot be recorded, and must be, ends.
+fn calls_must_be_recorded(test_env: &TestEnvironment) -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let config = home.path().join("config");
+    std::fs::create_dir_all(&config)?;
+    std::fs::write(config.join("config.toml"), "require-audit = true\n")?;
+    let name = format!("box-audited-{}", test_env.engine.name());
+    let codebox = |args: &[&str]| test_env.codebox().home(home.path()).args(args.iter().copied()).run();
+    let started = start_command(test_env, &name, &[]).home(home.path()).run()?;
+    ensure!(started.code == Some(0), "box start: {}", started.stderr_text());
+    let ran = codebox(&["box", "exec", &name, "--", "true"])?;
+    ensure!(ran.code == Some(0), "{}", ran.stderr_text());
+    let log = home.path().join("data/jobs/audit/log.jsonl");
+    std::fs::rename(&log, log.with_extension("kept"))?;
+    std::fs::create_dir(&log)?;
+    // The engine's own command, which codebox learns of from the shim.
+    let _ended = test_env.engine.run_cli(&["exec", &name, "bash", "-lc", "cat /etc/hostname"]);
+    let reason = || {
+        let listed = codebox(&["box", "list", "--json"])?.stdout_text();
+        let boxes: Vec<serde_json::Value> = serde_json::from_str(&listed)?;
+        let info = boxes.into_iter().find(|info| info["name"] == name.as_str()).context("the box is not listed")?;
+        Ok::<_, anyhow::Error>(info["ended"].as_str().map(str::to_owned))
+    };
+    wait_until_empty(|| Ok(if reason()?.is_some() { Vec::new() } else { vec!["the box runs".to_owned()] }))?;
+    let reason = reason()?.context("a reason")?;
+    ensure!(reason.contains("could not be recorded"), "{reason}");
+    let refused = codebox(&["box", "exec", &name, "--", "true"])?;
+    ensure!(refused.code == Some(125) && refused.stderr_text().contains("could not be recorded"), "{refused:?}");
+    std::fs::remove_dir(&log)?;
+    std::fs::rename(log.with_extension("kept"), &log)?;
+    ensure!(codebox(&["box", "stop", &name])?.code == Some(0));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `codebox audit`.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use codebox_core::{ResultKind, RunnerError, exit};
@@ -48,6 +49,13 @@ pub(super) fn audit(command: AuditCommand, runner: &Runner) -> Result<u8, Runner
             let removed = log.prune(u64::try_from(before).unwrap_or(u64::MAX)).map_err(|error| failed(&error))?;
             answer::print(&format!("removed {removed} records\n"))
         }
+        AuditCommand::Reset => match log.reset().map_err(|error| failed(&error))? {
+            Some(kept) => {
+                answer::print(&format!("a new log begins; the old one is {}\n", Escaped(&kept.display().to_string())))
+            }
+            None => Err(RunnerError::new(ResultKind::InvalidRequest, "the audit log is intact")
+                .with_fix("use codebox audit prune to remove old records")),
+        },
         AuditCommand::Verify { expect, json } => {
             let checked = log.verify(expect.as_deref()).map_err(|error| failed(&error))?;
             let status = if checked.is_ok() { 0 } else { exit::FAILURE };
@@ -63,7 +71,7 @@ pub(super) fn audit(command: AuditCommand, runner: &Runner) -> Result<u8, Runner
                 (Err(broken), false) => {
                     let line = format!("the audit log was changed: {}", Escaped(&broken.reason));
                     return Err(RunnerError::new(ResultKind::InternalError, line)
-                        .with_fix("compare it with a copy; codebox audit export prints the records that are left"));
+                        .with_fix("compare it with a copy, and begin a new one with codebox audit reset"));
                 }
             };
             Ok(if printed == 0 { status } else { printed })
@@ -97,7 +105,11 @@ fn export(log: &AuditLog) -> Result<u8, RunnerError> {
 }
 
 fn failed(error: &AuditError) -> RunnerError {
-    RunnerError::of(ResultKind::InternalError, error).with_fix("see codebox audit verify")
+    let fix = match error.source.kind() {
+        io::ErrorKind::InvalidData => "see codebox audit verify",
+        _ => "make the directory readable and writable for this user",
+    };
+    RunnerError::of(ResultKind::InternalError, error).with_fix(fix)
 }
 
 /// Returns the id of a cell, if the event is about one of the session `session`.
@@ -114,28 +126,33 @@ fn is_about(event: &Event, wanted: &str, cells: &BTreeSet<String>) -> bool {
     match event {
         Event::Started(started) => started.id == wanted || cells.contains(&started.id),
         Event::Ended { id, .. } | Event::Interrupted { id } => id == wanted || cells.contains(id),
+        Event::Called(call) => call.id == wanted,
+        Event::Returned { id, job, .. } => id == wanted || job.as_deref() == Some(wanted),
         Event::Box { name, .. } => name == wanted,
         Event::Session { session, other, .. } => session == wanted || other.as_deref() == Some(wanted),
-        Event::Pruned { .. } | Event::Refused { .. } => false,
+        Event::Reset { .. } | Event::Pruned { .. } | Event::Refused { .. } => false,
     }
 }
 
 /// Returns the last records with the ends of their jobs, the latest first.
 fn listed(log: &AuditLog, last: usize) -> Result<String, RunnerError> {
-    let mut rows: VecDeque<[String; 6]> = VecDeque::new();
+    let mut rows: VecDeque<Row> = VecDeque::new();
     each(log, |record| {
         let at = time(record.time_ms);
         let none = || "-".to_owned();
-        let row = match record.event {
+        let ends_later = matches!(record.event, Event::Started(_) | Event::Called(_));
+        let cells = match record.event {
             Event::Started(started) => {
                 let what = match (&started.session, &started.in_box) {
                     (Some(session), _) => format!("cell of {session}"),
                     (None, Some(name)) => format!("{} in box {name}", started.program.name),
                     (None, None) => format!("{} {}", started.program.language, started.program.name),
                 };
-                let grants = grants(&started);
+                let of = started.tool.as_ref().map_or_else(String::new, |tool| format!(" for tool {tool}"));
+                let (what, grants) = (format!("{what}{of}"), grants(&started));
                 [at, started.id, what, started.backend, grants, none()]
             }
+            Event::Called(call) => [at, call.id, format!("tool {}", call.tool), none(), none(), none()],
             Event::Session { session, action, other } => {
                 let action = serde_json::to_value(action).ok().and_then(|name| name.as_str().map(str::to_owned));
                 let of = other.as_ref().map_or_else(String::new, |other| format!(" ({other})"));
@@ -148,25 +165,36 @@ fn listed(log: &AuditLog, last: usize) -> Result<String, RunnerError> {
                 let omitted = if omitted > 0 { format!(" ({omitted} calls before it)") } else { String::new() };
                 [at, name, format!("box {}{of}{omitted}", action.unwrap_or_default()), none(), none(), end]
             }
-            Event::Refused { program, kind, .. } => [at, none(), format!("{program} refused"), none(), none(), kind],
+            Event::Refused { program, tool, kind, .. } => {
+                let what = tool.map_or(program, |tool| format!("tool {tool}"));
+                [at, none(), format!("{what} refused"), none(), none(), kind]
+            }
+            Event::Reset { kept, .. } => [at, none(), format!("log reset ({kept})"), none(), none(), none()],
             Event::Pruned { records, .. } => [at, none(), format!("{records} records removed"), none(), none(), none()],
             Event::Ended { id, kind, exit_code, .. } => {
                 return set_end(&mut rows, &id, format!("{kind} ({exit_code})"));
             }
+            Event::Returned { id, kind, .. } => return set_end(&mut rows, &id, kind),
             Event::Interrupted { id } => return set_end(&mut rows, &id, "interrupted".to_owned()),
         };
-        keep_last(&mut rows, row, last);
+        keep_last(&mut rows, Row { cells, ends_later }, last);
     })?;
     let mut table = Table::new(["TIME", "ID", "WHAT", "WHERE", "GRANTS", "END"]);
-    rows.into_iter().rev().for_each(|row| table.row(row));
+    rows.into_iter().rev().for_each(|row| table.row(row.cells));
     Ok(table.to_string())
 }
 
-/// Sets the end of a job that is listed.
-fn set_end(rows: &mut VecDeque<[String; 6]>, id: &str, end: String) {
-    let started = |row: &&mut [String; 6]| row[1] == id && row[3] != "-";
-    if let Some(row) = rows.iter_mut().rev().find(started) {
-        row[5] = end;
+/// Row of the list.
+struct Row {
+    cells: [String; 6],
+    /// True if the end is in another record.
+    ends_later: bool,
+}
+
+/// Sets the end of a job or a call that is listed.
+fn set_end(rows: &mut VecDeque<Row>, id: &str, end: String) {
+    if let Some(row) = rows.iter_mut().rev().find(|row| row.ends_later && row.cells[1] == id) {
+        row.cells[5] = end;
     }
 }
 

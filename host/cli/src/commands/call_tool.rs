@@ -1,8 +1,11 @@
 //! `codebox tool`.
 
 use std::path::Path;
+use std::time::Instant;
 
-use codebox_core::{CancelToken, ResultKind, RunnerError, ToolCall, ToolDescription, ToolFailure, ToolName, exit};
+use codebox_core::{
+    CancelToken, ResultKind, RunnerError, ToolCall, ToolDescription, ToolFailure, ToolName, ToolResult, exit,
+};
 use serde_json::{Value, json};
 
 use crate::answer;
@@ -10,9 +13,10 @@ use crate::args::{ToolArgs, ToolCommand};
 use crate::commands::tools::{CommandTools, Questions};
 use crate::interrupt::Signals;
 use crate::messages::Messages;
+use crate::progress::progress;
 use crate::render::{Escaped, Table, escape_json};
 use crate::text_file::read_text;
-use crate::{Host, ToolCaller};
+use crate::{Host, ServerOptions, ToolCaller};
 
 /// Lists, shows or calls tools. A call prints its failure itself.
 pub(super) fn tool(command: ToolCommand, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
@@ -65,10 +69,19 @@ fn call(name: ToolName, input: &str, messages: Messages, host: Host<'_>) -> Resu
         Some(file) => read_text("the input", Path::new(file))?,
         None => input.to_owned(),
     };
-    let tools = connect(vec![name.clone()], messages, host)?.ok_or_else(denied)?;
-    let cancel = CancelToken::new();
-    Signals::handled().cancel(cancel.clone());
-    let (result, call) = tools.call(name.as_str(), input.into_bytes(), &cancel)?;
+    let runner = (host.server_runner)(ServerOptions { progress: progress(messages), tools: None });
+    let recorded = runner.audit_call(&name, input.as_bytes())?;
+    let began = Instant::now();
+    let called = make_call(&name, input, messages, host);
+    let mut unaudited = None;
+    if let Some((entry, reason)) = recorded {
+        let not_made = |error: &RunnerError| Err(ToolFailure::new(error.kind().as_str(), error.message()));
+        let result = called.as_ref().map_or_else(not_made, |called| called.result.clone());
+        let job = called.as_ref().ok().and_then(|called| called.facts["job"].as_str().map(str::to_owned));
+        entry.end(&result, began.elapsed(), job);
+        unaudited = reason;
+    }
+    let Called { result, call, facts } = called?;
     let output = match &result {
         Ok(output) => {
             serde_json::from_slice(output).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?
@@ -87,8 +100,11 @@ fn call(name: ToolName, input: &str, messages: Messages, host: Host<'_>) -> Resu
             "output_bytes": output_bytes,
         });
         // The tool has run.
-        if let (Value::Object(metadata), Value::Object(facts)) = (&mut metadata, tools.facts(&name)) {
+        if let (Value::Object(metadata), Value::Object(facts)) = (&mut metadata, facts) {
             metadata.extend(facts);
+        }
+        if let Some(reason) = unaudited {
+            metadata["unaudited"] = reason.into();
         }
         metadata
     });
@@ -99,6 +115,22 @@ fn call(name: ToolName, input: &str, messages: Messages, host: Host<'_>) -> Resu
         (0, Err(failure)) => status_of(failure),
         (printed, _) => printed,
     })
+}
+
+/// A call that has ended.
+struct Called {
+    result: ToolResult,
+    call: Option<ToolCall>,
+    /// Facts about the run of the tool; `null` if it has not run.
+    facts: Value,
+}
+
+fn make_call(name: &ToolName, input: String, messages: Messages, host: Host<'_>) -> Result<Called, RunnerError> {
+    let tools = connect(vec![name.clone()], messages, host)?.ok_or_else(denied)?;
+    let cancel = CancelToken::new();
+    Signals::handled().cancel(cancel.clone());
+    let (result, call) = tools.call(name.as_str(), input.into_bytes(), &cancel)?;
+    Ok(Called { result, call, facts: tools.facts(name) })
 }
 
 /// Returns the exit status of a failed call: that of a tool that failed, or of a call that was not made.

@@ -40,6 +40,11 @@ impl CallBudget {
         }
     }
 
+    /// Counts calls without a record, such as those of a record that could not be written.
+    pub(super) fn add_omitted(&mut self, calls: u64) {
+        self.omitted = self.omitted.saturating_add(calls);
+    }
+
     /// Returns the number of calls without a record since it was last returned.
     pub(super) fn omitted(&mut self) -> u64 {
         std::mem::take(&mut self.omitted)

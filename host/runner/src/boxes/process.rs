@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codebox_core::{
     BoxCommand, BoxInfo, BoxSettings, CancelToken, CommandInput, Job, ResultKind, RunReport, RunnerError,
-    SessionContainer,
+    SessionContainer, ToolName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,8 @@ pub struct BoxIo<'c> {
     pub cancel: &'c CancelToken,
     /// Use of the limits of the box on output.
     pub shaping: Shaping,
+    /// Tool that the command implements, which the audit log names.
+    pub tool: Option<ToolName>,
     /// Receives the output, 0 for standard output and 1 for standard error.
     pub output: &'c mut dyn FnMut(u8, &[u8]),
 }

@@ -71,6 +71,8 @@ pub struct Request {
     pub prefers: Option<Preference>,
     /// Settings of other levels that the front end knows, such as those of a tool.
     pub levels: Vec<LevelSetting>,
+    /// Tool that the program implements, which the audit log names.
+    pub tool: Option<ToolName>,
 }
 
 /// Container that codebox has not made.
@@ -118,6 +120,7 @@ impl Request {
             powers: Vec::new(),
             prefers: None,
             levels: Vec::new(),
+            tool: None,
         }
     }
 

@@ -84,11 +84,15 @@ struct Unsigned<'l> {
     event: &'l Event,
 }
 
+/// Returns the time in milliseconds since 1970.
+fn millis() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    u64::try_from(time).unwrap_or(u64::MAX)
+}
+
 /// Returns the line of a record, and its digest.
 fn line(seq: u64, previous: &str, event: &Event) -> io::Result<(Vec<u8>, String)> {
-    let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let time_ms = u64::try_from(time_ms).unwrap_or(u64::MAX);
-    let mut text = serde_json::to_vec(&Unsigned { seq, time_ms, previous, event })?;
+    let mut text = serde_json::to_vec(&Unsigned { seq, time_ms: millis(), previous, event })?;
     // The closing brace follows the digest.
     text.pop();
     let digest = codebox_files::hex(&Sha256::digest(&text));
@@ -112,8 +116,9 @@ fn record(text: &[u8]) -> Option<AuditRecord> {
 pub(super) struct Writer {
     folder: PathBuf,
     file: File,
-    /// The file of the last record's number and digest.
-    head: File,
+    /// The file of the last record's number and digest; `None` if it was removed or damaged. It is not made again, because then the removal
+    /// of the last records would not be found.
+    head: Option<File>,
     /// Number and digest of the last record.
     last: (u64, String),
     length: u64,
@@ -122,21 +127,10 @@ pub(super) struct Writer {
 impl Writer {
     /// Opens the log, and locks it against other writers.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
-        codebox_files::private_dir(folder)?;
-        loop {
-            let path = folder.join(LOG);
-            let file = private(OpenOptions::new().read(true).append(true).create(true)).open(&path)?;
-            file.lock()?;
-            // The file may have been replaced by a shorter one before it was locked.
-            if !is_current(&file, &path)? {
-                continue;
-            }
-            let options = &mut OpenOptions::new();
-            let head = private(options.read(true).write(true).create(true).truncate(false)).open(folder.join(HEAD))?;
-            let mut this = Self { folder: folder.to_owned(), file, head, last: (0, NONE.to_owned()), length: 0 };
-            this.read_last()?;
-            return Ok(this);
-        }
+        let mut this =
+            Self { folder: folder.to_owned(), file: lock(folder)?, head: None, last: (0, NONE.to_owned()), length: 0 };
+        this.read_last()?;
+        Ok(this)
     }
 
     /// Allows other processes to write.
@@ -182,14 +176,25 @@ impl Writer {
         self.last = match &text[line] {
             [] => (0, NONE.to_owned()),
             line => {
-                let damaged = "its last record is damaged: see codebox audit verify";
+                let damaged = "its last record is damaged: run codebox audit reset";
                 let last = record(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, damaged))?;
                 (last.seq, last.digest)
             }
         };
-        if let Some(head) = head(&self.folder)?.filter(|head| head.0 >= self.last.0) {
+        let known = read_head(&self.folder)?;
+        self.head = match (&known, self.last.0) {
+            (Head::Last(..), _) | (Head::Missing | Head::Empty, 0) | (Head::Empty, 1) => Some(open_head(&self.folder)?),
+            (Head::Missing | Head::Empty | Head::Damaged, _) => None,
+        };
+        if let (Head::Empty, 1) = (&known, self.last.0) {
+            // A process was killed before it wrote the first number.
+            self.write_head()?;
+        }
+        if let Head::Last(seq, digest) = known
+            && seq >= self.last.0
+        {
             // The next record follows the last one that was written, also if that was removed or changed since.
-            self.last = head;
+            self.last = (seq, digest);
         }
         Ok(())
     }
@@ -210,10 +215,34 @@ impl Writer {
 
     fn write_head(&mut self) -> io::Result<()> {
         let (seq, digest) = &self.last;
-        self.head.seek(SeekFrom::Start(0))?;
+        let Some(head) = &mut self.head else { return Ok(()) };
+        head.seek(SeekFrom::Start(0))?;
         // One write of the same length each time.
-        self.head.write_all(format!("{seq:020} {digest}\n").as_bytes())
+        head.write_all(head_text(*seq, digest).as_bytes())
     }
+}
+
+/// Opens the file of the records, and locks it against other writers.
+fn lock(folder: &Path) -> io::Result<File> {
+    codebox_files::private_dir(folder)?;
+    let path = folder.join(LOG);
+    loop {
+        let file = private(OpenOptions::new().read(true).append(true).create(true)).open(&path)?;
+        file.lock()?;
+        // The file may have been replaced by a shorter one before it was locked.
+        if is_current(&file, &path)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Returns the content of the file of the last record's number and digest.
+fn head_text(seq: u64, digest: &str) -> String {
+    format!("{seq:020} {digest}\n")
+}
+
+fn open_head(folder: &Path) -> io::Result<File> {
+    private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(folder.join(HEAD))
 }
 
 /// Restricts a new file to the user.
@@ -223,17 +252,30 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Returns the number and the digest of the last record; `None` if the file is missing or damaged.
-fn head(folder: &Path) -> io::Result<Option<(u64, String)>> {
+/// Content of the file of the last record's number and digest.
+enum Head {
+    Missing,
+    Empty,
+    Damaged,
+    Last(u64, String),
+}
+
+fn read_head(folder: &Path) -> io::Result<Head> {
     let mut text = Vec::new();
     match File::open(folder.join(HEAD)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Head::Missing),
         file => file?.take(256).read_to_end(&mut text)?,
     };
+    if text.is_empty() {
+        return Ok(Head::Empty);
+    }
     let text = String::from_utf8_lossy(&text);
     let parts = text.trim_end().split_once(' ').and_then(|(seq, digest)| Some((seq.parse().ok()?, digest)));
     let is_digest = |digest: &str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    Ok(parts.filter(|(_, digest)| is_digest(digest)).map(|(seq, digest)| (seq, digest.to_owned())))
+    Ok(match parts.filter(|(_, digest)| is_digest(digest)) {
+        Some((seq, digest)) => Head::Last(seq, digest.to_owned()),
+        None => Head::Damaged,
+    })
 }
 
 #[cfg(unix)]
@@ -321,9 +363,11 @@ impl Check<'_> {
 
 /// Checks all lines.
 pub(super) fn verify(folder: &Path, expected: Option<&str>) -> io::Result<Result<Verified, Broken>> {
-    let head = head(folder)?;
+    let head = read_head(folder)?;
     let mut wanted: Vec<(Option<u64>, &str)> = expected.map(|digest| (None, digest)).into_iter().collect();
-    wanted.extend(head.as_ref().map(|(seq, digest)| (Some(*seq), digest.as_str())));
+    if let Head::Last(seq, digest) = &head {
+        wanted.push((Some(*seq), digest));
+    }
     let verified = Verified { records: 0, pruned: 0, last: 0, digest: NONE.to_owned() };
     let mut check = Check { line: 0, verified, wanted, undeclared: None, broken: None };
     for_each_line(folder, |text| {
@@ -342,12 +386,24 @@ pub(super) fn verify(folder: &Path, expected: Option<&str>) -> io::Result<Result
                 other(format!("the last records were removed: there were {seq}, and {} is the last", verified.last))
             }
             Some((None, digest)) => other(format!("no record has the digest {digest}")),
-            None if verified.records > 0 && head.is_none() => {
-                other("the file with the number of the last record is missing".to_owned())
-            }
-            None => Ok(verified),
+            None => match &head {
+                Head::Missing if verified.records > 0 => {
+                    other("the file with the number of the last record is missing".to_owned())
+                }
+                Head::Empty if verified.records > 1 => {
+                    other("the file with the number of the last record is empty".to_owned())
+                }
+                Head::Damaged => other("the file with the number of the last record is damaged".to_owned()),
+                Head::Missing | Head::Empty | Head::Last(..) => Ok(verified),
+            },
         },
     })
+}
+
+/// Creates a file that is to replace that of the records.
+fn new_file(folder: &Path) -> io::Result<(File, PathBuf)> {
+    let path = folder.join("log.jsonl.new");
+    Ok((private(OpenOptions::new().write(true).create(true).truncate(true)).open(&path)?, path))
 }
 
 /// Removes the records before a time, and returns their number.
@@ -359,9 +415,8 @@ pub(super) fn prune(folder: &Path, before_ms: u64) -> io::Result<u64> {
     if let Err(broken) = verify(folder, None)? {
         return Err(io::Error::new(io::ErrorKind::InvalidData, broken.reason));
     }
-    let new = folder.join("log.jsonl.new");
-    let options = &mut OpenOptions::new();
-    let mut kept = io::BufWriter::new(private(options.write(true).create(true).truncate(true)).open(&new)?);
+    let (kept, new) = new_file(folder)?;
+    let mut kept = io::BufWriter::new(kept);
     let (mut removed, mut last, mut keeps) = (0, None, false);
     for_each_line(folder, |text| {
         let Some(record) = record(text) else { return Ok(()) };
@@ -385,4 +440,22 @@ pub(super) fn prune(folder: &Path, before_ms: u64) -> io::Result<u64> {
     locked.last = (locked.last.0 + 1, digest);
     locked.write_head()?;
     Ok(removed)
+}
+
+/// Begins a new log if this one is damaged, and keeps the old file under the returned name. `None` if it is intact.
+pub(super) fn reset(folder: &Path) -> io::Result<Option<String>> {
+    let _locked = lock(folder)?;
+    let Err(Broken { reason, .. }) = verify(folder, None)? else { return Ok(None) };
+    let kept = format!("log-{}.damaged.jsonl", millis());
+    // The old file has a name at all times, and the first record of the new one is in it before it replaces the old one.
+    fs::hard_link(folder.join(LOG), folder.join(&kept))?;
+    let (text, digest) = line(1, NONE, &Event::Reset { kept: kept.clone(), reason })?;
+    let (file, new) = new_file(folder)?;
+    (&file).write_all(&text)?;
+    file.sync_all()?;
+    fs::rename(&new, folder.join(LOG))?;
+    let head = open_head(folder)?;
+    head.set_len(0)?;
+    (&head).write_all(head_text(1, &digest).as_bytes())?;
+    Ok(Some(kept))
 }

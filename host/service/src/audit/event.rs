@@ -2,12 +2,13 @@
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::wire::v1::{self, LimitsInForce};
-use codebox_core::{Access, Attachment, BackendId, Grants, Job, RunReport, RunnerError, ShimCall, Source};
+use codebox_core::{
+    Access, Attachment, BackendId, Grants, Job, RunReport, RunnerError, ShimCall, Source, ToolName, mask_secrets,
+    mask_words,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use crate::mask::{mask_secrets, mask_words};
 
 /// Maximum number of characters of a program's name.
 const LONGEST: usize = 200;
@@ -20,9 +21,6 @@ const MAX_REPORT: usize = 128 << 10;
 
 /// Maximum length of the text of a program in bytes.
 const MAX_TEXT: usize = 64 << 10;
-
-/// Length in bytes from which a granted value is masked: a shorter one would mask ordinary words.
-const MIN_MASKED: usize = 6;
 
 /// Event in the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +36,9 @@ pub enum Event {
         pid: u32,
         /// Name of the file or the command, or `-c` or `-` for a text.
         program: String,
+        /// Tool of which it was a call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
         /// Result kind, by its name in reports.
         kind: String,
         /// Reason, in one line, with words that look like secrets masked.
@@ -83,6 +84,29 @@ pub enum Event {
         /// Number of calls before this event that have no record, because there were too many.
         #[serde(default, skip_serializing_if = "is_zero")]
         omitted: u64,
+    },
+    /// The user has called a tool, which runs next.
+    Called(Box<Called>),
+    /// A call of a tool by the user has ended.
+    Returned {
+        /// Id of the call.
+        id: String,
+        /// `ok`, or the kind of the failure.
+        kind: String,
+        /// Length of the output in bytes, as JSON text.
+        output_bytes: u64,
+        /// Wall-clock time in milliseconds.
+        wall_ms: u64,
+        /// Id of the job, or of the command of a box, that ran for the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<String>,
+    },
+    /// The log before this one was damaged, and the user has begun a new one.
+    Reset {
+        /// Name of the file with the log before, in the same directory.
+        kept: String,
+        /// Damage.
+        reason: String,
     },
     /// Records were removed by the user. The first one of the rest follows the record with this digest.
     Pruned {
@@ -143,10 +167,25 @@ fn cut(name: &str, list: &mut Value, counts: &mut serde_json::Map<String, Value>
 impl Event {
     /// Describes a request that was refused.
     #[must_use]
-    pub fn refused(program: &str, error: &RunnerError) -> Self {
+    pub fn refused(program: &str, tool: Option<&ToolName>, error: &RunnerError) -> Self {
         let cut = |text: &str| mask_secrets(&text.chars().take(LONGEST).collect::<String>(), &[]);
         let (kind, reason) = (error.kind().as_str().to_owned(), cut(error.message()));
-        Self::Refused { uid: user(), pid: std::process::id(), program: cut(program), kind, reason }
+        let (program, tool) = (cut(program), tool.map(ToString::to_string));
+        Self::Refused { uid: user(), pid: std::process::id(), program, tool, kind, reason }
+    }
+
+    /// Describes a call of a tool, whose input is JSON text.
+    #[must_use]
+    pub fn called(id: String, tool: &ToolName, input: &[u8]) -> Self {
+        let (sha256, bytes) = (codebox_files::hex(&Sha256::digest(input)), input.len() as u64);
+        Self::Called(Box::new(Called {
+            id,
+            uid: user(),
+            pid: std::process::id(),
+            tool: tool.to_string(),
+            sha256,
+            bytes,
+        }))
     }
 }
 
@@ -217,6 +256,23 @@ impl CommandCall {
     }
 }
 
+/// Call of a tool by the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    /// Id of the call.
+    pub id: String,
+    /// User, by the number of the system; `None` on systems without numbers.
+    pub uid: Option<u32>,
+    /// Process that makes the call.
+    pub pid: u32,
+    /// Name of the tool.
+    pub tool: String,
+    /// The sha256 of the input, JSON text.
+    pub sha256: String,
+    /// Length of the input in bytes.
+    pub bytes: u64,
+}
+
 /// Program that is about to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Started {
@@ -235,6 +291,9 @@ pub struct Started {
     /// Box in which the program is a command.
     #[serde(default, rename = "box", skip_serializing_if = "Option::is_none")]
     pub in_box: Option<String>,
+    /// Tool that the program implements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
     /// The program.
     pub program: Program,
     /// Backend that was chosen.
@@ -341,6 +400,7 @@ impl Started {
             pid: std::process::id(),
             session: None,
             in_box: None,
+            tool: None,
             program: Program::of(job),
             backend: backend.to_string(),
             packages: job.packages.clone(),
@@ -352,8 +412,7 @@ impl Started {
     /// Adds the text of the program.
     #[must_use]
     pub(crate) fn with_text(mut self, job: &Job) -> Self {
-        let values: Vec<&str> =
-            job.env.values().map(String::as_str).filter(|value| value.len() >= MIN_MASKED).collect();
+        let values: Vec<&str> = job.env.values().map(String::as_str).collect();
         let text = match &job.source {
             Source::Command(words) => {
                 let mut words = words.clone();
@@ -362,8 +421,6 @@ impl Started {
             }
             source => source.text().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default(),
         };
-        let values: Vec<&str> =
-            job.env.values().map(String::as_str).filter(|value| value.len() >= MIN_MASKED).collect();
         let mut text = mask_secrets(&text, &values);
         text.truncate(text.floor_char_boundary(MAX_TEXT));
         self.program.text = Some(text);

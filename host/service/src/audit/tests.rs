@@ -220,8 +220,48 @@ fn a_damaged_log_is_not_continued() {
     log.add(&interrupted("a")).expect("it is written");
     fs::write(file(&home, "log.jsonl"), "{}\n").expect("it is ours");
     let error = log.add(&interrupted("b")).expect_err("it is damaged");
-    assert!(error.source.to_string().contains("codebox audit verify"), "{error}");
+    assert!(error.source.to_string().contains("codebox audit reset"), "{error}");
     assert!(log.prune(u64::MAX).is_err());
+    let kept = log.reset().expect("it is reset").expect("it was damaged");
+    assert_eq!(fs::read_to_string(&kept).expect("the old log"), "{}\n");
+    log.add(&interrupted("c")).expect("it is written");
+    assert_eq!(verified(&log).records, 2);
+    let Event::Reset { kept: name, reason } = records(&log)[0].event.clone() else { panic!("{:?}", records(&log)) };
+    assert_eq!(kept, file(&home, &name));
+    assert!(reason.contains("line 1 was changed"), "{reason}");
+    assert_eq!(log.reset().expect("it is read"), None);
+}
+
+/// The removal of the last records with the number of the last one is found after further records as well.
+#[test]
+fn a_removed_number_of_the_last_record_is_not_made_again() {
+    let home = Home::new();
+    let log = log(&home);
+    ["a", "b", "c"].iter().for_each(|id| log.add(&interrupted(id)).expect("it is written"));
+    let path = file(&home, "log.jsonl");
+    let text = fs::read_to_string(&path).expect("a log");
+    for (head, expected) in [(None, "missing"), (Some(""), "empty"), (Some("x"), "damaged")] {
+        fs::write(&path, text.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()).expect("it is ours");
+        match head {
+            None => fs::remove_file(file(&home, "head")).expect("it is ours"),
+            Some(text) => fs::write(file(&home, "head"), text).expect("it is ours"),
+        }
+        for id in ["d", "e"] {
+            log.add(&interrupted(id)).expect("it is written");
+            assert!(broken(&log).contains(expected), "{expected}: {}", broken(&log));
+        }
+    }
+    assert!(log.reset().expect("it is reset").is_some());
+    log.add(&interrupted("f")).expect("it is written");
+    assert_eq!(verified(&log).records, 2);
+    // A process was killed before it wrote the first number.
+    let other = Home::new();
+    let log = AuditLog::beside(other.path(), false);
+    log.add(&interrupted("a")).expect("it is written");
+    fs::write(file(&other, "head"), "").expect("it is ours");
+    assert_eq!(verified(&log).records, 1);
+    log.add(&interrupted("b")).expect("it is written");
+    assert_eq!(verified(&log).records, 2);
 }
 
 #[test]

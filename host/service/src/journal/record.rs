@@ -105,7 +105,7 @@ const LONGEST_KIND: usize = 40;
 
 impl Record {
     pub(super) fn new(id: String, accepted_ms: u64, job: Accepted<'_>) -> Self {
-        let Accepted { job, backend, attachment: _ } = job;
+        let Accepted { job, backend, attachment: _, tool: _ } = job;
         let (source, language) = (&job.source, &job.language);
         Self {
             id,

@@ -9,7 +9,7 @@ use crate::testing::Home;
 
 fn accepted(backend: &BackendId) -> Accepted<'_> {
     static JOB: LazyLock<Job> = LazyLock::new(|| Job::python(""));
-    Accepted { job: &JOB, backend, attachment: None }
+    Accepted { job: &JOB, backend, attachment: None, tool: None }
 }
 
 fn open(home: &Home) -> Result<Journal, JournalError> {

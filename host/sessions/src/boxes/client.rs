@@ -32,13 +32,13 @@ impl BoxPlace {
     /// # Errors
     /// Returns an error if there is no such box, or if it ends before the command.
     pub fn exec(&self, name: &str, command: BoxCommand, io: BoxIo<'_>) -> Result<RunReport, RunnerError> {
-        let BoxIo { stdin, control, cancel, shaping, output } = io;
+        let BoxIo { stdin, control, cancel, shaping, tool, output } = io;
         let dir = self.existing(name)?;
         let stream = connect(&dir).map_err(|error| failed(&format!("reach the box {name}"), &error))?;
         let mut stream = stream.ok_or_else(|| ended(&dir, name))?;
         let lost = |_: io::Error| ended(&dir, name);
         let is_whole = shaping == Shaping::Off;
-        send(&mut stream, &BoxRequest::Exec { command, is_whole }).map_err(lost)?;
+        send(&mut stream, &BoxRequest::Exec { command, is_whole, tool }).map_err(lost)?;
         let requests = Arc::new(Mutex::new(stream.try_clone().map_err(lost)?));
         let cancellation = Arc::clone(&requests);
         let _cancellation = cancel.on_cancel(move || write(&cancellation, &BoxRequest::Signal(SIGKILL)));

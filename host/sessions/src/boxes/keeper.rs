@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_core::{BoxInfo, CancelToken, ResultKind, RunnerError, SessionContainer, ShimCall, Sweep};
+use codebox_core::{
+    BoxInfo, CancelToken, ResultKind, RunnerError, SecretValues, SessionContainer, ShimCall, Sweep, mask_words,
+};
 use codebox_runner::{BoxLogEntry, BoxStart, CommandBox, Runner};
-use codebox_service::{Request, mask_words};
+use codebox_service::Request;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -36,7 +38,7 @@ pub(super) struct Keeper {
     dir: BoxDir,
     log: Mutex<Log>,
     /// Values that are masked in the log.
-    secrets: Vec<String>,
+    secrets: Mutex<SecretValues>,
     pub commands: AtomicU64,
     pub running: AtomicU32,
     /// Time of the last request.
@@ -90,7 +92,7 @@ pub async fn keep_box(
         let runner = Arc::clone(&runner);
         let _ = tokio::task::spawn_blocking(move || runner.sweep(Sweep::Remove)).await;
     }
-    let secrets = job.env.values().filter(|value| value.len() >= MIN_MASKED).cloned().collect();
+    let secrets = Mutex::new(SecretValues::new(job.env.values().cloned()));
     let request = Request { image, engine, ..Request::try_from(job)? };
     let mut hang_up = signal(SignalKind::hangup()).map_err(failed("watch"))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed("watch"))?;
@@ -141,9 +143,6 @@ pub async fn keep_box(
     drop(lock);
     Ok(())
 }
-
-/// Length in bytes from which a granted value is masked: a shorter one would mask ordinary words.
-const MIN_MASKED: usize = 6;
 
 fn listen(dir: &BoxDir) -> io::Result<UnixListener> {
     let listener = dir.0.listen()?;
@@ -254,14 +253,20 @@ impl Keeper {
             wall_ms: u64::try_from(call.wall.as_millis()).unwrap_or(u64::MAX),
             spilled: call.spilled.iter().cloned().collect(),
         };
-        self.add(entry, &[]);
+        self.add(entry);
     }
 
-    /// Adds an entry to the log, with secrets masked: those of the box, and these of the command.
-    pub(super) fn add(&self, mut entry: BoxLogEntry, own: &[String]) {
-        let own = own.iter().filter(|value| value.len() >= MIN_MASKED);
-        let secrets: Vec<&str> = self.secrets.iter().chain(own).map(String::as_str).collect();
-        mask_words(&mut entry.argv, &secrets);
+    /// Masks the values of the variables of a command in the log from now on: also a process that outlives the command has them.
+    pub(super) fn hide(&self, values: impl Iterator<Item = String>) {
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        values.for_each(|value| secrets.add(value));
+    }
+
+    /// Adds an entry to the log, with secrets masked.
+    pub(super) fn add(&self, mut entry: BoxLogEntry) {
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        mask_words(&mut entry.argv, &secrets.all());
+        drop(secrets);
         self.log.lock().unwrap_or_else(PoisonError::into_inner).add(self.dir.path(), &entry);
     }
 

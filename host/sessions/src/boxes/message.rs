@@ -1,6 +1,6 @@
 //! Messages between a client and the process of a box.
 
-use codebox_core::{BoxCommand, BoxInfo, RunReport, WindowSize};
+use codebox_core::{BoxCommand, BoxInfo, RunReport, ToolName, WindowSize};
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -20,8 +20,8 @@ pub(super) struct BoxHello {
 /// Message of a client. A connection serves one request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum BoxRequest {
-    /// Runs a command. With `is_whole`, the limits on output do not apply.
-    Exec { command: BoxCommand, is_whole: bool },
+    /// Runs a command, which may be the program of a tool. With `is_whole`, the limits on output do not apply.
+    Exec { command: BoxCommand, is_whole: bool, tool: Option<ToolName> },
     /// Piece of the standard input of the command; an empty one is its end.
     Input(ByteBuf),
     /// Signal for the command.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codebox_core::{BoxCommand, CancelToken, CommandInput, ResultKind, RunReport, RunnerError, exit_status};
+use codebox_core::{BoxCommand, CancelToken, CommandInput, ResultKind, RunReport, RunnerError, ToolName, exit_status};
 use codebox_runner::{BoxLogEntry, CommandIo, Shaping};
 use codebox_worker::frame::{self, Kind, MaxSizes};
 use serde_bytes::ByteBuf;
@@ -41,12 +41,12 @@ pub(super) async fn serve_client(keeper: &Arc<Keeper>, stream: UnixStream) -> io
         return send(&mut writer, &BoxAnswer::Failed(error.into())).await;
     }
     match frame::read_async(&mut reader, SIZES).await? {
-        Some((_, BoxRequest::Exec { command, is_whole })) => {
+        Some((_, BoxRequest::Exec { command, is_whole, tool })) => {
             keeper.touch();
             keeper.commands.fetch_add(1, Ordering::Relaxed);
             keeper.running.fetch_add(1, Ordering::Relaxed);
             let shaping = if is_whole { Shaping::Off } else { Shaping::Settings };
-            let answer = exec(keeper, command, shaping, reader, &mut writer).await;
+            let answer = exec(keeper, command, (shaping, tool), reader, &mut writer).await;
             keeper.running.fetch_sub(1, Ordering::Relaxed);
             keeper.touch();
             send(&mut writer, &answer).await
@@ -74,12 +74,11 @@ pub(super) async fn refuse_client(stream: UnixStream) {
 async fn exec(
     keeper: &Arc<Keeper>,
     command: BoxCommand,
-    shaping: Shaping,
+    (shaping, tool): (Shaping, Option<ToolName>),
     reader: OwnedReadHalf,
     writer: &mut OwnedWriteHalf,
 ) -> BoxAnswer {
-    let values: Vec<String> =
-        command.env.iter().map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect();
+    keeper.hide(command.env.iter().map(|(_, value)| String::from_utf8_lossy(value).into_owned()));
     let argv = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let (input_sender, stdin) = mpsc::channel(1);
     let (control_sender, control) = mpsc::channel(QUEUED);
@@ -91,7 +90,7 @@ async fn exec(
         let (keeper, cancel) = (Arc::clone(keeper), cancel.clone());
         tokio::spawn(async move {
             let (stdin, control) = (Some(stdin), Some(control));
-            let mut io = CommandIo { stdin, control, output: Some(output_sender), cancel, shaping };
+            let mut io = CommandIo { stdin, control, output: Some(output_sender), cancel, shaping, tool };
             keeper.sandbox.exec(command, &mut io).await
         })
     };
@@ -111,7 +110,8 @@ async fn exec(
                 // It has the box until then.
                 let _ = running.await;
                 let line = format!("the box {} was stopped", keeper.sandbox.name());
-                return BoxAnswer::Failed(RunnerError::new(ResultKind::EngineLost, line).into());
+                let error = RunnerError::new(ResultKind::EngineLost, line);
+                return BoxAnswer::Failed(error.with_fix("start it again with codebox box start").into());
             }
         };
         if has_client && send(writer, &answer).await.is_err() {
@@ -123,7 +123,7 @@ async fn exec(
     reading.abort();
     match ran {
         Ok(Ok(report)) => {
-            keeper.add(entry_of(argv, &report), &values);
+            keeper.add(entry_of(argv, &report));
             BoxAnswer::Ended(Box::new(report))
         }
         Ok(Err(error)) => BoxAnswer::Failed(error.into()),

@@ -1,7 +1,15 @@
 //! Masking of secrets in texts that are recorded.
 
+use std::collections::VecDeque;
+
 /// Text in place of a secret.
 const MASK: &str = "***";
+
+/// Length in bytes from which a granted value is masked: a shorter one would mask ordinary words.
+const MIN_MASKED: usize = 6;
+
+/// Maximum number of values of [`SecretValues`] that were added one by one.
+const MAX_ADDED: usize = 1024;
 
 /// Beginnings of tokens that services issue, and the least number of characters that follow.
 const TOKEN_PREFIXES: [(&str, usize); 20] = [
@@ -42,15 +50,56 @@ const SECRET_NAMES: [&str; 10] = [
     "private_key",
 ];
 
-/// Replaces secrets in a text: these values, tokens by the forms that services issue, the value of `NAME=VALUE` and `NAME: VALUE` with a name
+/// Values that texts must not contain.
+#[derive(Clone, Default)]
+pub struct SecretValues {
+    granted: Vec<String>,
+    /// The latest of those that were added, the oldest first.
+    added: VecDeque<String>,
+}
+
+impl SecretValues {
+    /// Creates a list of granted values.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        Self { granted: values.into_iter().filter(|value| is_masked(value)).collect(), added: VecDeque::new() }
+    }
+
+    /// Adds a value. Of those that were added, the latest 1,024 are kept.
+    pub fn add(&mut self, value: String) {
+        if !is_masked(&value) || self.granted.contains(&value) || self.added.contains(&value) {
+            return;
+        }
+        if self.added.len() == MAX_ADDED {
+            self.added.pop_front();
+        }
+        self.added.push_back(value);
+    }
+
+    /// Returns the values.
+    #[must_use]
+    pub fn all(&self) -> Vec<&str> {
+        self.granted.iter().chain(&self.added).map(String::as_str).collect()
+    }
+}
+
+fn is_masked(value: &str) -> bool {
+    value.len() >= MIN_MASKED
+}
+
+/// Replaces secrets in a text: these values if they have at least 6 bytes, tokens by the forms that services issue, the value of `NAME=VALUE` and `NAME: VALUE` with a name
 /// like `password`, the text after `Bearer`, and the password in an address.
 ///
 /// It recognizes forms and not meanings: a secret of another form stays.
 #[must_use]
 pub fn mask_secrets(text: &str, values: &[&str]) -> String {
     let mut masked = text.to_owned();
-    for value in values.iter().filter(|value| !value.is_empty()) {
-        masked = masked.replace(value, MASK);
+    let mut values: Vec<&str> = values.iter().copied().filter(|value| is_masked(value)).collect();
+    // A value can contain another one.
+    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    for value in values {
+        if masked.contains(value) {
+            masked = masked.replace(value, MASK);
+        }
     }
     let mut result = String::with_capacity(masked.len());
     let mut rest = masked.as_str();
@@ -139,7 +188,8 @@ mod tests {
             ("DB_PASSWORD: x1 y", "DB_PASSWORD: *** y"),
             ("ghp_0123456789abcdefghij0123456789abcdef", "***"),
             ("key AKIAIOSFODNN7EXAMPLE.", "key ***"),
-            ("known value here", "known *** here"),
+            ("known secret-2 and secret here", "known *** and *** here"),
+            ("short ones stay", "short ones stay"),
             ("{\"password\": \"hunter2\", 'token':'x y'}", "{\"password\": \"***\", 'token':'*** y'}"),
             ("mysql --password hunter2 -e x", "mysql --password *** -e x"),
             ("--password=p@ssw0rd!x$ y", "--password=*** y"),
@@ -153,8 +203,20 @@ mod tests {
             ("sk-short eyJ", "sk-short eyJ"),
             ("é=ü token", "é=ü token"),
         ] {
-            assert_eq!(mask_secrets(text, &["value"]), masked);
+            assert_eq!(mask_secrets(text, &["secret", "secret-2", "short"]), masked);
         }
+    }
+
+    #[test]
+    fn the_latest_values_are_kept() {
+        let mut values = SecretValues::new(["granted".to_owned(), "short".to_owned()]);
+        for number in 0..=MAX_ADDED {
+            values.add(format!("value-{number}"));
+            values.add(format!("value-{number}"));
+        }
+        values.add("granted".to_owned());
+        let all = values.all();
+        assert_eq!((all.len(), all[0], all[1]), (MAX_ADDED + 1, "granted", "value-1"));
     }
 
     #[test]
