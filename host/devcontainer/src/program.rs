@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use codebox_core::mask_secrets;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -104,6 +105,18 @@ impl DevContainer {
         })
     }
 
+    /// Waits until no other process of codebox calls the program for this project: each of two at once would make a container.
+    async fn lock(&self) -> std::io::Result<std::fs::File> {
+        let file = std::fs::File::open(&self.config)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(std::fs::TryLockError::WouldBlock) => tokio::time::sleep(LOCK_INTERVAL).await,
+                Err(std::fs::TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+
     async fn call(
         &self,
         command: &str,
@@ -112,6 +125,7 @@ impl DevContainer {
         log: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Value, DevContainerError> {
         let failed = |error: std::io::Error| DevContainerError::Program(error.to_string());
+        let _lock = self.lock().await.map_err(failed)?;
         let program = program().ok_or_else(|| DevContainerError::NotInstalled { dir: self.workspace.clone() })?;
         let mut copy = NamedTempFile::with_suffix(".json").map_err(failed)?;
         copy.write_all(self.text.as_bytes()).map_err(failed)?;
@@ -182,6 +196,9 @@ impl DevContainer {
     }
 }
 
+/// Interval at which a lock is tried.
+const LOCK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// Process group of a program, which is terminated on drop.
 struct ProcessGroup(Option<u32>);
 
@@ -204,6 +221,7 @@ impl Drop for ProcessGroup {
 
 /// Returns a text without control characters, which comes from the project or from programs of the container.
 fn in_one_line(text: &str) -> String {
+    let text = mask_secrets(text, &[]);
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE).collect();
     text.trim().to_owned()
 }

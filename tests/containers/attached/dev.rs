@@ -26,6 +26,7 @@ pub fn rows() -> Vec<Row> {
         row("attached::dev::preferred_and_required", preferred_and_required),
         row("attached::dev::secrets_stay_here", secrets_stay_here),
         row("attached::dev::cancelled", cancelled),
+        row("attached::dev::at_once", at_once),
     ]
 }
 
@@ -118,6 +119,19 @@ fn runs_programs(test_env: &TestEnvironment) -> Result<()> {
     let files =
         test_env.engine.run_cli(&["exec", "-u", "0", id(&first).as_str().context("an id")?, "ls", "-A", "/"])?;
     ensure!(!files.contains(".codebox"), "{files}");
+    Ok(())
+}
+
+/// Jobs that start at once use one container.
+fn at_once(test_env: &TestEnvironment) -> Result<()> {
+    let project = Project::new(test_env, &json!({ "image": BASE_IMAGE }))?;
+    let run = || report(project.job().args(["-c", "print(1)"]));
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
+        jobs.into_iter().try_for_each(|job| job.join().expect("it does not panic").map(drop))
+    })?;
+    let containers = project.containers()?;
+    ensure!(containers.len() == 1, "{containers:?}");
     Ok(())
 }
 
