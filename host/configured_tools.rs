@@ -16,7 +16,7 @@ use codebox_runner::{BoxControl, BoxIo, Runner, Shaping};
 use codebox_service::config::{SandboxedTool, ToolAction, ToolProgram, ToolSettings};
 use codebox_service::levels::{Level, LevelSetting};
 use codebox_service::{EnvRequest, MAX_PROGRAM, Preference, Program, Request};
-use codebox_tools::{CallFacts, Tool, ToolError, end_of, output_of};
+use codebox_tools::{CallFacts, Tool, ToolBudgets, ToolError, end_of, output_of};
 use serde_json::{Value, json};
 
 use crate::machine::Machine;
@@ -32,6 +32,7 @@ pub(crate) fn tools(
     boxes: &Arc<dyn BoxControl + Send + Sync>,
 ) -> Result<Vec<Tool>, RunnerError> {
     let configured = &machine.settings()?.tools;
+    let ceiling = machine.settings()?.ceilings.wall.and_then(Limit::at);
     let others = others.into_iter().map(|tool| match configured.get(tool.name()) {
         Some(settings) => tool.with_approval(settings.approval),
         None => tool,
@@ -67,7 +68,7 @@ pub(crate) fn tools(
                     ToolCaller::User => Some(ToolPaths::of(&request, settings).map_err(|error| failed(&error))?),
                     ToolCaller::Program => None,
                 };
-                sandboxed(settings, name, request, paths.map(Arc::new), Arc::clone(runner))
+                sandboxed(settings, name, request, paths.map(Arc::new), Arc::clone(runner), ceiling)
             }
         };
         let with_output = |tool: Tool| match output {
@@ -172,31 +173,34 @@ fn sandboxed(
     mut request: Request,
     paths: Option<Arc<ToolPaths>>,
     runner: Arc<Runner>,
+    ceiling: Option<Duration>,
 ) -> Result<Tool, ToolError> {
     let shown = name.to_string();
     // The run ends before the call does, so that its output up to then is kept.
-    if let Some(time) = settings.timeout {
-        request.limits.wall = Some(Limit::At(run_time(time)));
-    }
+    let time = run_time(settings.timeout.unwrap_or(ToolBudgets::default().time));
+    let allowed = ceiling.map_or(time, |ceiling| ceiling.min(time));
+    request.limits.wall = Some(Limit::At(if settings.timeout.is_some() { time } else { allowed }));
     let facts = CallFacts::default();
-    let (written, secrets) = (facts.clone(), values_of(&request.env));
+    let written = facts.clone();
+    let secrets = values_of(&request.env);
+    let masked = secrets.clone();
     let tool = Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
         let (request, runner, shown) = (request.clone(), Arc::clone(&runner), shown.clone());
-        let (paths, facts) = (paths.clone(), facts.clone());
+        let (paths, facts, secrets) = (paths.clone(), facts.clone(), secrets.clone());
         async move {
             let input = match &paths {
                 Some(paths) => paths.to_guest(input)?,
                 None => input,
             };
             let request = Request { stdin: Stdin::Bytes(input.to_string().into_bytes()), ..request };
-            let output = run(&runner, request, &shown, &facts).await?;
+            let output = run(&runner, request, &shown, &facts, &secrets).await?;
             match &paths {
                 Some(paths) => paths.to_host(output),
                 None => Ok(output),
             }
         }
     });
-    Ok(tool?.with_facts(written).with_secrets(secrets))
+    Ok(tool?.with_facts(written).with_secrets(masked))
 }
 
 /// Returns the values of variables, which failures must not contain.
@@ -251,7 +255,7 @@ impl ToolPaths {
 }
 
 /// Returns the facts about a run that the result of a call has beside its output. No path in them is mapped.
-fn facts_of(report: &RunReport) -> Value {
+fn facts_of(report: &RunReport, secrets: &SecretValues) -> Value {
     let provenance = &report.provenance;
     let mut facts = json!({
         "job": report.id,
@@ -271,7 +275,7 @@ fn facts_of(report: &RunReport) -> Value {
         });
     }
     if !report.is_success() {
-        facts["partial_output"] = end_of(report.stdout.bytes().as_ref()).into();
+        facts["partial_output"] = end_of(report.stdout.bytes().as_ref(), secrets).into();
     }
     facts
 }
@@ -285,7 +289,7 @@ fn commands_in_box(
     boxes: Arc<dyn BoxControl + Send + Sync>,
 ) -> Result<Tool, ToolError> {
     // The command ends before the call does, so that its output up to then is kept.
-    let wall = settings.timeout.map(run_time);
+    let wall = Some(run_time(settings.timeout.unwrap_or(ToolBudgets::default().time)));
     let (shown, name, facts) = (name.to_string(), name.clone(), CallFacts::default());
     let written = facts.clone();
     let tool = Tool::new(&shown.clone(), &settings.description, settings.input.clone(), move |input| {
@@ -309,8 +313,10 @@ fn commands_in_box(
             };
             let report = done.map_err(|error| unavailable(&error.to_string()))?;
             let report = report.map_err(|error| unavailable(error.message()))?;
-            facts.set(facts_of(&report));
-            result_of(&report, &shown)
+            // The process of the box has masked the values of its variables in standard error.
+            let secrets = SecretValues::default();
+            facts.set(facts_of(&report, &secrets));
+            result_of(&report, &shown, &secrets)
         }
     });
     Ok(tool?.with_facts(written))
@@ -325,21 +331,28 @@ impl Drop for CancelOnDrop {
     }
 }
 
-async fn run(runner: &Runner, request: Request, name: &str, facts: &CallFacts) -> Result<Value, ToolFailure> {
+async fn run(
+    runner: &Runner,
+    request: Request,
+    name: &str,
+    facts: &CallFacts,
+    secrets: &SecretValues,
+) -> Result<Value, ToolFailure> {
     let unavailable = |error: RunnerError| {
         ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the program of {name} cannot run: {}", error.message()))
     };
     let report = runner.run_async(request).await.map_err(unavailable)?;
-    facts.set(facts_of(&report));
-    result_of(&report, name)
+    facts.set(facts_of(&report, secrets));
+    result_of(&report, name, secrets)
 }
 
 /// Returns the output of a program that has ended.
-fn result_of(report: &RunReport, name: &str) -> Result<Value, ToolFailure> {
+fn result_of(report: &RunReport, name: &str, secrets: &SecretValues) -> Result<Value, ToolFailure> {
     let failed = |why: String| ToolFailure::new(ToolFailure::FAILED, format!("the program of {name} {why}"));
     if report.outcome == Outcome::LimitHit(LimitKind::Wall) {
         let message = format!("the program of {name} took longer than its time limit");
-        return Err(ToolFailure::new(ToolFailure::BUDGET, message).with_stderr(&end_of(report.stderr.bytes().as_ref())));
+        return Err(ToolFailure::new(ToolFailure::BUDGET, message)
+            .with_stderr(&end_of(report.stderr.bytes().as_ref(), secrets)));
     }
     if let Some(error) = report.error.as_ref().filter(|error| error.is_start_failure()) {
         let message = format!("the program of {name} cannot run: {}", error.value);
@@ -351,7 +364,7 @@ fn result_of(report: &RunReport, name: &str) -> Result<Value, ToolFailure> {
             Outcome::Signalled(signal) => format!("signal: {signal}"),
             other => other.result_kind().to_string(),
         };
-        return Err(failed(format!("failed ({how})")).with_stderr(&end_of(report.stderr.bytes().as_ref())));
+        return Err(failed(format!("failed ({how})")).with_stderr(&end_of(report.stderr.bytes().as_ref(), secrets)));
     }
     output_of(report.stdout.bytes().as_ref(), name)
 }

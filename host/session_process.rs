@@ -89,12 +89,16 @@ pub(crate) struct Control(pub Arc<Machine>);
 impl SessionControl for Control {
     fn connect(&self) -> Result<Box<dyn SessionClient>, RunnerError> {
         let dirs = self.0.places()?;
-        let client = Client::connect_or_start(&Place::below(&dirs.cache), || start(dirs))?;
+        let mut client = Client::connect_or_start(&Place::below(&dirs.cache), || start(dirs))?;
+        client.use_audit(self.0.journal()?.audit)?;
         Ok(Box::new(Connected(client)))
     }
 
     fn connect_if_running(&self) -> Result<Option<Box<dyn SessionClient>>, RunnerError> {
-        let client = Client::connect(&Place::below(&self.0.places()?.cache))?;
+        let mut client = Client::connect(&Place::below(&self.0.places()?.cache))?;
+        if let Some(client) = &mut client {
+            client.use_audit(self.0.journal()?.audit)?;
+        }
         Ok(client.map(|client| Box::new(Connected(client)) as Box<dyn SessionClient>))
     }
 }

@@ -158,6 +158,39 @@ fn a_log_that_cannot_be_written_is_reported_or_refused() {
     assert!(!audit.exists());
 }
 
+/// The end of a job that cannot be recorded is recorded later.
+#[test]
+fn ends_wait_until_the_log_can_be_written() {
+    let home = Home::new();
+    assert_eq!(home.run(&["run", "-c", "1"]).code, Some(0));
+    let (log, kept) = (home.log(), home.log().with_extension("kept"));
+    fs::rename(&log, &kept).expect("it is ours");
+    fs::create_dir(&log).expect("a directory");
+    for _ in 0..2 {
+        let ran = home.run(&["run", "-c", "1"]);
+        assert!(ran.stderr_text().contains("not recorded in the audit log"), "{}", ran.stderr_text());
+    }
+    fs::remove_dir(&log).expect("it is ours");
+    fs::rename(&kept, &log).expect("it is ours");
+    let events = home.events();
+    assert_eq!(
+        (events[0]["type"].as_str(), events[1]["type"].as_str()),
+        (Some("started"), Some("ended")),
+        "{events:?}"
+    );
+    assert_eq!(events[0]["id"], events[1]["id"]);
+    assert_eq!(home.run(&["audit", "verify"]).code, Some(0));
+}
+
+/// A program that is explained was not refused.
+#[test]
+fn explanations_are_not_recorded() {
+    let home = Home::new();
+    let explained = home.run(&["explain", "--dir", "/no/such/dir:/data", "-c", "print(1)"]);
+    assert_eq!(explained.code, Some(126), "{}", explained.stderr_text());
+    assert_eq!(home.events().len(), 0);
+}
+
 #[test]
 fn a_damaged_log_is_reset() {
     let home = Home::new();

@@ -155,6 +155,33 @@ fn calls_that_cannot_be_recorded_are_reported_or_refused() {
     assert!(result["metadata"]["unaudited"].is_string(), "{result}");
 }
 
+/// A call whose process is killed has an end as well.
+#[test]
+fn killed_calls_are_interrupted() {
+    let home = Home::new();
+    let mark = home.0.path().join("started");
+    let tool = format!("[tools.wait]\ncommand = ['sh', '-c', 'touch {}; exec sleep 30']\n", mark.display());
+    fs::write(home.0.path().join("config/config.toml"), tool).expect("it is ours");
+    let mut command = kit().codebox().home(home.0.path()).args(["tool", "call", "wait"]).command();
+    let mut child = command.stdin(std::process::Stdio::null()).spawn().expect("it starts");
+    while !mark.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().expect("it is ours");
+    child.wait().expect("it ends");
+    let records = home.run(&["audit", "list", "--json"], b"").stdout_text();
+    let records: Value = serde_json::from_str(&records).expect("a document");
+    let events: Vec<&Value> =
+        records["records"].as_array().expect("records").iter().rev().map(|record| &record["event"]).collect();
+    assert_eq!(events.iter().map(|event| &event["type"]).collect::<Vec<_>>(), ["called", "interrupted"]);
+    assert_eq!(events[0]["id"], events[1]["id"]);
+    // The list of what has not ended is removed.
+    let left = fs::read_dir(home.0.path().join("data/jobs")).expect("a directory").flatten();
+    let left: Vec<_> =
+        left.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "open")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 /// Failures of tools do not contain the values of their variables, or tokens.
 #[test]
 fn secrets_are_masked_in_failures() {

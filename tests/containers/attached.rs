@@ -254,6 +254,8 @@ fn powers_are_refused(test_env: &TestEnvironment) -> Result<()> {
     let has_record =
         |line: &str| line.contains("\"origin\":\"container ") && line.contains("by which programs control the engine");
     ensure!(exported.lines().any(has_record), "{exported}");
+    let is_refusal = |line: &str| line.contains("\"type\":\"refused\"") && line.contains("powers over this machine");
+    ensure!(exported.lines().any(is_refusal), "{exported}");
     let config = test_env.home().join("config/config.toml");
     fs::write(&config, "[containers]\npowers = [\"capabilities\"]\n")?;
     let container = Container::start(test_env, &["--cap-add", "SYS_PTRACE"])?;

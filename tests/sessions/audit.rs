@@ -45,6 +45,7 @@ fn cells_and_changes_of_sessions_are_recorded() {
         "session restored a",
         "session stopped",
         "started",
+        "interrupted",
     ];
     assert_eq!(events.iter().map(|event| text(event)).collect::<Vec<_>>(), expected);
     assert_eq!(events[1]["session"], id.as_str());
@@ -52,7 +53,7 @@ fn cells_and_changes_of_sessions_are_recorded() {
     assert!(!listed.to_string().contains("hidden"));
     let shown = audit(&["show", &id]);
     assert!(shown.contains("guest_error") && shown.contains("restored"), "{shown}");
-    assert!(audit(&["verify"]).contains("9 records are intact"));
+    assert!(audit(&["verify"]).contains("10 records are intact"));
 }
 
 /// A cell that cannot be recorded, and must be, is refused, and the interpreter keeps its state.
@@ -77,4 +78,30 @@ fn cells_that_cannot_be_recorded_are_refused() {
     assert_eq!(home.exec(&id, "x"), "1\n");
     let sessions = home.json(&["list", "--json"])["sessions"].as_array().map(Vec::len);
     assert_eq!(sessions, Some(1));
+}
+
+/// A request follows the settings of its client, and not those with which the process of the sessions was started.
+#[test]
+fn settings_of_clients_apply() {
+    let home = SessionHome::new();
+    let id = home.new_session();
+    home.exec(&id, "x = 1");
+    let config = home.home().join("config");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("config.toml"), "require-audit = true\n").expect("it is ours");
+    let log = home.home().join("data/jobs/audit/log.jsonl");
+    let kept = log.with_extension("kept");
+    std::fs::rename(&log, &kept).expect("it is ours");
+    std::fs::create_dir(&log).expect("a directory");
+    let ran = home.run(&["exec", &id, "-c", "x = 2"]);
+    assert!(ran.code == Some(125) && ran.stderr_text().contains("cannot write the audit log"), "{}", ran.stderr_text());
+    assert_eq!(home.run(&["new"]).code, Some(125));
+    std::fs::remove_file(config.join("config.toml")).expect("it is ours");
+    let ran = home.run(&["exec", &id, "-c", "x"]);
+    assert!(ran.code == Some(0) && ran.stdout_text() == "1\n", "{}", ran.stderr_text());
+    // A session can be stopped in any case.
+    std::fs::write(config.join("config.toml"), "require-audit = true\n").expect("it is ours");
+    assert_eq!(home.run(&["stop", &id]).code, Some(0));
+    std::fs::remove_dir(&log).expect("it is ours");
+    std::fs::rename(&kept, &log).expect("it is ours");
 }

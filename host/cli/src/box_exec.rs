@@ -219,7 +219,7 @@ impl RawTerminal {
         let Ok(before) = tcgetattr(rustix::stdio::stdin()) else { return Self(None) };
         let mut raw = before.clone();
         raw.make_raw();
-        let is_set = tcsetattr(rustix::stdio::stdin(), OptionalActions::Flush, &raw).is_ok();
+        let is_set = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw).is_ok();
         Self(is_set.then_some(before))
     }
 }
@@ -227,7 +227,7 @@ impl RawTerminal {
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
-            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Flush, before);
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
         }
     }
 }

@@ -106,7 +106,7 @@ pub fn mask_secrets(text: &str, values: &[&str]) -> String {
     // True if the next word is a secret because of the words before.
     let mut is_next_secret = false;
     while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/' | '~' | '*');
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '~' | '*');
         if let Some(length) = password_len(&result, rest) {
             result.push_str(MASK);
             rest = &rest[length..];
@@ -188,6 +188,7 @@ mod tests {
             ("DB_PASSWORD: x1 y", "DB_PASSWORD: *** y"),
             ("ghp_0123456789abcdefghij0123456789abcdef", "***"),
             ("key AKIAIOSFODNN7EXAMPLE.", "key ***"),
+            ("in /a/ghp_0123456789abcdefghij0123456789abcdef/x", "in /a/***/x"),
             ("known secret-2 and secret here", "known *** and *** here"),
             ("short ones stay", "short ones stay"),
             ("{\"password\": \"hunter2\", 'token':'x y'}", "{\"password\": \"***\", 'token':'*** y'}"),

@@ -1,10 +1,53 @@
 //! Events of a runner in the audit log.
 
-use codebox_core::{ResultKind, RunnerError, ToolName};
+use codebox_core::{ResultKind, RunnerError, SecretValues, ToolName};
 use codebox_service::audit::BoxAction;
-use codebox_service::{AuditError, AuditLog, CallEntry, Event, SessionAction};
+use codebox_service::{
+    Audit, AuditError, AuditLog, CallEntry, EnvRequest, Event, Journal, Program, Request, SessionAction,
+};
+use tokio::task_local;
 
 use crate::runner::Runner;
+
+task_local! {
+    /// Use of the audit log by requests of another process, whose settings can differ.
+    static AUDIT: Audit;
+}
+
+/// Runs a future whose jobs use the audit log as given, and not as the settings of this process say.
+pub async fn with_audit<T>(audit: Audit, work: impl Future<Output = T>) -> T {
+    AUDIT.scope(audit, work).await
+}
+
+/// Parts of a request for its record if it is refused.
+pub(crate) struct Refusal {
+    program: String,
+    tool: Option<ToolName>,
+    /// Values of its variables, which its record must not contain.
+    values: SecretValues,
+}
+
+impl Refusal {
+    pub(crate) fn of(request: &Request) -> Self {
+        let values = request.env.iter().filter_map(|variable| match variable {
+            EnvRequest::Set(_, value) => Some(value.clone()),
+            EnvRequest::FromHost(_) => None,
+        });
+        let (program, tool) = (name_of(&request.program), request.tool.clone());
+        Self { program, tool, values: SecretValues::new(values) }
+    }
+}
+
+/// Returns the name of a program for the audit log.
+fn name_of(program: &Program) -> String {
+    match program {
+        Program::Inline(_) => "-c".to_owned(),
+        Program::Stdin(_) => "-".to_owned(),
+        Program::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Program::Command(words) => words.first().cloned().unwrap_or_default(),
+        Program::Source(source) => source.file_name().to_owned(),
+    }
+}
 
 impl Runner {
     /// Returns the audit log; `None` if this runner has no journal. The ends of jobs whose processes have ended are in it.
@@ -21,14 +64,35 @@ impl Runner {
             .map(|journal| journal.audit_log().clone()))
     }
 
+    /// Returns the journal, with the use of its audit log that applies to the current task; `None` if this runner has none.
+    pub(crate) fn journal(&self) -> Result<Option<Journal>, RunnerError> {
+        let Some(journal) = &self.parts.journal else { return Ok(None) };
+        let journal = journal.get()?.clone();
+        Ok(Some(match AUDIT.try_with(|audit| *audit) {
+            Ok(audit) => journal.with_audit(audit),
+            Err(_) => journal,
+        }))
+    }
+
+    /// Records a request that was refused before its program could run.
+    pub(crate) fn record_refusal(&self, refusal: &Refusal, error: &RunnerError) {
+        let event = Event::refused(&refusal.program, refusal.tool.as_ref(), &refusal.values.all(), error);
+        if let Ok(Some(journal)) = self.journal()
+            && let Err(error) = journal.audit(&event)
+        {
+            // The request is refused in any case.
+            tracing::warn!(%error, "cannot record a refused request");
+        }
+    }
+
     /// Records an action on a session in the audit log.
     ///
     /// # Errors
     /// Returns an error if it cannot be recorded, and the configuration requires that.
     pub fn audit_session(&self, session: &str, action: SessionAction, other: Option<&str>) -> Result<(), RunnerError> {
-        let Some(journal) = &self.parts.journal else { return Ok(()) };
+        let Some(journal) = self.journal()? else { return Ok(()) };
         let event = Event::Session { session: session.to_owned(), action, other: other.map(str::to_owned) };
-        self.note_unaudited(journal.get()?.audit(&event)?.as_ref());
+        self.note_unaudited(journal.audit(&event)?.as_ref());
         Ok(())
     }
 
@@ -42,15 +106,15 @@ impl Runner {
         tool: &ToolName,
         input: &[u8],
     ) -> Result<Option<(CallEntry, Option<String>)>, RunnerError> {
-        let Some(journal) = &self.parts.journal else { return Ok(None) };
-        let (entry, failure) = journal.get()?.accept_call(tool, input)?;
+        let Some(journal) = self.journal()? else { return Ok(None) };
+        let (entry, failure) = journal.accept_call(tool, input)?;
         Ok(Some((entry, self.note_unaudited(failure.as_ref()))))
     }
 
     /// Records a change of a box in the audit log.
     pub(crate) fn audit_box(&self, name: &str, action: BoxAction, omitted: u64) -> Result<(), RunnerError> {
-        let Some(journal) = &self.parts.journal else { return Ok(()) };
-        let failure = journal.get()?.audit(&Event::Box { name: name.to_owned(), action, call: None, omitted })?;
+        let Some(journal) = self.journal()? else { return Ok(()) };
+        let failure = journal.audit(&Event::Box { name: name.to_owned(), action, call: None, omitted })?;
         self.note_unaudited(failure.as_ref());
         Ok(())
     }

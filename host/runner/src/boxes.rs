@@ -263,7 +263,7 @@ impl CommandBox {
         command: &BoxCommand,
         tool: Option<&ToolName>,
     ) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
-        let Some(journal) = &self.runner.parts.journal else { return Ok((None, None)) };
+        let Some(journal) = self.runner.journal()? else { return Ok((None, None)) };
         let words = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let mut job = self.admitted.job().clone();
         job.source = Source::Command(words);
@@ -271,7 +271,7 @@ impl CommandBox {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         job.env.extend(command.env.iter().map(|(name, value)| (text(name), text(value))));
         let accepted = Accepted { job: &job, backend: &self.backend, attachment: None, tool };
-        let (entry, failure) = journal.get()?.accept_command(&self.name, accepted)?;
+        let (entry, failure) = journal.accept_command(&self.name, accepted)?;
         Ok((Some(entry), self.runner.note_unaudited(failure.as_ref())))
     }
 
@@ -281,11 +281,11 @@ impl CommandBox {
     /// # Errors
     /// Returns an error if the log must record it and cannot.
     pub fn record_shim_call(&self, call: &ShimCall) -> Result<(), RunnerError> {
-        let Some(journal) = &self.runner.parts.journal else { return Ok(()) };
+        let Some(journal) = self.runner.journal()? else { return Ok(()) };
         let Some(omitted) = self.call_budget().take(Instant::now()) else { return Ok(()) };
         let call = Some(audit::CommandCall::of(call));
         let event = audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, call, omitted };
-        let failure = journal.get()?.audit(&event)?;
+        let failure = journal.audit(&event)?;
         if self.runner.note_unaudited(failure.as_ref()).is_some() {
             self.call_budget().add_omitted(omitted + 1);
         }

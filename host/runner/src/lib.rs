@@ -38,6 +38,7 @@ mod spans;
 mod tests;
 mod tools;
 
+pub use audit::with_audit;
 pub use boxes::{BoxControl, BoxIo, BoxLogEntry, BoxStart, CommandBox, CommandIo, NoBoxes, Shaping};
 pub use builder::{AutomaticImages, Builder, Confinement};
 pub use codebox_core::RunnerError;

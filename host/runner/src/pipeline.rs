@@ -9,14 +9,15 @@ use codebox_core::{
     Preparation, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, SessionSpec, SessionState, TrapKind,
 };
 use codebox_service::{
-    Accepted, Admitted, Entry, Escalation, EscalationDecision, Event, LayerTarget, PackageLayers, PackageNeeds, Plan,
-    Program, ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed,
-    mark_escalated, mark_rerun_with_all_code, missing_code,
+    Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
+    ProgramAnalysis, Request, TierRequirements, decide_escalation, escalation_hint, is_analyzed, mark_escalated,
+    mark_rerun_with_all_code, missing_code,
 };
 
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
+use crate::audit::Refusal;
 use crate::front_end::{FrontEnd, RunEnd, Standby};
 use crate::open::OpenGuest;
 use crate::rerun::{RUN_TWICE, Rerun, RerunStreams};
@@ -48,6 +49,14 @@ pub(crate) struct PlannedJob<'j> {
     pub session: Option<SessionSpec>,
     /// Image that the guest starts from, in place of the one of the plan.
     pub image: Option<String>,
+}
+
+/// An admitted job, and the backend that was chosen for it.
+struct Chosen {
+    job: AdmittedJob,
+    plan: Plan,
+    backend: Arc<dyn Backend>,
+    packages: PackageNeeds,
 }
 
 impl PlannedJob<'_> {
@@ -93,23 +102,22 @@ impl Runner {
             let fix = "use a directory for output files, or a session";
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
-        let (isolations, defaults) = (request.isolation.acceptable(), self.parts.policy.get()?.defaults);
-        if request.target().is_some() {
-            front_end.finds_container(io);
-        }
-        let found = unless_cancelled(&io.cancel, self.find_container(request, &io.cancel)).await?;
-        let Some(request) = found else { return Ok(cancelled_before_choice(isolations, defaults)) };
-        let admitted = self.admit_for_analysis(request).await?;
-        front_end.admitted(&admitted)?;
-        let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);
-        let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.with_packages(admitted)).await? else {
-            return Ok(cancelled_before_choice(isolations, limits));
-        };
-        packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
-        // The analysis is short and bounded. Its thread would outlive a cancelled job, and those of many would add up.
-        let job = self.analyze_job(admitted).await?;
-        let Some((plan, backend)) = unless_cancelled(&io.cancel, self.select(&job)).await? else {
-            return Ok(cancelled_before_choice(isolations, limits));
+        let refusal = Refusal::of(&request);
+        let planned = Box::pin(self.choose(request, io, front_end)).await;
+        let Chosen { job, plan, backend, packages } = match planned {
+            Ok(Ok(chosen)) => chosen,
+            Ok(Err(cancelled)) => {
+                // A dev container may have been started.
+                self.record_refusal(&refusal, &RunnerError::new(ResultKind::Cancelled, "it was cancelled"));
+                return Ok(cancelled);
+            }
+            Err(error) => {
+                // The process that stood by repeats the request of a job that is recorded.
+                if front_end.resumes().is_none() {
+                    self.record_refusal(&refusal, &error);
+                }
+                return Err(error);
+            }
         };
         let code = front_end.resumes().map_or(CodeScope::Image, |handover| handover.code);
         // A program that has called a tool does not run again with more code.
@@ -145,23 +153,55 @@ impl Runner {
         ended
     }
 
-    /// Admits a request.
-    pub(crate) async fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
-        let (program, tool) = (name_of(&request.program), request.tool.clone());
-        let admitted = Box::pin(spans::stage(info_span!("admit", outcome = Empty), self.admit(request))).await;
-        if let (Err(error), Some(journal)) = (&admitted, &self.parts.journal)
-            && let Ok(journal) = journal.get()
-            && let Err(error) = journal.audit(&Event::refused(&program, tool.as_ref(), error))
-        {
-            // The request is refused in any case.
-            tracing::warn!(%error, "cannot record a refused request");
+    /// Admits a request and chooses a backend for it; the end of the job as an inner error if it is cancelled meanwhile.
+    async fn choose(
+        &self,
+        request: Request,
+        io: &mut ExecIo,
+        front_end: &mut dyn FrontEnd,
+    ) -> Result<Result<Chosen, RunEnd>, RunnerError> {
+        let (isolations, defaults) = (request.isolation.acceptable(), self.parts.policy.get()?.defaults);
+        if request.target().is_some() {
+            front_end.finds_container(io);
         }
+        let found = unless_cancelled(&io.cancel, self.find_container(request, &io.cancel)).await?;
+        let Some(request) = found else { return Ok(Err(cancelled_before_choice(isolations, defaults))) };
+        let admitted = self.admit_for_analysis(request).await?;
+        front_end.admitted(&admitted)?;
+        let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);
+        let Some((admitted, packages)) = unless_cancelled(&io.cancel, self.with_packages(admitted)).await? else {
+            return Ok(Err(cancelled_before_choice(isolations, limits)));
+        };
+        packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
+        // The analysis is short and bounded. Its thread would outlive a cancelled job, and those of many would add up.
+        let job = self.analyze_job(admitted).await?;
+        Ok(match unless_cancelled(&io.cancel, self.select(&job)).await? {
+            Some((plan, backend)) => Ok(Chosen { job, plan, backend, packages }),
+            None => Err(cancelled_before_choice(isolations, limits)),
+        })
+    }
+
+    /// Admits a request, and records one that is refused.
+    pub(crate) async fn admit_stage(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
+        let refusal = Refusal::of(&request);
+        self.admit_unrecorded(request).await.inspect_err(|error| self.record_refusal(&refusal, error))
+    }
+
+    async fn admit_unrecorded(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
+        let admitted = Box::pin(spans::stage(info_span!("admit", outcome = Empty), self.admit(request))).await;
         admitted.map(Arc::new)
     }
 
-    /// Admits a request, and starts the analyzer if the job needs it.
+    /// Admits the request of the first cell of a session as [`admit_for_analysis`](Self::admit_for_analysis) does, and records one that
+    /// is refused.
+    pub(crate) async fn admit_first(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
+        let refusal = Refusal::of(&request);
+        self.admit_for_analysis(request).await.inspect_err(|error| self.record_refusal(&refusal, error))
+    }
+
+    /// Admits a request, and starts the analyzer if the job needs it. One that is refused is not recorded.
     pub(crate) async fn admit_for_analysis(&self, request: Request) -> Result<Arc<Admitted>, RunnerError> {
-        let admitted = self.admit_stage(request).await?;
+        let admitted = self.admit_unrecorded(request).await?;
         if is_analyzed(admitted.job()) {
             // The analyzer starts here to run concurrently with the next steps, before this process confines itself and
             // can start no other process.
@@ -220,8 +260,8 @@ impl Runner {
     fn record(&self, planned: &PlannedJob<'_>, resumed: Option<&Handover>) -> Result<Option<Entry>, RunnerError> {
         let (job, backend) = (planned.job.admitted.job(), &planned.plan.choice.backend);
         let (attachment, tool) = (planned.job.admitted.attachment(), planned.job.admitted.tool());
-        let Some(journal) = &self.parts.journal else { return Ok(None) };
-        let (journal, accepted) = (journal.get()?, Accepted { job, backend, attachment, tool });
+        let Some(journal) = self.journal()? else { return Ok(None) };
+        let (journal, accepted) = (journal, Accepted { job, backend, attachment, tool });
         Ok(Some(match resumed {
             Some(handover) => journal.resume(&handover.id, accepted)?,
             None => journal.accept(accepted)?,
@@ -497,17 +537,6 @@ impl Runner {
                 *reason = format!("{reason}; {note}");
             }
         }
-    }
-}
-
-/// Returns the name of a program for the audit log.
-fn name_of(program: &Program) -> String {
-    match program {
-        Program::Inline(_) => "-c".to_owned(),
-        Program::Stdin(_) => "-".to_owned(),
-        Program::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        Program::Command(words) => words.first().cloned().unwrap_or_default(),
-        Program::Source(source) => source.file_name().to_owned(),
     }
 }
 

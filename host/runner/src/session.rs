@@ -301,10 +301,9 @@ impl Session {
 
     /// Records a cell in the audit log, if the session has a name. Returns the reason as well if that fails.
     fn record_cell(&self, job: &Job, open: &Live) -> Result<(Option<CellEntry>, Option<String>), RunnerError> {
-        let (Some(journal), Some(name)) = (&self.runner.parts.journal, &self.name) else { return Ok((None, None)) };
-        let (entry, failure) = journal
-            .get()?
-            .accept_cell(name, Accepted { job, backend: open.guest.backend(), attachment: None, tool: None })?;
+        let (Some(journal), Some(name)) = (self.runner.journal()?, &self.name) else { return Ok((None, None)) };
+        let (entry, failure) =
+            journal.accept_cell(name, Accepted { job, backend: open.guest.backend(), attachment: None, tool: None })?;
         Ok((Some(entry), self.runner.note_unaudited(failure.as_ref())))
     }
 
@@ -319,7 +318,7 @@ impl Session {
         // A cell that is refused or cancelled before it starts leaves the state as it is.
         let admitted = match &state.live {
             Some(_) => self.runner.admit_stage(request).await?,
-            None => self.runner.admit_for_analysis(request).await?,
+            None => self.runner.admit_first(request).await?,
         };
         let limits = admitted.job().limits;
         let job = Arc::clone(&admitted);

@@ -99,7 +99,7 @@ impl AuditLog {
     /// log is intact.
     ///
     /// # Errors
-    /// Returns an error if the log cannot be read or written. The old one is unchanged then.
+    /// Returns an error if the log cannot be read or written. The old one is kept in any case.
     pub fn reset(&self) -> Result<Option<PathBuf>, AuditError> {
         let kept = chain::reset(&self.folder).map_err(self.failed("reset"))?;
         Ok(kept.map(|name| self.folder.join(name)))

@@ -13,20 +13,23 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use codebox_core::{Attachment, BackendId, Job, ResultKind, RunReport, ToolName, ToolResult};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 mod history;
 mod open;
+mod parts;
 mod record;
 
 use crate::audit::{AuditError, AuditLog, ContainerGiven, Event, Started};
 use history::History;
 use open::JobMarker;
+use parts::OpenParts;
 use record::End;
 pub use record::{Record, State};
 
@@ -43,6 +46,8 @@ pub struct Journal {
     log: AuditLog,
     /// Number of jobs that were accepted by this value.
     accepted: Arc<AtomicU64>,
+    /// Parts of this process in the audit log that have no end.
+    parts: Arc<Mutex<Option<OpenParts>>>,
 }
 
 /// Place and use of a journal.
@@ -67,7 +72,7 @@ impl JournalOptions {
 }
 
 /// Use of the audit log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Audit {
     /// No job is recorded in it.
     Off,
@@ -112,7 +117,8 @@ impl Journal {
     pub fn open(options: JournalOptions) -> Result<Self, JournalError> {
         let JournalOptions { dir: folder, audit, records_text, keeps_log_open } = options;
         let log = AuditLog::beside(&folder, keeps_log_open);
-        let journal = Self { folder: folder.clone(), audit, records_text, log, accepted: Arc::default() };
+        let journal =
+            Self { folder: folder.clone(), audit, records_text, log, accepted: Arc::default(), parts: Arc::default() };
         codebox_files::private_dir(&folder).map_err(journal.failed("create"))?;
         open::recover(&folder, journal.used_audit_log()).map_err(journal.failed("read"))?;
         Ok(journal)
@@ -131,7 +137,17 @@ impl Journal {
         let millis = record::millis(SystemTime::now());
         let id = new_id(millis);
         let audit_failure = self.audit(&Event::Started(Box::new(self.started(&id, job))))?;
-        Ok(Entry { audit_failure, ..self.note(Record::new(id, millis, job), "")? })
+        let noted = self.note(Record::new(id.clone(), millis, job), "").inspect_err(|_| {
+            // The job does not run.
+            self.audit_end(&Event::Interrupted { id }, "job");
+        });
+        Ok(Entry { audit_failure, ..noted? })
+    }
+
+    /// Returns this journal with another use of its audit log.
+    #[must_use]
+    pub fn with_audit(self, audit: Audit) -> Self {
+        Self { audit, ..self }
     }
 
     /// Records a cell of a session in the audit log alone, before it runs. `None` if it is not recorded.
@@ -166,7 +182,7 @@ impl Journal {
         let id = new_id(record::millis(SystemTime::now()));
         let started = complete(self.started(&id, job));
         let failure = self.audit(&Event::Started(Box::new(started)))?;
-        Ok((CellEntry { journal: self.clone(), id }, failure))
+        Ok((CellEntry(self.start_part(id, failure.is_none())), failure))
     }
 
     /// Describes a job for the audit log.
@@ -184,7 +200,18 @@ impl Journal {
     pub fn accept_call(&self, tool: &ToolName, input: &[u8]) -> Result<(CallEntry, Option<AuditError>), JournalError> {
         let id = new_id(record::millis(SystemTime::now()));
         let failure = self.audit(&Event::called(id.clone(), tool, input))?;
-        Ok((CallEntry { journal: self.clone(), id }, failure))
+        Ok((CallEntry(self.start_part(id, failure.is_none())), failure))
+    }
+
+    /// Keeps the id of a part until its end, if its start is recorded.
+    fn start_part(&self, id: String, is_recorded: bool) -> PartEntry {
+        if is_recorded && self.audit != Audit::Off {
+            let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = OpenParts::start(&mut parts, &self.folder, &id) {
+                tracing::warn!(%error, "the interruption of a part of the audit log would not be recorded");
+            }
+        }
+        PartEntry { journal: self.clone(), id, has_ended: false }
     }
 
     /// Records an event that is no job in the audit log. Returns the failure to do so if the caller may go on nevertheless.
@@ -202,13 +229,16 @@ impl Journal {
         }
     }
 
-    /// Records the end of a part whose start is recorded.
+    /// Records the end of a part whose start is recorded. If that is not possible, the next process that opens the journal tries again.
     fn audit_end(&self, event: &Event, part: &str) {
         let recorded = self.audit(event);
         let failure =
             recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
         if let Some(error) = failure {
             tracing::warn!(error, "cannot record the end of a {part}");
+            if let Err(error) = parts::defer(&self.folder, event) {
+                tracing::warn!(%error, "cannot keep the end of a {part}");
+            }
         }
     }
 
@@ -272,42 +302,68 @@ fn new_id(millis: u64) -> String {
     format!("{millis:011x}{:08x}", rand::random::<u32>())
 }
 
-/// A cell in the audit log without an end.
+/// A part of a process in the audit log without an end. If it is dropped, it counts as interrupted.
 #[derive(Debug)]
-pub struct CellEntry {
+struct PartEntry {
     journal: Journal,
     id: String,
+    has_ended: bool,
 }
+
+impl PartEntry {
+    fn end(mut self, event: &Event, part: &str) {
+        self.has_ended = true;
+        self.journal.audit_end(event, part);
+        self.close();
+    }
+
+    fn close(&self) {
+        let mut parts = self.journal.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parts) = &mut *parts
+            && let Err(error) = parts.end(&self.id)
+        {
+            tracing::warn!(%error, "cannot change the list of the parts of the audit log");
+        }
+    }
+}
+
+impl Drop for PartEntry {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.journal.audit_end(&Event::Interrupted { id: self.id.clone() }, "part");
+            self.close();
+        }
+    }
+}
+
+/// A cell or a command of a box in the audit log without an end. If it is dropped, it counts as interrupted.
+#[derive(Debug)]
+pub struct CellEntry(PartEntry);
 
 impl CellEntry {
     /// Returns the id of the cell in the audit log.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.id
+        &self.0.id
     }
 
     /// Returns a function that records the end of the cell. A failure to record it is only logged: the cell has ended, and its report is
     /// valid.
     pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) -> impl FnOnce() + Send + use<> {
-        let event = End::now(kind, status, report).event(&self.id);
-        move || {
-            self.journal.audit_end(&event, "cell");
-        }
+        let event = End::now(kind, status, report).event(self.id());
+        move || self.0.end(&event, "cell")
     }
 }
 
-/// A call of a tool in the audit log without an end.
+/// A call of a tool in the audit log without an end. If it is dropped, it counts as interrupted.
 #[derive(Debug)]
-pub struct CallEntry {
-    journal: Journal,
-    id: String,
-}
+pub struct CallEntry(PartEntry);
 
 impl CallEntry {
     /// Returns the id of the call.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.id
+        &self.0.id
     }
 
     /// Records the end of the call, for which this job has run. A failure to record it is only logged: the call has ended.
@@ -315,7 +371,8 @@ impl CallEntry {
         let kind = result.as_ref().map_or_else(|failure| failure.kind.clone(), |_| ResultKind::Ok.as_str().to_owned());
         let output_bytes = result.as_ref().map_or(0, |output| output.len() as u64);
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        self.journal.audit_end(&Event::Returned { id: self.id, kind, output_bytes, wall_ms, job }, "call of a tool");
+        let id = self.id().to_owned();
+        self.0.end(&Event::Returned { id, kind, output_bytes, wall_ms, job }, "call of a tool");
     }
 }
 

@@ -11,6 +11,7 @@ use codebox_core::{
     ToolCalls as _, ToolDescription, ToolFailure, ToolResult,
 };
 use codebox_runner::{Cell, CellIo, Resumption, SuspendedCell};
+use codebox_service::Audit;
 use codebox_worker::frame::{self, Kind};
 use serde_bytes::ByteBuf;
 use tokio::task::JoinHandle;
@@ -73,6 +74,14 @@ impl Client {
             }
             thread::sleep(RETRY_INTERVAL);
         }
+    }
+
+    /// Sets the use of the audit log by the requests that follow. The settings of the process are those of its start.
+    ///
+    /// # Errors
+    /// Returns an error if the process is gone.
+    pub fn use_audit(&mut self, audit: Audit) -> Result<(), ClientError> {
+        self.send(&Request::UseAudit(audit))
     }
 
     fn send<T: serde::Serialize>(&mut self, message: &T) -> Result<(), ClientError> {

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter};
 use std::time::Duration;
 
 use codebox_core::{Job, OutputSink, ResultKind, RunnerError};
+use codebox_runner::with_audit;
 use codebox_worker::frame::{self, Kind, MaxSizes};
 use serde_bytes::ByteBuf;
 use tokio::io::AsyncWriteExt as _;
@@ -42,18 +43,39 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
     }
     send(&mut writer, &Answer::Done).await?;
     let mut requests = Requests::read(reader);
-    while let Some(request) = requests.next().await? {
+    match requests.next().await? {
+        Some(Request::UseAudit(audit)) => {
+            let first = requests.next().await?;
+            with_audit(audit, Box::pin(serve_requests(process, first, requests, &mut writer))).await
+        }
+        first => serve_requests(process, first, requests, &mut writer).await,
+    }
+}
+
+async fn serve_requests(
+    process: &Process,
+    first: Option<Request>,
+    mut requests: Requests,
+    writer: &mut OwnedWriteHalf,
+) -> io::Result<()> {
+    let mut first = first;
+    loop {
+        let next = match first.take() {
+            Some(request) => Some(request),
+            None => requests.next().await?,
+        };
+        let Some(request) = next else { return Ok(()) };
         let answer = match request {
             Request::Exec { id, cell, tools, suspends } => {
                 let work = Work::Cell(cell, suspends);
-                match Box::pin(exec(process, &id, work, tools, &mut requests, &mut writer)).await {
+                match Box::pin(exec(process, &id, work, tools, &mut requests, writer)).await {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }
             }
             Request::Resume { id, position, resumption, tools } => {
                 let work = Work::Suspended(position, resumption);
-                match Box::pin(exec(process, &id, work, tools, &mut requests, &mut writer)).await {
+                match Box::pin(exec(process, &id, work, tools, &mut requests, writer)).await {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }
@@ -61,13 +83,13 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
             Request::End => {
                 let left = process.keeper.park_idle(Duration::ZERO).await;
                 if left.is_empty() {
-                    send(&mut writer, &Answer::Done).await?;
+                    send(writer, &Answer::Done).await?;
                     process.request_end();
                     continue;
                 }
                 not_saved(&left)
             }
-            Request::Export { id, name } => match export(process, &id, name.as_deref(), &mut writer).await? {
+            Request::Export { id, name } => match export(process, &id, name.as_deref(), writer).await? {
                 Some(answer) => answer,
                 None => return Ok(()),
             },
@@ -76,12 +98,11 @@ pub(crate) async fn serve(process: &Process, stream: UnixStream) -> io::Result<(
                 None => return Ok(()),
             },
             // The cell has ended meanwhile.
-            Request::Cancel | Request::ToolResult(..) => continue,
+            Request::Cancel | Request::ToolResult(..) | Request::UseAudit(_) => continue,
             request => perform(process, request).await.unwrap_or_else(|error| Answer::Failed(error.into())),
         };
-        send(&mut writer, &answer).await?;
+        send(writer, &answer).await?;
     }
-    Ok(())
 }
 
 /// The requests of a client, which are read by a task of their own: a message can be read in part when a cell ends.
@@ -168,6 +189,7 @@ async fn perform(process: &Process, request: Request) -> Result<Answer, RunnerEr
         | Request::Piece(_)
         | Request::Cancel
         | Request::ToolResult(..)
+        | Request::UseAudit(_)
         | Request::End => Answer::Done,
     })
 }

@@ -444,9 +444,11 @@ impl Keeper {
         let removed = kept.dir.with_extension(REMOVED);
         fs::rename(&kept.dir, &removed).map_err(|error| disk_error("remove", &kept.dir, &error))?;
         lock(&self.sessions).remove(id);
-        let recorded = self.runner.audit_session(id, SessionAction::Stopped, None);
-        fs::remove_dir_all(&removed).map_err(|error| disk_error("remove", &removed, &error))?;
-        recorded
+        if let Err(error) = self.runner.audit_session(id, SessionAction::Stopped, None) {
+            // It has ended in any case.
+            tracing::warn!(%error, "cannot record the end of a session");
+        }
+        fs::remove_dir_all(&removed).map_err(|error| disk_error("remove", &removed, &error))
     }
 
     /// Returns facts about all sessions, the oldest first.

@@ -4,6 +4,7 @@ use codebox_core::{
     Job, RunReport, SecretName, SecretValue, SessionContainer, SessionInfo, ToolDescription, ToolFailure,
 };
 use codebox_runner::{Cell, Resumption, SuspendedCell};
+use codebox_service::Audit;
 use codebox_worker::Failure;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -26,6 +27,8 @@ pub(crate) const MAX_TOOL_RESULT: usize = 16 << 20;
 /// Message of a client. The next one follows after the last answer; only the cancellation, results of tools and pieces are sent before.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
+    /// Sets the use of the audit log by the later requests of this client. No answer follows.
+    UseAudit(Audit),
     /// Creates a session with the language, grants, limits and packages of a job.
     Create(Box<Job>, SessionContainer),
     /// Runs a cell, which may call these tools of the client. With data of the client, the cell is suspended at a call that needs an

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use codebox_core::ToolFailure;
+use codebox_core::{SecretValues, ToolFailure, mask_secrets};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
@@ -65,7 +65,9 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
     let ((), output, errors, status) = tokio::join!(write, read(stdout), read(stderr), wait);
     let status = status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?;
     if !status.success() {
-        return Err(failed(format!("{shown} failed ({status})")).with_stderr(&end_of(&errors)));
+        return Err(
+            failed(format!("{shown} failed ({status})")).with_stderr(&end_of(&errors, &SecretValues::default()))
+        );
     }
     output_of(&output, &shown.to_string())
 }
@@ -85,17 +87,16 @@ pub fn output_of(output: &[u8], program: &str) -> Result<Value, ToolFailure> {
     serde_json::from_slice(output).map_err(|error| invalid(format!("the output of {program} is not JSON: {error}")))
 }
 
-/// Returns the end of the standard error of a program. It does not begin within a word: the rest of a secret would not be masked.
+/// Number of bytes at the end of an output in which secrets are masked before it is cut.
+const MASKED: usize = 64 << 10;
+
+/// Returns the end of an output of a program, in which secrets are masked.
 #[must_use]
-pub fn end_of(errors: &[u8]) -> String {
-    let errors = errors.trim_ascii();
-    let (before, end) = errors.split_at(errors.len().saturating_sub(MAX_STDERR));
-    let is_within_word = before.last().is_some_and(|byte| !byte.is_ascii_whitespace());
-    let from = match is_within_word {
-        true => end.iter().position(u8::is_ascii_whitespace).unwrap_or(0),
-        false => 0,
-    };
-    String::from_utf8_lossy(end[from..].trim_ascii_start()).into_owned()
+pub fn end_of(output: &[u8], secrets: &SecretValues) -> String {
+    let output = output.trim_ascii();
+    let output = &output[output.len().saturating_sub(MASKED)..];
+    let text = mask_secrets(&String::from_utf8_lossy(output), &secrets.all());
+    text[text.ceil_char_boundary(text.len().saturating_sub(MAX_STDERR))..].to_owned()
 }
 
 /// Reads a stream to its end, and keeps one byte more than the maximum.

@@ -60,9 +60,9 @@ fn agents_use_named_boxes(test_env: &TestEnvironment) -> Result<()> {
 }
 
 fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
-    let sandbox = Sandbox::start(test_env, &[])?;
+    let sandbox = Sandbox::start(test_env, &["--env", "TOK=box-secret-1"])?;
     let config = format!(
-        "[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n",
+        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n",
         sandbox.name
     );
     std::fs::write(test_env.home().join("config/config.toml"), config)?;
@@ -79,6 +79,8 @@ fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
         status == Some(1) && result["error"]["stderr"] == "why" && result["metadata"]["exit_code"] == 3,
         "{result}"
     );
+    let (_, leaked) = call("leaks", "{}")?;
+    ensure!(leaked["error"]["stderr"] == "of ***" && !leaked.to_string().contains("box-secret"), "{leaked}");
     let records = test_env.codebox().args(["audit", "list", "--json"]).run()?.stdout_text();
     let records: Value = serde_json::from_str(&records)?;
     let events = records["records"].as_array().context("records")?.iter().map(|record| &record["event"]);

@@ -41,6 +41,8 @@ fn stops(test_env: &TestEnvironment) -> Result<()> {
     })?;
     let stopped = sandbox.stop()?;
     ensure!(stopped.code == Some(0), "{}", stopped.stderr_text());
+    let audit = test_env.codebox().args(["audit", "show", "--json", &sandbox.name]).run()?.stdout_text();
+    ensure!(audit.contains("\"interrupted\""), "the command has no end in {audit}");
     // The caller of a command learns of it at once.
     let ended = waiting.wait_with_output()?;
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();

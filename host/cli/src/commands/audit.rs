@@ -25,10 +25,10 @@ pub(super) fn audit(command: AuditCommand, runner: &Runner) -> Result<u8, Runner
         AuditCommand::List { last, json: false } => answer::print(&listed(&log, last)?),
         AuditCommand::Show { id, json } => {
             let mut found = Vec::new();
-            // The ends of a session's cells name the cells.
+            // The ends of a session's cells name the cells, and the end of a call names its job.
             let mut cells = BTreeSet::new();
+            each(&log, |record| cells.extend(part_of(&record.event, &id)))?;
             each(&log, |record| {
-                cells.extend(cell_of(&record.event, &id));
                 if is_about(&record.event, &id, &cells) {
                     found.push(record);
                 }
@@ -112,9 +112,10 @@ fn failed(error: &AuditError) -> RunnerError {
     RunnerError::of(ResultKind::InternalError, error).with_fix(fix)
 }
 
-/// Returns the id of a cell, if the event is about one of the session `session`.
-fn cell_of(event: &Event, session: &str) -> Option<String> {
+/// Returns the id of a cell or command of this session or box, or of the call for which this job has run, if the event is about one.
+fn part_of(event: &Event, session: &str) -> Option<String> {
     match event {
+        Event::Returned { id, job, .. } if job.as_deref() == Some(session) => Some(id.clone()),
         Event::Started(started) if [&started.session, &started.in_box].contains(&&Some(session.to_owned())) => {
             Some(started.id.clone())
         }
@@ -126,8 +127,8 @@ fn is_about(event: &Event, wanted: &str, cells: &BTreeSet<String>) -> bool {
     match event {
         Event::Started(started) => started.id == wanted || cells.contains(&started.id),
         Event::Ended { id, .. } | Event::Interrupted { id } => id == wanted || cells.contains(id),
-        Event::Called(call) => call.id == wanted,
-        Event::Returned { id, job, .. } => id == wanted || job.as_deref() == Some(wanted),
+        Event::Called(call) => call.id == wanted || cells.contains(&call.id),
+        Event::Returned { id, .. } => id == wanted || cells.contains(id),
         Event::Box { name, .. } => name == wanted,
         Event::Session { session, other, .. } => session == wanted || other.as_deref() == Some(wanted),
         Event::Reset { .. } | Event::Pruned { .. } | Event::Refused { .. } => false,

@@ -201,7 +201,9 @@ impl Writer {
 
     /// Adds a record.
     pub(super) fn append(&mut self, event: &Event) -> io::Result<()> {
-        let (seq, previous) = (self.last.0 + 1, self.last.1.as_str());
+        let overflow =
+            || io::Error::new(io::ErrorKind::InvalidData, "its numbers are damaged: run codebox audit reset");
+        let (seq, previous) = (self.last.0.checked_add(1).ok_or_else(overflow)?, self.last.1.as_str());
         let (text, digest) = line(seq, previous, event)?;
         if text.len() as u64 > MAX_LINE {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the record is too long"));
@@ -343,7 +345,7 @@ impl Check<'_> {
             // The user may have removed records, which a later record says.
             self.undeclared = Some((record.seq.saturating_sub(1), record.previous.clone()));
             self.verified.pruned = record.seq.saturating_sub(1);
-        } else if record.previous != self.verified.digest || record.seq != self.verified.last + 1 {
+        } else if record.previous != self.verified.digest || record.seq != self.verified.last.wrapping_add(1) {
             return self.fail("does not follow the one before: records were removed or moved");
         }
         if let (Event::Pruned { last, .. }, Some((_, digest))) = (&record.event, &self.undeclared)
@@ -406,6 +408,15 @@ fn new_file(folder: &Path) -> io::Result<(File, PathBuf)> {
     Ok((private(OpenOptions::new().write(true).create(true).truncate(true)).open(&path)?, path))
 }
 
+/// Removes a file on drop, unless it was renamed.
+struct RemoveOnDrop<'p>(&'p Path);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0);
+    }
+}
+
 /// Removes the records before a time, and returns their number.
 pub(super) fn prune(folder: &Path, before_ms: u64) -> io::Result<u64> {
     if !folder.join(LOG).exists() {
@@ -417,6 +428,7 @@ pub(super) fn prune(folder: &Path, before_ms: u64) -> io::Result<u64> {
     }
     let (kept, new) = new_file(folder)?;
     let mut kept = io::BufWriter::new(kept);
+    let _unused = RemoveOnDrop(&new);
     let (mut removed, mut last, mut keeps) = (0, None, false);
     for_each_line(folder, |text| {
         let Some(record) = record(text) else { return Ok(()) };
@@ -428,9 +440,7 @@ pub(super) fn prune(folder: &Path, before_ms: u64) -> io::Result<u64> {
         (removed, last) = (removed + 1, Some((record.seq, record.digest)));
         Ok(())
     })?;
-    let Some((records, last)) = last else {
-        return fs::remove_file(&new).map(|()| 0);
-    };
+    let Some((records, last)) = last else { return Ok(0) };
     // The record of the removal is in the new file before that replaces the old one.
     let file = kept.into_inner().map_err(io::IntoInnerError::into_error)?;
     let (text, digest) = line(locked.last.0 + 1, &locked.last.1, &Event::Pruned { records, last })?;

@@ -117,6 +117,11 @@ pub enum Event {
     },
 }
 
+/// Returns the start of a text. It is masked before: a part of a secret would not be recognized.
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
 const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -165,10 +170,10 @@ fn cut(name: &str, list: &mut Value, counts: &mut serde_json::Map<String, Value>
 }
 
 impl Event {
-    /// Describes a request that was refused.
+    /// Describes a request that was refused, in which these values are masked.
     #[must_use]
-    pub fn refused(program: &str, tool: Option<&ToolName>, error: &RunnerError) -> Self {
-        let cut = |text: &str| mask_secrets(&text.chars().take(LONGEST).collect::<String>(), &[]);
+    pub fn refused(program: &str, tool: Option<&ToolName>, values: &[&str], error: &RunnerError) -> Self {
+        let cut = |text: &str| shortened(&mask_secrets(text, values));
         let (kind, reason) = (error.kind().as_str().to_owned(), cut(error.message()));
         let (program, tool) = (cut(program), tool.map(ToString::to_string));
         Self::Refused { uid: user(), pid: std::process::id(), program, tool, kind, reason }
@@ -247,7 +252,7 @@ impl CommandCall {
         }
         let name = call.argv.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
         Self {
-            name: mask_secrets(&name.chars().take(LONGEST).collect::<String>(), &[]),
+            name: shortened(&mask_secrets(&name, &[])),
             sha256: digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
             status: call.status,
             wall_ms: u64::try_from(call.wall.as_millis()).unwrap_or(u64::MAX),
@@ -458,7 +463,7 @@ impl Program {
             }
         };
         Self {
-            name: mask_secrets(&name.chars().take(LONGEST).collect::<String>(), &[]),
+            name: shortened(&mask_secrets(name, &[])),
             language: job.language.to_string(),
             sha256: codebox_files::hex(&digest.finalize()),
             bytes,

@@ -264,6 +264,21 @@ fn a_removed_number_of_the_last_record_is_not_made_again() {
     assert_eq!(verified(&log).records, 2);
 }
 
+/// A secret is masked before the text is cut, which would leave a part of it.
+#[test]
+fn refusals_contain_no_parts_of_secrets() {
+    use codebox_core::{ResultKind, RunnerError};
+
+    let token = "ghp_0123456789abcdefghij0123456789abcdef";
+    let line = format!("cannot grant {}/{token}/my-secret", "a".repeat(160));
+    let error = RunnerError::new(ResultKind::Denied, line);
+    let Event::Refused { reason, program, .. } = Event::refused("-c my-secret", None, &["my-secret"], &error) else {
+        panic!("another event");
+    };
+    assert!(!reason.contains("ghp_") && reason.contains("***"), "{reason}");
+    assert_eq!(program, "-c ***");
+}
+
 #[test]
 fn jobs_are_described_without_their_text() {
     use codebox_core::{EnvName, NetGrant, SecretGrant, SecretName, SecretValue};

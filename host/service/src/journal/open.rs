@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::history::{self, History};
+use super::parts;
 use super::record::{End, Record, State};
 use crate::audit::{AuditLog, Event};
 
@@ -16,7 +17,7 @@ use crate::audit::{AuditLog, Event};
 const NOTE: &str = "job";
 
 /// File extension of a note that is being created and not locked yet.
-const NEW: &str = "new";
+pub(super) const NEW: &str = "new";
 
 /// File extension of the file with the job's end.
 const END: &str = "end";
@@ -77,7 +78,7 @@ impl JobMarker {
     }
 }
 
-fn create_new(path: &Path) -> io::Result<File> {
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
@@ -97,6 +98,12 @@ pub(super) fn recover(folder: &Path, audit: Option<&AuditLog>) -> io::Result<()>
         return Ok(());
     }
     history::rotate(folder)?;
+    if let Some(audit) = audit
+        && let Err(error) = parts::recover(folder, audit)
+    {
+        // They wait for the next time.
+        tracing::warn!(%error, "cannot record the ends of earlier parts in the audit log");
+    }
     for path in notes(folder)? {
         if path.extension().is_some_and(|ending| ending == NEW) {
             let age = fs::symlink_metadata(&path).and_then(|meta| meta.modified()).map(|at| at.elapsed());
@@ -126,8 +133,9 @@ fn record_outcome(folder: &Path, audit: Option<&AuditLog>, path: &Path) -> io::R
                 _ => Event::Interrupted { id: record.id.clone() },
             };
             if let Some(Err(error)) = audit.map(|audit| audit.add(&event)) {
-                // The history does not depend on it, and the note would be read by each later process.
                 tracing::warn!(%error, "cannot record the end of a job in the audit log");
+                // The note has the end until it is kept elsewhere.
+                parts::defer(folder, &event)?;
             }
             match outcome {
                 Outcome::End(end) => record.ended(end),
@@ -175,6 +183,11 @@ fn outcome(note: &Path) -> Outcome {
         return Outcome::HandedOver;
     }
     End::read(&text).map_or(Outcome::Nothing, Outcome::End)
+}
+
+/// Returns the content of a regular file.
+pub(super) fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    open(path).and_then(whole)
 }
 
 fn whole(file: File) -> io::Result<Vec<u8>> {

@@ -260,9 +260,17 @@ fn jobs_that_must_be_audited_are_refused_otherwise() {
     let entry = journal.accept(accepted(&WASM)).expect("it runs nevertheless");
     assert!(entry.audit_failure().is_some());
     entry.end(ResultKind::Ok, 0, None);
-    // Its end is in the history nevertheless.
+    // Its end is in the history nevertheless, and waits for the log.
     let journal = audited(&home, Audit::On);
-    assert_eq!((files(home.path()), count(&journal)), (vec!["audit".into(), "history.jsonl".into(), "lock".into()], 1));
+    let (waiting, others): (Vec<String>, Vec<String>) =
+        files(home.path()).into_iter().partition(|name| name.ends_with(".event"));
+    assert_eq!(
+        (waiting.len(), others, count(&journal)),
+        (1, ["audit", "history.jsonl", "lock"].map(str::to_owned).to_vec(), 1)
+    );
+    fs::remove_file(home.path().join("audit")).expect("it is ours");
+    assert_eq!(types(&audited(&home, Audit::On)), ["\"ended\""]);
+    assert!(files(home.path()).iter().all(|name| !name.ends_with(".event")));
     let journal = audited(&home, Audit::Off);
     assert!(journal.accept(accepted(&WASM)).expect("it is not recorded").audit_failure().is_none());
 }

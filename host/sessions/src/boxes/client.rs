@@ -18,7 +18,7 @@ use super::place::{BoxDir, BoxPlace};
 use crate::message::VERSION;
 
 /// Number of the signal that kills a command.
-const SIGKILL: u8 = 9;
+pub(super) const SIGKILL: u8 = 9;
 
 /// Maximum time until a box that is stopped has ended.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codebox_core::{
-    BoxInfo, CancelToken, ResultKind, RunnerError, SecretValues, SessionContainer, ShimCall, Sweep, mask_words,
+    BoxInfo, CancelToken, ResultKind, RunnerError, SecretValues, SessionContainer, ShimCall, Sweep, mask_secrets,
+    mask_words,
 };
 use codebox_runner::{BoxLogEntry, BoxStart, CommandBox, Runner};
 use codebox_service::Request;
@@ -167,7 +168,7 @@ fn info_of(sandbox: &CommandBox) -> BoxInfo {
     }
 }
 
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -260,6 +261,11 @@ impl Keeper {
     pub(super) fn hide(&self, values: impl Iterator<Item = String>) {
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         values.for_each(|value| secrets.add(value));
+    }
+
+    /// Returns a text in which secrets are masked.
+    pub(super) fn masked(&self, text: &str) -> String {
+        mask_secrets(text, &self.secrets.lock().unwrap_or_else(PoisonError::into_inner).all())
     }
 
     /// Adds an entry to the log, with secrets masked.

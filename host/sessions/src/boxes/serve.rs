@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codebox_core::{BoxCommand, CancelToken, CommandInput, ResultKind, RunReport, RunnerError, ToolName, exit_status};
 use codebox_runner::{BoxLogEntry, CommandIo, Shaping};
@@ -15,7 +15,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::keeper::Keeper;
+use super::client::SIGKILL;
+use super::keeper::{Keeper, now_ms};
 use super::message::{BoxAnswer, BoxHello, BoxRequest, INPUT_WINDOW};
 use crate::message::VERSION;
 
@@ -79,13 +80,15 @@ async fn exec(
     writer: &mut OwnedWriteHalf,
 ) -> BoxAnswer {
     keeper.hide(command.env.iter().map(|(_, value)| String::from_utf8_lossy(value).into_owned()));
-    let argv = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let argv: Vec<String> = command.argv.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let (input_sender, stdin) = mpsc::channel(1);
     let (control_sender, control) = mpsc::channel(QUEUED);
     let (output_sender, mut output) = mpsc::channel(QUEUED);
     let (taken_sender, mut taken) = mpsc::channel(INPUT_WINDOW);
     let cancel = CancelToken::new();
     let reading = tokio::spawn(read_input(reader, input_sender, control_sender, taken_sender, cancel.clone()));
+    let began = Instant::now();
+    let mut of_tool = tool.is_some().then(Vec::new);
     let running = {
         let (keeper, cancel) = (Arc::clone(keeper), cancel.clone());
         tokio::spawn(async move {
@@ -101,6 +104,11 @@ async fn exec(
             biased;
             Some(()) = taken.recv() => BoxAnswer::InputTaken,
             piece = output.recv() => match piece {
+                // Failures of tools contain the end of it, without secrets.
+                Some((1, bytes)) if let Some(errors) = &mut of_tool => {
+                    keep_end(errors, &bytes);
+                    continue;
+                }
                 Some((stream, bytes)) => BoxAnswer::Output(u8::try_from(stream).unwrap_or(1), ByteBuf::from(bytes)),
                 None => break,
             },
@@ -109,6 +117,7 @@ async fn exec(
                 running.abort();
                 // It has the box until then.
                 let _ = running.await;
+                keeper.add(interrupted(argv, began.elapsed()));
                 let line = format!("the box {} was stopped", keeper.sandbox.name());
                 let error = RunnerError::new(ResultKind::EngineLost, line);
                 return BoxAnswer::Failed(error.with_fix("start it again with codebox box start").into());
@@ -124,6 +133,10 @@ async fn exec(
     match ran {
         Ok(Ok(report)) => {
             keeper.add(entry_of(argv, &report));
+            if let Some(errors) = of_tool.filter(|errors| !errors.is_empty()) {
+                let text = keeper.masked(&String::from_utf8_lossy(&errors));
+                let _ = send(writer, &BoxAnswer::Output(1, ByteBuf::from(text.into_bytes()))).await;
+            }
             BoxAnswer::Ended(Box::new(report))
         }
         Ok(Err(error)) => BoxAnswer::Failed(error.into()),
@@ -131,10 +144,30 @@ async fn exec(
     }
 }
 
-fn entry_of(argv: Vec<String>, report: &RunReport) -> BoxLogEntry {
-    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+/// Maximum number of bytes of the standard error of a tool, the last ones.
+const MAX_TOOL_ERRORS: usize = 64 << 10;
+
+/// Adds bytes, and keeps the last ones.
+fn keep_end(errors: &mut Vec<u8>, bytes: &[u8]) {
+    errors.extend(bytes);
+    errors.drain(..errors.len().saturating_sub(MAX_TOOL_ERRORS));
+}
+
+/// Returns the entry of a command whose box was stopped.
+fn interrupted(argv: Vec<String>, wall: Duration) -> BoxLogEntry {
     BoxLogEntry {
-        time_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+        time_ms: now_ms(),
+        is_shim: false,
+        argv,
+        status: 128 + i32::from(SIGKILL),
+        wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+        spilled: Vec::new(),
+    }
+}
+
+fn entry_of(argv: Vec<String>, report: &RunReport) -> BoxLogEntry {
+    BoxLogEntry {
+        time_ms: now_ms(),
         is_shim: false,
         argv,
         status: i32::from(exit_status(&report.outcome)),
