@@ -15,6 +15,8 @@ mod nightly;
 mod project;
 mod soak;
 mod venv;
+#[cfg(unix)]
+mod vm_image;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks", version)]
@@ -37,6 +39,9 @@ enum Task {
     Docs(docs::Options),
     /// Build the checked-in guests from their pinned sources and compare
     Guests(guests::Options),
+    /// Make the image of virtual machines from packages of Debian, unless it exists
+    #[cfg(unix)]
+    VmImage(vm_image::Options),
     /// Check the prose of comments and documents
     LintProse,
 }
@@ -49,6 +54,8 @@ fn main() -> ExitCode {
         Task::Dist(options) => dist::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Guests(options) => guests::run(&options),
+        #[cfg(unix)]
+        Task::VmImage(options) => vm_image::run(&options),
         Task::LintProse => lint_prose::run(),
     };
     match done {

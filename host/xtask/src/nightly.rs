@@ -35,6 +35,9 @@ pub struct Options {
     /// Check instead that the library builds with every set of features
     #[arg(long, conflicts_with_all = ["only", "miri"])]
     features: bool,
+    /// Run the tests of virtual machines in QEMU instead, with the image of `vm-image`
+    #[arg(long, conflicts_with_all = ["only", "miri", "features"])]
+    vm: bool,
     /// Run only this test target
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -51,6 +54,13 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.features {
         return check_feature_sets(&project);
+    }
+    if options.vm {
+        let mut test = project.cargo();
+        // A machine at a time: each of them takes two processors.
+        test.args(["test", "--release", "--package", "codebox-vm", "--", "--include-ignored", "--test-threads=1"]);
+        ensure!(test.status().context("start cargo")?.success(), "tests of virtual machines failed");
+        return Ok(());
     }
     let mut test = project.cargo();
     test.args(["test", "--release", "--workspace", "--no-fail-fast"]).env("CODEBOX_TESTS", "full");

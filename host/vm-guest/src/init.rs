@@ -1,0 +1,161 @@
+//! First process of the root file system: it sets the machine up, and reaps the processes whose parents have ended.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use codebox_vm_guest::USER;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount_change, mount_remount};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::system::{RebootCommand, reboot, sethostname};
+
+use crate::boot::mount_kind;
+
+/// Modules for containers and networks.
+const MODULES: [&str; 14] = [
+    "virtio_net",
+    "virtio_console",
+    "virtio_balloon",
+    "overlay",
+    "fuse",
+    "virtiofs",
+    "tun",
+    "bridge",
+    "veth",
+    "nf_tables",
+    "nft_chain_nat",
+    "nft_masq",
+    "nft_ct",
+    "nft_compat",
+];
+
+/// Group of the processes of the user, which the user's Podman divides.
+const USER_GROUP: &str = "/sys/fs/cgroup/user";
+
+/// Group of Podman itself: a group with controllers for its children has no processes.
+const SERVICE_GROUP: &str = "/sys/fs/cgroup/user/service";
+
+/// Time between the request to end and the end by force of all processes.
+const END_TIME: Duration = Duration::from_secs(3);
+
+/// Sets the machine up, runs `manage`, and turns the machine off when that has ended.
+pub(crate) fn init() -> io::Result<()> {
+    for (kind, at, options) in [
+        ("devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666"),
+        ("tmpfs", "/dev/shm", "mode=1777"),
+        ("tmpfs", "/run", "mode=755"),
+        ("tmpfs", "/tmp", "mode=1777"),
+        ("cgroup2", "/sys/fs/cgroup", ""),
+    ] {
+        fs::create_dir_all(at)?;
+        mount_kind(kind, at, options)?;
+    }
+    for (link, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        std::os::unix::fs::symlink(to, format!("/dev/{link}"))?;
+    }
+    mount_change("/", MountPropagationFlags::SHARED | MountPropagationFlags::REC)?;
+    sethostname(b"codebox-vm")?;
+    // The disk can be larger than its file system.
+    command(&["resize2fs"], &["/dev/vda"]);
+    command(&["modprobe", "-a", "-q"], &MODULES);
+    for words in [
+        &["ip", "link", "set", "lo", "up"][..],
+        &["ip", "link", "set", "eth0", "up"],
+        &["ip", "addr", "add", "10.0.2.15/24", "dev", "eth0"],
+        &["ip", "route", "add", "default", "via", "10.0.2.2"],
+    ] {
+        command(words, &[]);
+    }
+    fs::write("/etc/resolv.conf", "nameserver 10.0.2.3\n")?;
+    fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
+    groups()?;
+    for device in ["/dev/fuse", "/dev/net/tun"] {
+        let _ = fs::set_permissions(device, std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
+    let dir = format!("/run/user/{USER}");
+    fs::create_dir_all(&dir)?;
+    std::os::unix::fs::chown(&dir, Some(USER), Some(USER))?;
+    let manager = Command::new("/proc/self/exe").arg("manage").stdin(Stdio::null()).spawn()?;
+    reap(manager.id());
+    power_off();
+    Ok(())
+}
+
+/// Delegates a group with all controllers to the user.
+fn groups() -> io::Result<()> {
+    let available = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")?;
+    let wanted: Vec<String> = ["cpu", "cpuset", "io", "memory", "pids"]
+        .into_iter()
+        .filter(|name| available.split_whitespace().any(|one| one == *name))
+        .map(|name| format!("+{name}"))
+        .collect();
+    let wanted = wanted.join(" ");
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", &wanted)?;
+    fs::create_dir_all(USER_GROUP)?;
+    fs::write(format!("{USER_GROUP}/cgroup.subtree_control"), &wanted)?;
+    fs::create_dir_all(SERVICE_GROUP)?;
+    for group in [USER_GROUP, SERVICE_GROUP] {
+        std::os::unix::fs::chown(group, Some(USER), Some(USER))?;
+        for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+            std::os::unix::fs::chown(format!("{group}/{file}"), Some(USER), Some(USER))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the group of Podman.
+pub(crate) fn service_group() -> &'static Path {
+    Path::new(SERVICE_GROUP)
+}
+
+/// Runs a command of the system whose failure a later step notices.
+fn command(words: &[&str], more: &[&str]) {
+    if let Some((program, rest)) = words.split_first()
+        && let Err(error) = Command::new(program).args(rest).args(more).env("PATH", crate::exec::PATH).status()
+    {
+        eprintln!("codebox-vm: cannot start {program}: {error}");
+    }
+}
+
+/// Waits for processes until this one has ended.
+fn reap(manager: u32) {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, _))) if u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(manager) => return,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Ends all processes, writes everything to the disk, and turns the machine off.
+pub(crate) fn power_off() {
+    let all = |signal| {
+        for pid in processes() {
+            let _ = kill_process(pid, signal);
+        }
+    };
+    all(Signal::TERM);
+    let until = std::time::Instant::now() + END_TIME;
+    while processes().next().is_some() && std::time::Instant::now() < until {
+        while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    all(Signal::KILL);
+    rustix::fs::sync();
+    let _ = mount_remount("/", MountFlags::RDONLY, c"");
+    let _ = reboot(RebootCommand::PowerOff);
+}
+
+/// Returns the processes that are programs, but for this one.
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        // Threads of the kernel have no program.
+        let has_program = pid != 1 && fs::read_link(entry.path().join("exe")).is_ok();
+        Pid::from_raw(pid).filter(|_| has_program)
+    })
+}

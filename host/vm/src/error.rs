@@ -1,0 +1,49 @@
+use std::fmt;
+
+use thiserror::Error;
+
+/// Part of the tier that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layer {
+    /// The program that runs virtual machines.
+    Hypervisor,
+    /// The virtual machine.
+    Vm,
+    /// The connection to it, or its network.
+    Network,
+    /// Podman in it.
+    Podman,
+    /// The image that it is made from.
+    Image,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hypervisor => "hypervisor",
+            Self::Vm => "virtual machine",
+            Self::Network => "connection to the virtual machine",
+            Self::Podman => "Podman in the virtual machine",
+            Self::Image => "image of the virtual machine",
+        })
+    }
+}
+
+/// Failure of the tier.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{layer}: {reason}")]
+pub struct VmError {
+    /// Part that failed.
+    pub layer: Layer,
+    /// Reason, in one line.
+    pub reason: String,
+    /// Remedy, in one line.
+    pub fix: String,
+}
+
+impl VmError {
+    /// Creates an error.
+    pub fn new(layer: Layer, reason: impl fmt::Display, fix: impl Into<String>) -> Self {
+        Self { layer, reason: reason.to_string().replace(['\n', '\r'], " "), fix: fix.into() }
+    }
+}

@@ -1,0 +1,91 @@
+//! Command line of QEMU.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use codebox_vm_guest::PORT_NAME;
+
+use super::Files;
+use crate::image::VmImage;
+use crate::spec::VmSpec;
+
+/// Way in which QEMU runs the instructions of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accelerator {
+    /// The processor runs them, over KVM.
+    Kvm,
+    /// QEMU translates them.
+    Translation,
+}
+
+/// Returns the arguments. The machine has no device but those that are named here.
+pub(super) fn arguments(image: &VmImage, spec: &VmSpec, files: &Files, accelerator: Accelerator) -> Vec<OsString> {
+    let (accelerator, cpu) = match accelerator {
+        Accelerator::Kvm => ("kvm", "host"),
+        Accelerator::Translation => ("tcg,thread=multi", "max"),
+    };
+    let mut args: Vec<OsString> = Vec::new();
+    let mut add = |name: &str, value: OsString| {
+        args.push(name.into());
+        args.push(value);
+    };
+    add("-name", "codebox".into());
+    add("-accel", accelerator.into());
+    add("-cpu", cpu.into());
+    add("-smp", spec.cpus.to_string().into());
+    add("-m", format!("{}M", spec.memory).into());
+    add("-display", "none".into());
+    add("-serial", with_path("file:", &files.log(), ""));
+    add("-kernel", image.file(VmImage::KERNEL).into());
+    add("-initrd", image.file(VmImage::INITRD).into());
+    add("-append", "console=ttyS0 quiet panic=-1".into());
+    add("-drive", with_path("if=none,id=root,format=raw,discard=unmap,file=", &files.disk(), ""));
+    add("-device", "virtio-blk-pci,drive=root".into());
+    add("-netdev", "user,id=net".into());
+    // The boot program of the network card is not needed.
+    add("-device", "virtio-net-pci,netdev=net,romfile=".into());
+    add("-device", "virtio-balloon-pci,free-page-reporting=on".into());
+    add("-device", "virtio-serial-pci".into());
+    add("-chardev", with_path("socket,id=port,server=on,wait=off,path=", &files.port(), ""));
+    add("-device", format!("virtserialport,chardev=port,name={PORT_NAME}").into());
+    add("-qmp", with_path("unix:", &files.monitor(), ",server=on,wait=off"));
+    args.extend(["-nodefaults", "-no-user-config", "-no-reboot", "-daemonize"].map(OsString::from));
+    args
+}
+
+/// Returns an option with a path. QEMU reads a comma in it as two.
+fn with_path(before: &str, path: &Path, after: &str) -> OsString {
+    let mut text = OsString::from(before);
+    match path.to_str() {
+        Some(path) => text.push(path.replace(',', ",,")),
+        None => text.push(path),
+    }
+    text.push(after);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_and_nothing_else_is_reachable() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in [VmImage::KERNEL, VmImage::INITRD, VmImage::ROOT] {
+            fs::write(dir.path().join(name), name).expect("it is ours");
+        }
+        let image = VmImage::seal(dir.path()).expect("an image");
+        let spec = VmSpec::for_machine(2, 4096);
+        let args = arguments(&image, &spec, &Files::new("/data/a,b".into()), Accelerator::Translation);
+        let text: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+        assert!(text.contains(&"if=none,id=root,format=raw,discard=unmap,file=/data/a,,b/disk.img"), "{text:?}");
+        assert!(text.contains(&"unix:/data/a,,b/monitor.sock,server=on,wait=off"), "{text:?}");
+        assert!(text.contains(&"1024M") && text.contains(&"2"), "{text:?}");
+        for name in ["hostfwd", "-fsdev", "-virtfs", "-monitor", "-vnc"] {
+            assert!(!text.iter().any(|arg| arg.contains(name)), "{name}: {text:?}");
+        }
+        assert!(text.contains(&"-nodefaults") && text.contains(&"-no-user-config"));
+    }
+}
