@@ -11,7 +11,7 @@ use codebox_vm_guest::PORT_NAME;
 
 /// Opens the port as a stream, which ends when the host disconnects; `None` if the machine has no port.
 ///
-/// Two threads pass the bytes on: the executor can wait for a socket, and for a device with unsafe code only.
+/// Two threads pass the bytes on: the executor waits for sockets, and not for devices of this kind.
 pub(crate) fn open() -> io::Result<Option<tokio::net::UnixStream>> {
     let Some(path) = find() else { return Ok(None) };
     let port = OpenOptions::new().read(true).write(true).open(path)?;

@@ -112,7 +112,7 @@ fn failed(error: &AuditError) -> RunnerError {
     RunnerError::of(ResultKind::InternalError, error).with_fix(fix)
 }
 
-/// Returns the id of a cell or command of this session or box, or of the call for which this job has run, if the event is about one.
+/// Returns the id of a cell or command of what has this id, or of the call for which this job has run, if the event is about one.
 fn part_of(event: &Event, session: &str) -> Option<String> {
     match event {
         Event::Returned { id, job, .. } if job.as_deref() == Some(session) => Some(id.clone()),
