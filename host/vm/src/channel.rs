@@ -112,7 +112,8 @@ impl Channel {
             let mut result = CommandResult { status: 0, stdout: Vec::new(), stderr: Vec::new() };
             loop {
                 let (kind, length) = (reader.read_u8().await?, reader.read_u32().await?);
-                let mut bytes = vec![0; usize::try_from(length).unwrap_or(MAX_OUTPUT).min(MAX_OUTPUT)];
+                let length = usize::try_from(length).ok().filter(|length| *length <= MAX_OUTPUT);
+                let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
                 reader.read_exact(&mut bytes).await?;
                 let output = match kind {
                     kind if kind == Frame::Stdout as u8 => &mut result.stdout,
