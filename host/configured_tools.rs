@@ -32,7 +32,9 @@ pub(crate) fn tools(
     boxes: &Arc<dyn BoxControl + Send + Sync>,
 ) -> Result<Vec<Tool>, RunnerError> {
     let configured = &machine.settings()?.tools;
-    let ceiling = machine.settings()?.ceilings.wall.and_then(Limit::at);
+    // The time of jobs that name none.
+    let of_jobs = [machine.settings()?.ceilings.wall, machine.settings()?.limits.wall];
+    let of_jobs = of_jobs.into_iter().flatten().filter_map(Limit::at).min();
     let others = others.into_iter().map(|tool| match configured.get(tool.name()) {
         Some(settings) => tool.with_approval(settings.approval),
         None => tool,
@@ -68,7 +70,7 @@ pub(crate) fn tools(
                     ToolCaller::User => Some(ToolPaths::of(&request, settings).map_err(|error| failed(&error))?),
                     ToolCaller::Program => None,
                 };
-                sandboxed(settings, name, request, paths.map(Arc::new), Arc::clone(runner), ceiling)
+                sandboxed(settings, name, request, paths.map(Arc::new), Arc::clone(runner), of_jobs)
             }
         };
         let with_output = |tool: Tool| match output {
@@ -173,13 +175,18 @@ fn sandboxed(
     mut request: Request,
     paths: Option<Arc<ToolPaths>>,
     runner: Arc<Runner>,
-    ceiling: Option<Duration>,
+    of_jobs: Option<Duration>,
 ) -> Result<Tool, ToolError> {
     let shown = name.to_string();
     // The run ends before the call does, so that its output up to then is kept.
-    let time = run_time(settings.timeout.unwrap_or(ToolBudgets::default().time));
-    let allowed = ceiling.map_or(time, |ceiling| ceiling.min(time));
-    request.limits.wall = Some(Limit::At(if settings.timeout.is_some() { time } else { allowed }));
+    let time = match settings.timeout {
+        Some(timeout) => run_time(timeout),
+        None => {
+            let of_calls = run_time(ToolBudgets::default().time);
+            of_jobs.map_or(of_calls, |of_jobs| of_jobs.min(of_calls))
+        }
+    };
+    request.limits.wall = Some(Limit::At(time));
     let facts = CallFacts::default();
     let written = facts.clone();
     let secrets = values_of(&request.env);

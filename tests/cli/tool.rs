@@ -302,3 +302,18 @@ fn partial_output_is_kept() {
     assert_eq!((status, &result["error"]["kind"]), (Some(124), &"budget".into()), "{result}");
     assert_eq!((&result["metadata"]["partial_output"], &result["error"]["stderr"]), (&"early".into(), &"why".into()));
 }
+
+/// A tool that names no time has that of jobs.
+#[test]
+fn the_time_of_jobs_applies_to_tools() {
+    let home = Home::new();
+    let config = home.0.path().join("config");
+    fs::write(config.join("slow.py"), "import time\nprint('early', flush=True)\ntime.sleep(600)").expect("it is ours");
+    fs::write(config.join("config.toml"), "[limits]\ntimeout = '2s'\n[tools.late]\nrun = 'slow.py'")
+        .expect("it is ours");
+    let (status, result) = home.call("late", "{}");
+    assert_eq!((status, &result["error"]["kind"]), (Some(124), &"budget".into()), "{result}");
+    assert_eq!(result["metadata"]["partial_output"], "early");
+    let records = home.run(&["audit", "list", "--json"], b"").stdout_text();
+    assert!(records.contains(r#""wall_ms":2000,"#), "{records}");
+}
