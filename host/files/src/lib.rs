@@ -31,6 +31,8 @@ mod program;
 mod remove;
 mod returned;
 mod scratch;
+#[cfg(unix)]
+mod socket_dir;
 mod sys;
 mod tree;
 mod trust;
@@ -57,6 +59,8 @@ pub use private::private_dir;
 pub use program::ProgramFile;
 pub use returned::read_inner_file;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};
+#[cfg(unix)]
+pub use socket_dir::SocketDir;
 pub use sys::{check_own_or_private, check_own_or_root, check_resolved_path, file_time, set_nofollow};
 pub use tree::{copy_tree, sync_tree};
 pub use trust::UntrustedReason;

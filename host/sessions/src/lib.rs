@@ -27,7 +27,6 @@ mod keeper;
 mod message;
 mod place;
 mod serve;
-mod socket_dir;
 mod stored;
 mod suspension;
 

@@ -5,9 +5,7 @@ use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use codebox_files::private_dir;
-
-use crate::socket_dir::SocketDir;
+use codebox_files::{SocketDir, private_dir};
 
 /// Name of the directory of the saved states.
 const SAVED: &str = "saved";

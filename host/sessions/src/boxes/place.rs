@@ -5,9 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_core::{BoxInfo, is_box_name};
-use codebox_files::private_dir;
-
-use crate::socket_dir::SocketDir;
+use codebox_files::{SocketDir, private_dir};
 
 /// Name of the file with the facts about a box.
 const INFO: &str = "box.json";

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use codebox_files::private_dir;
+use crate::private_dir;
 
 /// Name of the socket.
 const SOCKET: &str = "socket";
@@ -16,20 +16,26 @@ const LOCK: &str = "lock";
 
 /// Directory with a socket and a lock. Only the user can open it.
 #[derive(Debug, Clone)]
-pub(crate) struct SocketDir(PathBuf);
+pub struct SocketDir(PathBuf);
 
 impl SocketDir {
     /// Returns the directory with this path. Accesses nothing.
-    pub(crate) fn new(path: PathBuf) -> Self {
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the path of the directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Connects to the process; `None` if there is none.
-    pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
+    ///
+    /// # Errors
+    /// Returns an error if the socket cannot be reached.
+    pub fn connect(&self) -> io::Result<Option<UnixStream>> {
         use io::ErrorKind::{ConnectionRefused, NotFound};
 
         match self.with_address(|socket| UnixStream::connect(socket)) {
@@ -40,7 +46,10 @@ impl SocketDir {
     }
 
     /// Creates the directory, and locks it for this process; `None` if another process has locked it.
-    pub(crate) fn lock(&self) -> io::Result<Option<File>> {
+    ///
+    /// # Errors
+    /// Returns an error if the directory belongs to another user, or cannot be created.
+    pub fn lock(&self) -> io::Result<Option<File>> {
         private_dir(&self.0)?;
         let file = File::options().read(true).write(true).create(true).truncate(false).open(self.0.join(LOCK))?;
         match file.try_lock() {
@@ -51,7 +60,10 @@ impl SocketDir {
     }
 
     /// Listens for clients. Call it with the lock: it replaces the socket of a process that was killed.
-    pub(crate) fn listen(&self) -> io::Result<UnixListener> {
+    ///
+    /// # Errors
+    /// Returns an error if the socket cannot be created.
+    pub fn listen(&self) -> io::Result<UnixListener> {
         self.remove_socket();
         let listener = self.with_address(|socket| UnixListener::bind(socket))?;
         fs::set_permissions(self.0.join(SOCKET), Permissions::from_mode(0o600))?;
@@ -59,13 +71,15 @@ impl SocketDir {
     }
 
     /// Returns the inode of the socket; `None` if there is none.
-    pub(crate) fn socket_inode(&self) -> Option<u64> {
+    #[must_use]
+    pub fn socket_inode(&self) -> Option<u64> {
         use std::os::unix::fs::MetadataExt as _;
 
         fs::symlink_metadata(self.0.join(SOCKET)).ok().map(|metadata| metadata.ino())
     }
 
-    pub(crate) fn remove_socket(&self) {
+    /// Removes the socket, so that clients no longer find it.
+    pub fn remove_socket(&self) {
         let _ = fs::remove_file(self.0.join(SOCKET));
     }
 
