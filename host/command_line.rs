@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use codebox_cli::{Host, RunHost, RunnerOptions, ServerOptions, StandbyLauncher, ToolCaller};
+use codebox_cli::{CallLevel, Host, RunHost, RunnerOptions, ServerOptions, StandbyLauncher, ToolCaller};
 use codebox_core::{Progress, ToolName};
 use codebox_runner::{BoxControl, Builder, Runner, SessionControl};
 use codebox_service::Check;
@@ -65,7 +65,7 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         Ok(configured.iter().filter(|(_, tool)| tool.action.is_some()).map(|(name, _)| name.clone()).collect())
     };
     let standby_launcher = || standby_launcher(machine);
-    let tool_request = |name: &ToolName| crate::configured_tools::request(machine, name);
+    let tool_request = |name: &ToolName, level: CallLevel| crate::configured_tools::request(machine, name, level);
     let host = Host {
         run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, check: None },
         server_runner: &runner_of_server,

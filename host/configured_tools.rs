@@ -5,11 +5,11 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_cli::ToolCaller;
+use codebox_cli::{CallLevel, ToolCaller};
 use codebox_core::path::{Direction, MaxDepth, PathMarks};
 use codebox_core::{
-    BoxCommand, CancelToken, DirGrant, DirGrantSpec, GuestPath, HostPath, Languages, Limit, LimitKind, Outcome,
-    PathMap, PathMapError, ResultKind, RunReport, RunnerError, SecretValues, Stdin, ToolFailure, ToolName,
+    BoxCommand, CancelToken, DirGrant, DirGrantSpec, GuestPath, HostPath, Isolation, Languages, Limit, LimitKind,
+    Outcome, PathMap, PathMapError, ResultKind, RunReport, RunnerError, SecretValues, Stdin, ToolFailure, ToolName,
 };
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
 use codebox_runner::{BoxControl, BoxIo, Runner, Shaping};
@@ -64,10 +64,13 @@ pub(crate) fn tools(
                 commands_in_box(settings, name, in_box.clone(), words.clone(), Arc::clone(boxes))
             }
             ToolAction::Run(program) => {
-                let request = request_of(name, program, &machine.languages()?).map_err(|error| failed(&error))?;
+                let mut request = request_of(name, program, &machine.languages()?).map_err(|error| failed(&error))?;
+                if let ToolCaller::User(level) = caller {
+                    request = called_at(level, request)?;
+                }
                 let runner = shared.get_or_insert_with(|| Arc::new(runner()));
                 let paths = match caller {
-                    ToolCaller::User => Some(ToolPaths::of(&request, settings).map_err(|error| failed(&error))?),
+                    ToolCaller::User(_) => Some(ToolPaths::of(&request, settings).map_err(|error| failed(&error))?),
                     ToolCaller::Program => None,
                 };
                 sandboxed(settings, name, request, paths.map(Arc::new), Arc::clone(runner), of_jobs)
@@ -87,7 +90,7 @@ pub(crate) fn tools(
 }
 
 /// Returns the request of a tool of the configuration that runs in the sandbox, without its input.
-pub(crate) fn request(machine: &Machine, name: &ToolName) -> Result<Request, RunnerError> {
+pub(crate) fn request(machine: &Machine, name: &ToolName, level: CallLevel) -> Result<Request, RunnerError> {
     let configured = &machine.settings()?.tools;
     let settings = configured.get(name).ok_or_else(|| unknown(name, configured.keys()))?;
     let other = |place: String| {
@@ -102,10 +105,38 @@ pub(crate) fn request(machine: &Machine, name: &ToolName) -> Result<Request, Run
         }
         None => return Err(other("it is a tool of an MCP server".to_owned())),
     };
-    request_of(name, program, &machine.languages()?).map_err(|error| {
+    let request = request_of(name, program, &machine.languages()?).map_err(|error| {
         RunnerError::new(ResultKind::InvalidRequest, format!("cannot use the tool {name}: {error}"))
             .with_fix("correct it in the configuration file")
-    })
+    })?;
+    called_at(level, request)
+}
+
+/// Adds what a call requires and prefers to the request of a tool. A requirement must be one that the tool accepts.
+fn called_at(call: CallLevel, request: Request) -> Result<Request, RunnerError> {
+    use Preference::{Among, Auto, DevContainer, Only};
+
+    let (of_call, of_tool) = (call.isolation, request.isolation);
+    let isolation = match (of_call, of_tool) {
+        (Auto, other) | (other, Auto) => Some(other),
+        (one, other) if one == other => Some(one),
+        (Only(one), Among(_)) => of_tool.acceptable().contains(one).then_some(of_call),
+        (Among(_), Only(one)) => of_call.acceptable().contains(one).then_some(of_tool),
+        (DevContainer, Only(Isolation::Container)) => Some(DevContainer),
+        (DevContainer, Among(_)) => of_tool.acceptable().contains(Isolation::Container).then_some(DevContainer),
+        _ => None,
+    };
+    let isolation = isolation.ok_or_else(|| {
+        let line = format!("the call requires {of_call}, and the tool requires {of_tool}");
+        RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove --isolation")
+    })?;
+    let mut levels = request.levels;
+    let requires = Some(of_call).filter(|of_call| *of_call != Auto);
+    if requires.is_some() || call.prefers.is_some() {
+        let source = "the request".to_owned();
+        levels.push(LevelSetting { level: Level::Call, requires, prefers: call.prefers, source });
+    }
+    Ok(Request { isolation, levels, ..request })
 }
 
 fn unknown<'n>(name: &ToolName, known: impl Iterator<Item = &'n ToolName>) -> RunnerError {
@@ -178,15 +209,8 @@ fn sandboxed(
     of_jobs: Option<Duration>,
 ) -> Result<Tool, ToolError> {
     let shown = name.to_string();
-    // The run ends before the call does, so that its output up to then is kept.
-    let time = match settings.timeout {
-        Some(timeout) => run_time(timeout),
-        None => {
-            let of_calls = run_time(ToolBudgets::default().time);
-            of_jobs.map_or(of_calls, |of_jobs| of_jobs.min(of_calls))
-        }
-    };
-    request.limits.wall = Some(Limit::At(time));
+    let time = settings.timeout.or(of_jobs).unwrap_or(MAX_TIME);
+    request.limits.wall = Some(Limit::At(time.min(MAX_TIME)));
     let facts = CallFacts::default();
     let written = facts.clone();
     let secrets = values_of(&request.env);
@@ -207,7 +231,7 @@ fn sandboxed(
             }
         }
     });
-    Ok(tool?.with_facts(written).with_secrets(masked))
+    Ok(tool?.with_facts(written).with_secrets(masked).with_start_time(START_TIME))
 }
 
 /// Returns the values of variables, which failures must not contain.
@@ -218,13 +242,12 @@ fn values_of(env: &[EnvRequest]) -> SecretValues {
     }))
 }
 
-/// Time between the end of a run and that of its call.
-const REPORT_TIME: Duration = Duration::from_secs(1);
+/// Maximum time of a program that is a tool. Its start does not count, so that a program that takes too long is ended by its limit, which
+/// keeps its output.
+const MAX_TIME: Duration = ToolBudgets::DEFAULT.time;
 
-/// Returns the time limit of the run of a call with this time limit.
-fn run_time(call: Duration) -> Duration {
-    call.saturating_sub(REPORT_TIME).max(call / 2)
-}
+/// Maximum time of the start of such a program. A dev container that is made takes most of it.
+const START_TIME: Duration = Duration::from_secs(30 * 60);
 
 /// Paths of this machine in the input and the output of a tool, which sees the directories that it is granted at other places.
 struct ToolPaths {
@@ -295,8 +318,7 @@ fn commands_in_box(
     words: Vec<String>,
     boxes: Arc<dyn BoxControl + Send + Sync>,
 ) -> Result<Tool, ToolError> {
-    // The command ends before the call does, so that its output up to then is kept.
-    let wall = Some(run_time(settings.timeout.unwrap_or(ToolBudgets::default().time)));
+    let wall = Some(settings.timeout.unwrap_or(MAX_TIME).min(MAX_TIME));
     let (shown, name, facts) = (name.to_string(), name.clone(), CallFacts::default());
     let written = facts.clone();
     let tool = Tool::new(&shown.clone(), &settings.description, settings.input.clone(), move |input| {
@@ -326,7 +348,7 @@ fn commands_in_box(
             result_of(&report, &shown, &secrets)
         }
     });
-    Ok(tool?.with_facts(written))
+    Ok(tool?.with_facts(written).with_start_time(START_TIME))
 }
 
 /// Cancels a command when it is dropped.
@@ -373,7 +395,13 @@ fn result_of(report: &RunReport, name: &str, secrets: &SecretValues) -> Result<V
         };
         return Err(failed(format!("failed ({how})")).with_stderr(&end_of(report.stderr.bytes().as_ref(), secrets)));
     }
-    output_of(report.stdout.bytes().as_ref(), name)
+    let output = &report.stdout;
+    if output.dropped > 0 {
+        let most = output.head.len() + output.tail.len();
+        let message = format!("the output of {name} has more than {most} bytes, the limit on its output");
+        return Err(ToolFailure::new(ToolFailure::INVALID_OUTPUT, message));
+    }
+    output_of(output.bytes().as_ref(), name)
 }
 
 #[cfg(all(test, unix))]

@@ -251,3 +251,42 @@ fn texts_are_recorded_if_the_user_wants_them() {
     let log = fs::read_to_string(home.log()).expect("a log");
     assert!(!log.contains("a-secret-value") && !log.contains("ghp_"));
 }
+
+/// A job that ends when the disk is full has ended, also in the records.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_loses_no_end() {
+    use std::io::Write as _;
+    use std::process::Command;
+
+    let home = Home::new();
+    let jobs = home.path().join("data/jobs");
+    let shared = folder();
+    fs::create_dir_all(&jobs).expect("a directory");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs"]).arg(&jobs).status();
+    // Only root can mount a small file system.
+    if !mounted.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let program =
+        "import os, time\nopen('/s/started', 'w').close()\nwhile not os.path.exists('/s/go'): time.sleep(0.01)";
+    let grant = format!("{}:/s:rw", shared.path().display());
+    let ran = std::thread::scope(|scope| {
+        let running = scope.spawn(|| home.run(&["run", "--lang", "python", "--dir", &grant, "-c", program]));
+        while !shared.path().join("started").exists() && !running.is_finished() {
+            std::thread::yield_now();
+        }
+        let mut full = fs::File::create(jobs.join("full")).expect("a file");
+        let _ = std::io::copy(&mut std::io::repeat(1), &mut full);
+        while full.write_all(&[1]).is_ok() {}
+        fs::write(shared.path().join("go"), "").expect("it is ours");
+        running.join().expect("it ends")
+    });
+    fs::remove_file(jobs.join("full")).expect("it is ours");
+    let jobs_list = home.run(&["jobs", "--json"]).stdout_text();
+    let log = home.run(&["audit", "list", "--json"]).stdout_text();
+    let _ = Command::new("umount").arg("--lazy").arg(&jobs).status();
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
+    assert!(jobs_list.contains("\"finished\"") && !jobs_list.contains("interrupted"), "{jobs_list}");
+    assert!(log.contains("\"ended\"") && !log.contains("interrupted"), "{log}");
+}

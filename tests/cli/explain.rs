@@ -66,6 +66,13 @@ fn lists_the_levels_of_settings() {
     let text = result.stdout_text();
     assert!(text.starts_with("the tool double would run in wasm: wasm is the only isolation allowed\n"), "{text}");
     assert!(text.contains("\nsetting tool: requires wasm (tools.double)\n"), "{text}");
+    // A call of a tool is the first level.
+    assert_eq!(settings(&["--tool", "double", "--prefer", "container"])[0], "call - container");
+    let refused = run_in(dir.path(), &["explain", "--tool", "double", "--isolation", "container"]);
+    assert_one_line(&refused, 125, "the call requires container, and the tool requires wasm");
+    let call = ["tool", "call", "double", "--isolation", "container"];
+    assert_one_line(&run_in(dir.path(), &call), 125, "the call requires container, and the tool requires wasm");
+    assert_eq!(run_in(dir.path(), &["tool", "call", "double", "--isolation", "wasm"]).code, Some(0));
     let dev = run_in(dir.path(), &["explain", "--isolation", "devcontainer", "-c", "1"]).stdout_text();
     assert!(dev.contains("it would run in the dev container that "), "{dev}");
 }

@@ -297,10 +297,24 @@ fn partial_output_is_kept() {
         "import sys, time\nprint('early', flush=True)\nprint('why', file=sys.stderr, flush=True)\ntime.sleep(60)",
     )
     .expect("it is ours");
-    fs::write(config.join("config.toml"), "[tools.late]\nrun = 'slow.py'\ntimeout = '4s'").expect("it is ours");
+    fs::write(config.join("config.toml"), "[tools.late]\nrun = 'slow.py'\ntimeout = '1s'").expect("it is ours");
     let (status, result) = home.call("late", "{}");
     assert_eq!((status, &result["error"]["kind"]), (Some(124), &"budget".into()), "{result}");
     assert_eq!((&result["metadata"]["partial_output"], &result["error"]["stderr"]), (&"early".into(), &"why".into()));
+}
+
+/// An output above the limit on output is no output: the part that is left could be read as another one.
+#[test]
+fn outputs_above_the_limit_fail() {
+    let home = Home::new();
+    let config = home.0.path().join("config");
+    fs::write(config.join("long.py"), "import json\nprint(json.dumps(list(range(200000))))").expect("it is ours");
+    fs::write(config.join("config.toml"), "[limits]\noutput = '1M'\n[tools.long]\nrun = 'long.py'")
+        .expect("it is ours");
+    let (status, result) = home.call("long", "{}");
+    assert_eq!((status, &result["error"]["kind"]), (Some(1), &"invalid_output".into()), "{result:.500}");
+    let message = result["error"]["message"].as_str().expect("a message");
+    assert_eq!(message, "the output of long has more than 1048576 bytes, the limit on its output");
 }
 
 /// A tool that names no time has that of jobs.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use codebox_core::{Language, ToolName};
+use codebox_service::Preference;
 
+use crate::CallLevel;
 use crate::messages::Verbosity;
 use crate::trace::TraceArgs;
 
@@ -326,7 +328,26 @@ pub(crate) enum ToolCommand {
         /// Input as JSON, `@FILE` for that of a file, or `@-` for that of standard input
         #[arg(long, value_name = "JSON", default_value = "{}")]
         input: String,
+        #[command(flatten)]
+        level: CallLevelArgs,
     },
+}
+
+/// Environment that a call of a tool requires or prefers.
+#[derive(Debug, Args)]
+pub(crate) struct CallLevelArgs {
+    /// Isolation of a tool with `run`, if its configuration allows it
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = values::preference())]
+    isolation: Preference,
+    /// Isolation that is preferred among those that can run the tool
+    #[arg(long, value_name = "WHERE", value_parser = values::preferred())]
+    prefer: Option<Preference>,
+}
+
+impl From<CallLevelArgs> for CallLevel {
+    fn from(args: CallLevelArgs) -> Self {
+        Self { isolation: args.isolation, prefers: args.prefer }
+    }
 }
 
 /// Commands of the audit log.

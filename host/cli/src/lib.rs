@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError, ToolName};
 use codebox_runner::{BoxControl, Runner, SessionControl};
-use codebox_service::{Admitted, Request};
+use codebox_service::{Admitted, Preference, Request};
 use codebox_tools::{Tool, Toolbox};
 
 use args::{Cli, RunOnlyCli, RunOnlyCommand, mark_separator};
@@ -103,7 +103,7 @@ pub struct Host<'h> {
     /// Returns the names of the tools of the configuration that can be called.
     pub tool_names: &'h (dyn Fn() -> Result<Vec<ToolName>, RunnerError> + Sync),
     /// Returns the request of a tool of the configuration that runs in the sandbox.
-    pub tool_request: &'h (dyn Fn(&ToolName) -> Result<Request, RunnerError> + Sync),
+    pub tool_request: &'h (dyn Fn(&ToolName, CallLevel) -> Result<Request, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The processes that keep boxes.
@@ -120,9 +120,24 @@ pub type FindTools<'h> =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolCaller {
     /// The user, whose inputs and outputs have paths of this machine.
-    User,
+    User(CallLevel),
     /// A program in a sandbox, which learns no paths of this machine.
     Program,
+}
+
+/// Environment that a call of a tool requires or prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLevel {
+    /// Environment that it requires.
+    pub isolation: Preference,
+    /// Isolation that it prefers.
+    pub prefers: Option<Preference>,
+}
+
+impl Default for CallLevel {
+    fn default() -> Self {
+        Self { isolation: Preference::Auto, prefers: None }
+    }
 }
 
 /// Options of the runner that the arguments determine.

@@ -121,7 +121,12 @@ impl Runner {
 
     /// Notes that a job is not in the audit log, although it should be. Returns the reason.
     pub(crate) fn note_unaudited(&self, failure: Option<&AuditError>) -> Option<String> {
-        let reason = RunnerError::of(ResultKind::InternalError, failure?).message().to_owned();
+        self.note_late(Some(RunnerError::of(ResultKind::InternalError, failure?).message().to_owned()))
+    }
+
+    /// Notes that the end of a job is not recorded, for this reason. Returns the reason.
+    pub(crate) fn note_late(&self, reason: Option<String>) -> Option<String> {
+        let reason = reason?;
         self.parts.progress.note(&format!("not recorded in the audit log: {reason}"));
         Some(reason)
     }

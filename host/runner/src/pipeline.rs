@@ -140,14 +140,15 @@ impl Runner {
         }
         if let Some(entry) = entry {
             let has_resumed = front_end.resumes().is_some();
-            match &ended {
+            match &mut ended {
                 Ok(RunEnd::Report(report)) => {
-                    entry.end(report.result_kind(), front_end.exit_status(report), Some(report));
+                    let failure = entry.end(report.result_kind(), front_end.exit_status(report), Some(report));
+                    report.unaudited = report.unaudited.take().or_else(|| self.note_late(failure));
                 }
                 // The other process records the end.
                 Ok(RunEnd::TakenOver(_)) => entry.hand_over_entry(),
                 Err(_) if has_resumed && !has_started => entry.hand_over_entry(),
-                Err(error) => entry.end(error.kind(), error.exit_status(), None),
+                Err(error) => drop(entry.end(error.kind(), error.exit_status(), None)),
             }
         }
         ended

@@ -363,8 +363,11 @@ fn all_levels(
 ) -> Vec<LevelSetting> {
     let mut levels = others;
     let requires = Some(isolation).filter(|isolation| *isolation != Preference::Auto);
-    // Requirements of a tool are in its own setting.
-    let requires = requires.filter(|own| levels.iter().all(|other| other.requires != Some(*own)));
+    // Requirements of a tool, and a dev container that is preferred, are in their own settings.
+    let is_other = |other: &LevelSetting, own| {
+        other.requires == Some(own) || (other.level == Level::DevContainer && other.prefers == Some(own))
+    };
+    let requires = requires.filter(|own| !levels.iter().any(|other| is_other(other, *own)));
     if requires.is_some() || prefers.is_some() {
         levels.push(LevelSetting { level: Level::Call, requires, prefers, source: "the request".to_owned() });
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use codebox_core::{Attachment, BackendId, Job, ResultKind, RunReport, ToolName, ToolResult};
+use codebox_core::{Attachment, BackendId, Job, ResultKind, RunReport, ToolName, ToolResult, format_error_chain};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -29,7 +29,7 @@ mod record;
 use crate::audit::{AuditError, AuditLog, ContainerGiven, Event, Started};
 use history::History;
 use open::JobMarker;
-use parts::OpenParts;
+use parts::Parts;
 use record::End;
 pub use record::{Record, State};
 
@@ -47,7 +47,7 @@ pub struct Journal {
     /// Number of jobs that were accepted by this value.
     accepted: Arc<AtomicU64>,
     /// Parts of this process in the audit log that have no end.
-    parts: Arc<Mutex<Option<OpenParts>>>,
+    parts: Arc<Mutex<Parts>>,
 }
 
 /// Place and use of a journal.
@@ -139,7 +139,7 @@ impl Journal {
         let audit_failure = self.audit(&Event::Started(Box::new(self.started(&id, job))))?;
         let noted = self.note(Record::new(id.clone(), millis, job), "").inspect_err(|_| {
             // The job does not run.
-            self.audit_end(&Event::Interrupted { id }, "job");
+            drop(self.audit_end(id.clone(), Event::Interrupted { id }, "job"));
         });
         Ok(Entry { audit_failure, ..noted? })
     }
@@ -207,7 +207,7 @@ impl Journal {
     fn start_part(&self, id: String, is_recorded: bool) -> PartEntry {
         if is_recorded && self.audit != Audit::Off {
             let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = OpenParts::start(&mut parts, &self.folder, &id) {
+            if let Err(error) = parts.start(&self.folder, &id) {
                 tracing::warn!(%error, "the interruption of a part of the audit log would not be recorded");
             }
         }
@@ -229,17 +229,15 @@ impl Journal {
         }
     }
 
-    /// Records the end of a part whose start is recorded. If that is not possible, the next process that opens the journal tries again.
-    fn audit_end(&self, event: &Event, part: &str) {
-        let recorded = self.audit(event);
-        let failure =
-            recorded.map_or_else(|error| Some(error.to_string()), |error| error.map(|error| error.to_string()));
-        if let Some(error) = failure {
-            tracing::warn!(error, "cannot record the end of a {part}");
-            if let Err(error) = parts::defer(&self.folder, event) {
-                tracing::warn!(%error, "cannot keep the end of a {part}");
-            }
-        }
+    /// Records the end of a part whose start is recorded, now or, if that is not possible, later. Returns the reason then.
+    fn audit_end(&self, id: String, event: Event, part: &str) -> Option<String> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = parts.end(&self.folder, id, event, |event| match self.audit(event) {
+            Ok(None) => Ok(()),
+            Ok(Some(error)) => Err(format_error_chain(&error)),
+            Err(error) => Err(format_error_chain(&error)),
+        });
+        recorded.err().inspect(|error| tracing::warn!(error, "cannot record the end of a {part}"))
     }
 
     /// Returns the audit log.
@@ -311,27 +309,17 @@ struct PartEntry {
 }
 
 impl PartEntry {
-    fn end(mut self, event: &Event, part: &str) {
+    fn end(mut self, event: Event, part: &str) -> Option<String> {
         self.has_ended = true;
-        self.journal.audit_end(event, part);
-        self.close();
-    }
-
-    fn close(&self) {
-        let mut parts = self.journal.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(parts) = &mut *parts
-            && let Err(error) = parts.end(&self.id)
-        {
-            tracing::warn!(%error, "cannot change the list of the parts of the audit log");
-        }
+        self.journal.audit_end(self.id.clone(), event, part)
     }
 }
 
 impl Drop for PartEntry {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.journal.audit_end(&Event::Interrupted { id: self.id.clone() }, "part");
-            self.close();
+            let event = Event::Interrupted { id: self.id.clone() };
+            drop(self.journal.audit_end(self.id.clone(), event, "part"));
         }
     }
 }
@@ -351,7 +339,7 @@ impl CellEntry {
     /// valid.
     pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) -> impl FnOnce() + Send + use<> {
         let event = End::now(kind, status, report).event(self.id());
-        move || self.0.end(&event, "cell")
+        move || drop(self.0.end(event, "cell"))
     }
 }
 
@@ -366,13 +354,13 @@ impl CallEntry {
         &self.0.id
     }
 
-    /// Records the end of the call, for which this job has run. A failure to record it is only logged: the call has ended.
-    pub fn end(self, result: &ToolResult, wall: Duration, job: Option<String>) {
+    /// Records the end of the call, for which this job has run. Returns the reason if it is not recorded now.
+    pub fn end(self, result: &ToolResult, wall: Duration, job: Option<String>) -> Option<String> {
         let kind = result.as_ref().map_or_else(|failure| failure.kind.clone(), |_| ResultKind::Ok.as_str().to_owned());
         let output_bytes = result.as_ref().map_or(0, |output| output.len() as u64);
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         let id = self.id().to_owned();
-        self.0.end(&Event::Returned { id, kind, output_bytes, wall_ms, job }, "call of a tool");
+        self.0.end(Event::Returned { id, kind, output_bytes, wall_ms, job }, "call of a tool")
     }
 }
 
@@ -397,11 +385,11 @@ impl Entry {
         self.audit_failure.as_ref()
     }
 
-    /// Records the job's end. A failure to record it is only logged: the job has ended, and its report is valid.
-    pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) {
-        if let Err(error) = self.note.end(&End::now(kind, status, report)) {
-            tracing::warn!(%error, "cannot record the end of a job");
-        }
+    /// Records the job's end. Returns the reason if that is not possible: the job has ended, and its report is valid.
+    pub fn end(self, kind: ResultKind, status: u8, report: Option<&RunReport>) -> Option<String> {
+        let error = self.note.end(End::now(kind, status, report)).err()?;
+        tracing::warn!(%error, "cannot record the end of a job");
+        Some(format!("cannot record its end: {error}"))
     }
 
     /// Records that another process now runs the job and records its end.

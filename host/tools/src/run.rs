@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codebox_core::{
     Approval, BoxFuture, Effects, RunReport, SecretValues, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName,
@@ -128,10 +128,16 @@ async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8
     let input: Value = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
     let input = conforming(&tool.input, input, used).await?.map_err(invalid)?;
     let time = tool.timeout.map_or(time, |own| own.min(time));
-    let mut output = match timeout(time, approved(tool, toolbox, input, is_approved)).await {
-        Ok(output) => output?,
-        Err(_) => return Err(budget(format!("the call took longer than {} s", time.as_secs_f64()))),
-    };
+    let late = |_| budget(format!("the call took longer than {} s", time.as_secs_f64()));
+    let began = Instant::now();
+    timeout(time, approve(tool, toolbox, &input, is_approved)).await.map_err(late)??;
+    let left = time.saturating_sub(began.elapsed()) + tool.start_time;
+    let called = timeout(left, (tool.handler)(input)).await.map_err(late)?;
+    let mut output = called.map_err(|failure| match failure.kind.as_str() {
+        // Only a decision suspends a cell.
+        ToolFailure::SUSPENDED => ToolFailure { kind: ToolFailure::FAILED.to_owned(), ..failure },
+        _ => failure,
+    })?;
     let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_OUTPUT, message);
     if let Some(schema) = &tool.output {
         output = conforming(schema, output, used).await?.map_err(invalid)?;
@@ -161,27 +167,23 @@ async fn conforming(schema: &Schema, value: Value, used: &Mutex<Used>) -> Result
     }
 }
 
-/// Calls the function of a tool, after its approval.
-async fn approved(tool: &Tool, toolbox: &Toolbox, input: Value, is_approved: bool) -> Result<Value, ToolFailure> {
-    if tool.approval == Approval::Ask && !is_approved {
-        let request = ToolRequest { tool: tool.name().clone(), input: input.clone() };
-        let decision = match &toolbox.approver {
-            Some(approver) => approver(request).await,
-            None => Decision::Denied,
-        };
-        let failure =
-            |kind, what: &str| Err(ToolFailure::new(kind, format!("the call of the tool {} {what}", tool.name())));
-        match decision {
-            Decision::Approved => {}
-            Decision::Denied => return failure(ToolFailure::DENIED, "was not approved"),
-            Decision::Suspended => return failure(ToolFailure::SUSPENDED, "waits for an approval"),
-        }
+/// Asks for the approval of a call that needs one.
+async fn approve(tool: &Tool, toolbox: &Toolbox, input: &Value, is_approved: bool) -> Result<(), ToolFailure> {
+    if tool.approval != Approval::Ask || is_approved {
+        return Ok(());
     }
-    // Only a decision suspends a cell.
-    (tool.handler)(input).await.map_err(|failure| match failure.kind.as_str() {
-        ToolFailure::SUSPENDED => ToolFailure { kind: ToolFailure::FAILED.to_owned(), ..failure },
-        _ => failure,
-    })
+    let request = ToolRequest { tool: tool.name().clone(), input: input.clone() };
+    let decision = match &toolbox.approver {
+        Some(approver) => approver(request).await,
+        None => Decision::Denied,
+    };
+    let failure =
+        |kind, what: &str| Err(ToolFailure::new(kind, format!("the call of the tool {} {what}", tool.name())));
+    match decision {
+        Decision::Approved => Ok(()),
+        Decision::Denied => failure(ToolFailure::DENIED, "was not approved"),
+        Decision::Suspended => failure(ToolFailure::SUSPENDED, "waits for an approval"),
+    }
 }
 
 /// Counts a call, also one that is refused.

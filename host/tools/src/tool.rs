@@ -56,6 +56,8 @@ pub struct Tool {
     pub(crate) output: Option<Schema>,
     pub(crate) approval: Approval,
     pub(crate) timeout: Option<Duration>,
+    /// Time beyond the timeout for a start that the tool does not count.
+    pub(crate) start_time: Duration,
     facts: CallFacts,
     /// Values that failures must not contain.
     pub(crate) secrets: SecretValues,
@@ -107,6 +109,7 @@ impl Tool {
             output: None,
             approval: Approval::Allow,
             timeout: None,
+            start_time: Duration::ZERO,
             facts: CallFacts::default(),
             secrets: SecretValues::default(),
             handler,
@@ -128,6 +131,12 @@ impl Tool {
     #[must_use]
     pub fn with_timeout(self, time: Duration) -> Self {
         Self { timeout: Some(time), ..self }
+    }
+
+    /// Sets the time that a call may take beyond its maximum, for a tool that holds the maximum itself and does not count its start.
+    #[must_use]
+    pub fn with_start_time(self, time: Duration) -> Self {
+        Self { start_time: time, ..self }
     }
 
     /// Sets the permission to call the tool.

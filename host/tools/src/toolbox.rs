@@ -22,10 +22,15 @@ pub struct ToolBudgets {
     pub time: Duration,
 }
 
+impl ToolBudgets {
+    /// 1,000 calls, 64 MiB, and a minute for each call.
+    pub const DEFAULT: Self = Self { calls: 1_000, bytes: 64 << 20, time: Duration::from_secs(60) };
+}
+
 impl Default for ToolBudgets {
-    /// Returns budgets of 1,000 calls, 64 MiB, and a minute for each call.
+    /// Returns [`DEFAULT`](Self::DEFAULT).
     fn default() -> Self {
-        Self { calls: 1_000, bytes: 64 << 20, time: Duration::from_secs(60) }
+        Self::DEFAULT
     }
 }
 

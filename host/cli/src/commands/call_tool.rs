@@ -16,13 +16,13 @@ use crate::messages::Messages;
 use crate::progress::progress;
 use crate::render::{Escaped, Table, escape_json};
 use crate::text_file::read_text;
-use crate::{Host, ServerOptions, ToolCaller};
+use crate::{CallLevel, Host, ServerOptions, ToolCaller};
 
 /// Lists, shows or calls tools. A call prints its failure itself.
 pub(super) fn tool(command: ToolCommand, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
     match command {
         ToolCommand::List { json } => {
-            let tools = connect((host.tool_names)()?, messages, host)?;
+            let tools = connect((host.tool_names)()?, CallLevel::default(), messages, host)?;
             let list = tools.as_ref().map(CommandTools::descriptions).unwrap_or_default();
             match json {
                 true => answer::print_json(&json!({ "tools": list })),
@@ -30,7 +30,7 @@ pub(super) fn tool(command: ToolCommand, messages: Messages, host: Host<'_>) -> 
             }
         }
         ToolCommand::Show { name, json } => {
-            let tools = connect(vec![name], messages, host)?;
+            let tools = connect(vec![name], CallLevel::default(), messages, host)?;
             let list = tools.as_ref().map(CommandTools::descriptions).unwrap_or_default();
             let Some(tool) = list.first() else { return Err(denied()) };
             if json {
@@ -41,13 +41,18 @@ pub(super) fn tool(command: ToolCommand, messages: Messages, host: Host<'_>) -> 
             text.extend(tool.output.iter().map(|output| format!("output {}\n", schema(output))));
             answer::print(&text)
         }
-        ToolCommand::Call { name, input } => call(name, &input, messages, host),
+        ToolCommand::Call { name, input, level } => call(name, &input, level.into(), messages, host),
     }
 }
 
-fn connect(names: Vec<ToolName>, messages: Messages, host: Host<'_>) -> Result<Option<CommandTools>, RunnerError> {
+fn connect(
+    names: Vec<ToolName>,
+    level: CallLevel,
+    messages: Messages,
+    host: Host<'_>,
+) -> Result<Option<CommandTools>, RunnerError> {
     let args = ToolArgs { tools: names, mcp: Vec::new() };
-    CommandTools::connect_for(ToolCaller::User, &args, Questions::AtTerminal, messages, host)
+    CommandTools::connect_for(ToolCaller::User(level), &args, Questions::AtTerminal, messages, host)
 }
 
 fn denied() -> RunnerError {
@@ -64,7 +69,7 @@ fn listed(tools: &[ToolDescription]) -> String {
     table.to_string()
 }
 
-fn call(name: ToolName, input: &str, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
+fn call(name: ToolName, input: &str, level: CallLevel, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
     let input = match input.strip_prefix('@') {
         Some(file) => read_text("the input", Path::new(file))?,
         None => input.to_owned(),
@@ -72,14 +77,14 @@ fn call(name: ToolName, input: &str, messages: Messages, host: Host<'_>) -> Resu
     let runner = (host.server_runner)(ServerOptions { progress: progress(messages), tools: None });
     let recorded = runner.audit_call(&name, input.as_bytes())?;
     let began = Instant::now();
-    let called = make_call(&name, input, messages, host);
+    let called = make_call(&name, input, level, messages, host);
     let mut unaudited = None;
     if let Some((entry, reason)) = recorded {
         let not_made = |error: &RunnerError| Err(ToolFailure::new(error.kind().as_str(), error.message()));
         let result = called.as_ref().map_or_else(not_made, |called| called.result.clone());
         let job = called.as_ref().ok().and_then(|called| called.facts["job"].as_str().map(str::to_owned));
-        entry.end(&result, began.elapsed(), job);
-        unaudited = reason;
+        let failure = entry.end(&result, began.elapsed(), job);
+        unaudited = reason.or_else(|| failure.inspect(|failure| messages.note(failure)));
     }
     let Called { result, call, facts } = called?;
     let output = match &result {
@@ -125,8 +130,14 @@ struct Called {
     facts: Value,
 }
 
-fn make_call(name: &ToolName, input: String, messages: Messages, host: Host<'_>) -> Result<Called, RunnerError> {
-    let tools = connect(vec![name.clone()], messages, host)?.ok_or_else(denied)?;
+fn make_call(
+    name: &ToolName,
+    input: String,
+    level: CallLevel,
+    messages: Messages,
+    host: Host<'_>,
+) -> Result<Called, RunnerError> {
+    let tools = connect(vec![name.clone()], level, messages, host)?.ok_or_else(denied)?;
     let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
     let (result, call) = tools.call(name.as_str(), input.into_bytes(), &cancel)?;

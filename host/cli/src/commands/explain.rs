@@ -4,7 +4,6 @@ use codebox_core::RunnerError;
 use codebox_runner::Runner;
 use codebox_service::Program;
 
-use crate::Host;
 use crate::answer;
 use crate::args::RunArgs;
 use crate::commands::run::request;
@@ -12,6 +11,7 @@ use crate::commands::server_runner;
 use crate::commands::tools::{CommandTools, Questions};
 use crate::messages::Messages;
 use crate::render::Explained;
+use crate::{CallLevel, Host};
 
 /// Prints the explanation. If the program could not run, the status is that of the refused run.
 pub(super) fn explain(args: RunArgs, messages: Messages, runner: &Runner, host: Host<'_>) -> Result<u8, RunnerError> {
@@ -41,7 +41,8 @@ fn explain_request(
 ) -> Result<Explained, RunnerError> {
     let has_program = args.code.is_some() || !args.words.is_empty();
     if let ([name], false) = (args.tools.tools.as_slice(), has_program) {
-        let request = (host.tool_request)(name)?;
+        let level = CallLevel { isolation: args.isolation, prefers: args.prefer };
+        let request = (host.tool_request)(name, level)?;
         return Ok(Explained::new(format!("the tool {name}"), runner.explain(request)?));
     }
     // Servers are not started: their tools do not change the choice.

@@ -417,7 +417,7 @@ impl Started {
     /// Adds the text of the program.
     #[must_use]
     pub(crate) fn with_text(mut self, job: &Job) -> Self {
-        let values: Vec<&str> = job.env.values().map(String::as_str).collect();
+        let values = values(job);
         let text = match &job.source {
             Source::Command(words) => {
                 let mut words = words.clone();
@@ -463,7 +463,7 @@ impl Program {
             }
         };
         Self {
-            name: shortened(&mask_secrets(name, &[])),
+            name: shortened(&mask_secrets(name, &values(job))),
             language: job.language.to_string(),
             sha256: codebox_files::hex(&digest.finalize()),
             bytes,
@@ -471,6 +471,11 @@ impl Program {
             text: None,
         }
     }
+}
+
+/// Returns the values of the variables of a job, which are masked.
+fn values(job: &Job) -> Vec<&str> {
+    job.env.values().map(String::as_str).collect()
 }
 
 impl From<&Grants> for GrantsGiven {

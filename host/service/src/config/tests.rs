@@ -119,6 +119,10 @@ fn tools_of_a_project_have_no_powers() {
         ("[tools.a]\nrun = 'a.py'\nnet = ['x.org']", "tools.a.net: "),
         ("[tools.a]\nrun = 'a.py'\nenv = ['TOKEN']", "tools.a.env: "),
         ("[tools.a]\nrun = ['cat']\nimage = 'registry.internal/x'", "tools.a.image: "),
+        (
+            "[tools.a]\nrun = 'a.py'\nisolation = 'devcontainer'",
+            "tools.a.isolation: a project cannot choose its dev container",
+        ),
         ("[tools.log]\nrun = 'a.py'", "tools.log: the user configuration has a tool of this name"),
         ("[tools.log]\napproval = 'allow'", "tools.log: the user configuration has a tool of this name"),
     ] {

@@ -161,6 +161,12 @@ pub(super) fn narrowed(ours: &Tools, theirs: &Tools, file: &Path) -> Result<Tool
                 if let Some((key, _)) = grants.into_iter().find(|(_, is_empty)| !is_empty) {
                     return Err(at.fault(key, "a project cannot give its tools grants or images", fix));
                 }
+                // Its maker chooses the image, the user and the network of a dev container.
+                for (key, preference) in [("isolation", Some(tool.isolation)), ("prefer-isolation", tool.prefers)] {
+                    if preference == Some(Preference::DevContainer) {
+                        return Err(at.fault(key, "a project cannot choose its dev container for its tools", fix));
+                    }
+                }
             }
             None => {}
         }

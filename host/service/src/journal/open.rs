@@ -4,7 +4,7 @@
 //! file for its own job's end. The history and other notes stay closed.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,8 +22,11 @@ pub(super) const NEW: &str = "new";
 /// File extension of the file with the job's end.
 const END: &str = "end";
 
-/// Content of that file if another process now runs the job and has its own note.
+/// First line of that file if another process now runs the job and has its own note.
 const OVER: &[u8] = b"over\n";
+
+/// Number of bytes that the file has from the start, so that the end of a job is recorded without its report if the disk is full by then.
+const RESERVED: usize = 512;
 
 /// Lock file of the process that recovers other processes' notes.
 const LOCK: &str = "lock";
@@ -53,6 +56,7 @@ impl JobMarker {
             let locked = File::open(&new)?;
             locked.lock()?;
             let end = create_new(&end)?;
+            overwrite(&end, &[b' '; RESERVED])?;
             fs::rename(&new, &path)?;
             Ok((locked, end))
         };
@@ -66,16 +70,23 @@ impl JobMarker {
         }
     }
 
-    /// Writes the end of the job.
-    pub(super) fn end(mut self, end: &End) -> io::Result<()> {
-        self.end.write_all(&end.line())
+    /// Writes the end of the job, and only its result if there is no space for more.
+    pub(super) fn end(self, end: End) -> io::Result<()> {
+        // The line can be written in part.
+        overwrite(&self.end, &end.line()).or_else(|_| overwrite(&self.end, &end.without_report().line()))
     }
 
     /// Writes that another process now runs the job, and removes the note if this process still has the permission.
-    pub(super) fn hand_over_entry(mut self) {
-        let _ = self.end.write_all(OVER);
+    pub(super) fn hand_over_entry(self) {
+        let _ = overwrite(&self.end, OVER);
         remove(&self.path);
     }
+}
+
+/// Writes from the beginning of a file.
+fn overwrite(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    file.rewind()?;
+    file.write_all(bytes)
 }
 
 pub(super) fn create_new(path: &Path) -> io::Result<File> {
@@ -179,10 +190,11 @@ fn read(file: File) -> io::Result<Option<Record>> {
 /// Reads the end file of a note. A program that took over the process can have written anything to it.
 fn outcome(note: &Path) -> Outcome {
     let text = open(&note.with_extension(END)).and_then(whole).unwrap_or_default();
-    if text.ends_with(OVER) {
+    let line = text.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    if line == OVER {
         return Outcome::HandedOver;
     }
-    End::read(&text).map_or(Outcome::Nothing, Outcome::End)
+    End::read(line).map_or(Outcome::Nothing, Outcome::End)
 }
 
 /// Returns the content of a regular file.

@@ -3,7 +3,7 @@
 //! A process keeps them in a file that it holds a lock on. A file without a lock belongs to a process that has ended: the parts in it were
 //! interrupted. Events that could not be added to the log wait in files of their own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,53 @@ const EVENT: &str = "event";
 const MAX_WAITING: usize = 1000;
 
 /// The parts of this process.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    list: Option<OpenParts>,
+    /// Ends that could neither be added to the log nor kept in a file, with the ids of their parts.
+    unrecorded: VecDeque<(String, Event)>,
+}
+
+impl Parts {
+    /// Adds a part that starts.
+    pub(super) fn start(&mut self, folder: &Path, id: &str) -> io::Result<()> {
+        OpenParts::start(&mut self.list, folder, id)
+    }
+
+    /// Ends a part. `add` adds an event to the log. An event that cannot be added waits in a file, and without space for that in this process, which
+    /// tries again with the next end. The part stays in the list meanwhile.
+    pub(super) fn end(
+        &mut self,
+        folder: &Path,
+        id: String,
+        event: Event,
+        add: impl Fn(&Event) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if self.unrecorded.len() < MAX_WAITING {
+            self.unrecorded.push_back((id, event));
+        }
+        let mut failure = Ok(());
+        while let Some((id, event)) = self.unrecorded.front() {
+            if let Err(error) = add(event) {
+                failure = Err(error);
+                if defer(folder, event).is_err() {
+                    break;
+                }
+            }
+            if let Some(list) = &mut self.list
+                && let Err(error) = list.end(id)
+            {
+                tracing::warn!(%error, "cannot change the list of the parts of the audit log");
+            }
+            self.unrecorded.pop_front();
+        }
+        failure
+    }
+}
+
+/// List of the parts of this process in a file.
 #[derive(Debug)]
-pub(super) struct OpenParts {
+struct OpenParts {
     path: PathBuf,
     /// The list, locked.
     file: File,
@@ -44,7 +89,7 @@ impl OpenParts {
     }
 
     /// Adds a part that starts.
-    pub(super) fn start(parts: &mut Option<Self>, folder: &Path, id: &str) -> io::Result<()> {
+    fn start(parts: &mut Option<Self>, folder: &Path, id: &str) -> io::Result<()> {
         let parts = match parts {
             Some(parts) => parts,
             None => parts.insert(Self::create(folder)?),
@@ -55,7 +100,7 @@ impl OpenParts {
     }
 
     /// Removes a part that has ended. The list is emptied with its last part.
-    pub(super) fn end(&mut self, id: &str) -> io::Result<()> {
+    fn end(&mut self, id: &str) -> io::Result<()> {
         self.ids.remove(id);
         if self.ids.is_empty() {
             self.file.set_len(0)?;

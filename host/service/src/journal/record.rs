@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use codebox_core::path::MappedPath as _;
-use codebox_core::{ResultKind, RunReport, Source};
+use codebox_core::{Job, ResultKind, RunReport, Source, mask_secrets};
 use serde::{Deserialize, Serialize};
 
 use super::Accepted;
@@ -52,6 +52,11 @@ impl End {
     pub(super) fn now(kind: ResultKind, status: u8, report: Option<&RunReport>) -> Self {
         let report = report.map(audited);
         Self { ended_ms: millis(SystemTime::now()), kind: kind.as_str().to_owned(), exit_code: status, report }
+    }
+
+    /// Returns the end without the report.
+    pub(super) fn without_report(self) -> Self {
+        Self { report: None, ..self }
     }
 
     /// Returns the event of the end of a job.
@@ -106,10 +111,10 @@ const LONGEST_KIND: usize = 40;
 impl Record {
     pub(super) fn new(id: String, accepted_ms: u64, job: Accepted<'_>) -> Self {
         let Accepted { job, backend, attachment: _, tool: _ } = job;
-        let (source, language) = (&job.source, &job.language);
+        let language = &job.language;
         Self {
             id,
-            program: program(source).chars().take(LONGEST).collect(),
+            program: masked_program(job).chars().take(LONGEST).collect(),
             language: language.to_string(),
             backend: backend.to_string(),
             accepted_ms,
@@ -142,6 +147,12 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
+}
+
+/// Returns the name of the program of a job, without secrets.
+fn masked_program(job: &Job) -> String {
+    let values: Vec<&str> = job.env.values().map(String::as_str).collect();
+    mask_secrets(program(&job.source), &values)
 }
 
 /// Returns the name of a program. The text of a program is private to the user and is not recorded.

@@ -3,6 +3,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use codebox_core::Source;
+
 use super::*;
 use crate::audit::AuditRecord;
 use crate::testing::Home;
@@ -307,4 +309,43 @@ fn the_notes_of_a_long_process_are_bounded() {
     }
     assert_eq!(journal.recent(200).expect("it is read").len(), 100);
     assert!(types(&journal).len() >= 100 + 64);
+}
+
+#[test]
+fn values_of_variables_are_masked() {
+    let home = Home::new();
+    let mut job = Job::new(Source::Command(vec!["abc123secretval".to_owned()]), codebox_core::Language::Command);
+    job.env.insert("TOKEN".to_owned(), "abc123secretval".to_owned());
+    let journal = audited(&home, Audit::On);
+    let accepted = Accepted { job: &job, backend: &WASM, attachment: None, tool: None };
+    let _ended = journal.accept(accepted).expect("the journal is written").end(ResultKind::Ok, 0, None);
+    assert_eq!(journal.recent(1).expect("it is read")[0].program, "***");
+    let all: String = fs::read_dir(home.path())
+        .expect("it is ours")
+        .chain(fs::read_dir(home.path().join("audit")).expect("it is ours"))
+        .filter_map(|entry| fs::read_to_string(entry.expect("an entry").path()).ok())
+        .collect();
+    assert!(all.contains("\"command\"") && !all.contains("secretval"), "{all}");
+}
+
+/// What cannot be recorded at the end of a part is recorded with a later end.
+#[test]
+fn ends_wait_in_the_process() {
+    let home = Home::new();
+    let journal = audited(&home, Audit::On);
+    let start = || journal.accept_cell("s", accepted(&WASM)).expect("the log is written").0;
+    let (first, second) = (start(), start());
+    let log = home.path().join("audit");
+    let aside = home.path().join("aside");
+    fs::rename(&log, &aside).expect("it is ours");
+    fs::write(&log, "no directory").expect("it is ours");
+    for _ in 0..1000 {
+        fs::write(home.path().join(format!("{:032x}.event", rand::random::<u128>())), "no event").expect("it is ours");
+    }
+    first.end(ResultKind::Ok, 0, None)();
+    fs::remove_file(&log).expect("it is ours");
+    fs::rename(&aside, &log).expect("it is ours");
+    assert_eq!(types(&journal), ["\"started\"", "\"started\""]);
+    second.end(ResultKind::Ok, 0, None)();
+    assert_eq!(types(&journal)[2..], ["\"ended\"", "\"ended\""]);
 }
