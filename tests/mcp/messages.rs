@@ -57,6 +57,11 @@ fn failures_are_errors_that_a_model_can_read() {
     let long = client.structured("run", json!({ "code": "print('line\\n' * 100000)" }));
     let stdout = long["stdout"].as_str().expect("a text");
     assert!(stdout.ends_with("...[truncated]") && stdout.len() < 4100, "{} bytes", stdout.len());
+    // The whole text is in a file.
+    let note = long["notes"][0].as_str().expect("a note");
+    let file = note.strip_prefix("the output to stdout (500001 bytes) is in ").unwrap_or_else(|| panic!("{note}"));
+    assert_eq!(std::fs::read_to_string(file).expect("the file is kept"), "line\n".repeat(100_000) + "\n");
+    std::fs::remove_file(file).expect("it is ours");
     // Wrong arguments are named.
     let hostile = "\u{1b}[2J".repeat(10_000);
     let wrong: [(&str, Value, &str); 10] = [
@@ -403,4 +408,31 @@ fn server_ends_with_its_input() {
     client.close();
     while client.receive().is_some() {}
     assert_eq!(client.child.wait().expect("it ends").code(), Some(0));
+}
+
+/// The tools that the operator grants to programs are tools of the server as well.
+#[test]
+fn granted_tools_are_served() {
+    let first = Client::start(&[]);
+    let home = first.folder.path().join("home");
+    let config = home.join("config");
+    std::fs::create_dir_all(&config).expect("a directory");
+    let tools = "[tools.double]\ndescription = 'Doubles a number.'\nrun = 'double.py'\n\
+                 input = { type = 'object', properties = { n = { type = 'integer' } }, required = ['n'] }\n\
+                 [tools.run]\nrun = 'double.py'\n[tools.other]\nrun = 'double.py'\n";
+    std::fs::write(config.join("config.toml"), tools).expect("it is ours");
+    let program = "import json, sys\nprint(json.dumps({'value': json.load(sys.stdin)['n'] * 2}))";
+    std::fs::write(config.join("double.py"), program).expect("it is ours");
+    let mut client = Client::start_in(&home, &["--tool", "double", "--tool", "run"]);
+    let listed = client.request("tools/list", json!({}));
+    let listed = listed["result"]["tools"].as_array().expect("a list");
+    let named = |name: &str| listed.iter().filter(|tool| tool["name"] == name).collect::<Vec<_>>();
+    assert_eq!(named("double")[0]["description"], "Doubles a number.");
+    assert_eq!(named("double")[0]["inputSchema"]["required"], json!(["n"]));
+    assert_eq!((named("run").len(), named("other").len()), (1, 0));
+    assert_eq!(client.call("double", json!({ "n": 21 }))["structuredContent"], json!({ "value": 42 }));
+    let refused = client.call("double", json!({ "n": "x" }));
+    assert_eq!(refused["isError"], true);
+    assert!(text(&refused).starts_with("invalid_input: "), "{refused}");
+    assert_eq!(client.structured("run", json!({ "code": "1 + 1" }))["value"], "2");
 }

@@ -154,6 +154,9 @@ fn body(report: &RunReport, policy: OutputShape, place: &dyn Fn(&ErrorFrame) -> 
         }
         parts.push(text);
     }
+    for file in &report.spilled {
+        parts.push(format!("Note: {}\n", one_line(&file.to_string())));
+    }
     let hints = report.missing.iter().map(|missing| (format!("not available: {}", missing.what), &missing.hint));
     let denials = report.denials.iter().map(|denial| (format!("denied: {}", denial.detail), &denial.hint));
     for (what, hint) in hints.chain(denials) {

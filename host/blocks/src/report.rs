@@ -1,6 +1,7 @@
 //! Results of blocks.
 
-use codebox_core::{Outcome, RunReport, RunnerError, exit, wire};
+use codebox_core::{Outcome, OutputShape, RunReport, RunnerError, exit, wire};
+use codebox_runner::Runner;
 use serde::Serialize;
 
 use crate::parse::Block;
@@ -67,6 +68,16 @@ impl BlocksReport {
             Some(Ok(report)) => report.exit_status(),
             Some(Err(error)) => error.exit_status(),
             None => exit::FAILURE,
+        }
+    }
+
+    /// Keeps the whole outputs of the blocks that are about to be shown within these limits, as
+    /// [`Runner::keep_whole_outputs`].
+    pub fn keep_whole_outputs(&mut self, runner: &Runner, shape: OutputShape) {
+        for block in &mut self.blocks {
+            if let Some(Ok(report)) = &mut block.result {
+                runner.keep_whole_outputs(report, shape);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
-use crate::render::{spilled_line, unaudited_line};
+use crate::render::unaudited_line;
 use crate::streams::{Delivery, Streams};
 
 const SIGINT: u8 = 2;
@@ -131,7 +131,7 @@ fn with_streams(control: &dyn BoxControl, exec: BoxExec, messages: Messages) -> 
         }
     }
     for spilled in &report.spilled {
-        messages.note(spilled_line(spilled));
+        messages.note(spilled);
     }
     note_end(&report, messages);
     Ok(status_of(&report))

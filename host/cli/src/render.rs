@@ -10,7 +10,7 @@ mod values;
 
 pub(crate) use escaped::{Escaped, escape_json};
 pub(crate) use explained::Explained;
-pub(crate) use outcome::{notes, spilled_line, unaudited_line};
+pub(crate) use outcome::{notes, unaudited_line};
 pub(crate) use provenance::explanation;
 pub(crate) use shown::{shown, shown_one};
 pub(crate) use table::Table;

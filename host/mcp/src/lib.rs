@@ -10,6 +10,7 @@
 mod arguments;
 mod boxes;
 mod client;
+mod granted;
 mod output;
 mod progress;
 mod roots;

@@ -194,7 +194,7 @@ impl RunOutput {
                 line: error.line,
             }),
             files: changed.take(MAX_FILES).map(|file| feedback::one_line(file.guest.as_ref())).collect(),
-            notes: missing.chain(denials).collect(),
+            notes: missing.chain(denials).chain(report.spilled.iter().map(ToString::to_string)).collect(),
             isolation: report.provenance.isolation.as_str(),
             wall_ms: report.usage.wall.as_secs_f64() * 1000.0,
             state_kept: report.session.as_ref().map(|session| session.is_kept),

@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use codebox_blocks::{Block, Observer, parse};
-use codebox_core::{ExecIo, InputFile, Language, Stdin};
+use codebox_core::{ExecIo, InputFile, Language, OutputShape, Stdin};
 use codebox_files::{open_last_dir, read_inner_file};
 use codebox_service::catalog::BundledPackage;
 use codebox_service::{Program, Request, StoredPackage};
@@ -50,7 +50,8 @@ pub(crate) async fn run(server: &Server, arguments: RunArguments, call: Call) ->
         results: true,
         ..request
     };
-    let report = server.runner.run_async_with(request, &mut io).await.map_err(|error| refused(&error))?;
+    let mut report = server.runner.run_async_with(request, &mut io).await.map_err(|error| refused(&error))?;
+    server.runner.keep_whole_outputs(&mut report, OutputShape::default());
     let returned = match out {
         None => Vec::new(),
         Some(out) => {
@@ -80,7 +81,8 @@ pub(crate) async fn blocks(
         isolated: arguments.isolated,
         keep_going: arguments.keep_going,
     };
-    let report = codebox_blocks::run(&server.runner, blocks, &options, &mut observer).await;
+    let mut report = codebox_blocks::run(&server.runner, blocks, &options, &mut observer).await;
+    report.keep_whole_outputs(&server.runner, OutputShape::default());
     Ok(output::of_blocks(&report))
 }
 

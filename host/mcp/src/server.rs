@@ -28,7 +28,7 @@ use crate::output::{
 };
 use crate::progress::{Progress, ProgressSink};
 use crate::roots::grants_of_roots;
-use crate::{boxes, runs, sessions};
+use crate::{boxes, granted, runs, sessions};
 
 /// Instructions for the model of the client.
 const INSTRUCTIONS: &str = "\
@@ -132,6 +132,10 @@ impl Server {
         if self.options.boxes.is_empty() {
             tools.retain(|tool| tool.name != BOX_EXEC);
         }
+        // A granted tool with the name of another is left to programs.
+        let mut granted = granted::list(self);
+        granted.retain(|tool| tools.iter().all(|own| own.name != tool.name));
+        tools.extend(granted);
         tools
     }
 
@@ -199,7 +203,11 @@ impl Server {
             "session_fork" => sessions::fork(self, parsed(request)?).await,
             "session_checkpoint" => sessions::checkpoint(self, parsed(request)?).await,
             "session_restore" => sessions::restore(self, parsed(request)?).await,
-            _ => Err(invalid(format!("there is no tool {}", name.escape_debug()))),
+            // Those that do not exist have been refused.
+            _ => tokio::select! {
+                result = granted::call(self, name, request.arguments.unwrap_or_default()) => result,
+                () = cancel.cancelled() => Err(invalid("the call was cancelled")),
+            },
         }
     }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use codebox_core::{GuestPath, InputFile, Isolation, LimitOverrides, RunnerError, SessionContainer, Stdin};
+use codebox_core::{
+    GuestPath, InputFile, Isolation, LimitOverrides, OutputShape, RunnerError, SessionContainer, Stdin,
+};
 use codebox_runner::{Cell, CellIo, SessionClient};
 use codebox_service::{Preference, Program, Request};
 use rmcp::model::CallToolResult;
@@ -105,6 +107,7 @@ pub(crate) async fn exec(server: &Server, arguments: CellArguments, call: Call) 
         Err(why) => not_returned(file.path.as_ref(), &why),
     });
     let returned = returned.collect();
+    server.runner.keep_whole_outputs(&mut report, OutputShape::default());
     Ok(output::of_run(&report, returned))
 }
 

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 use codebox_core::{
-    CapturedOutput, ExecIo, Limit, OutputShape, OutputSink, Progress, ResultKind, RunReport, RunnerError,
+    CapturedOutput, ExecIo, Limit, OutputShape, OutputSink, Progress, ResultKind, RunReport, RunnerError, SpilledOutput,
 };
 use codebox_files::private_dir;
 
 use crate::front_end::RunEnd;
 use crate::output::{LimitedOutput, SpillFile};
+use crate::runner::Runner;
 
 /// Number of files with whole outputs that are kept.
 const KEPT_FILES: usize = 200;
@@ -114,6 +115,38 @@ impl ShapedRun {
             stream.output.remove_unused_file();
             *sink = stream.sink.take();
         }
+    }
+}
+
+impl Runner {
+    /// Keeps the whole outputs of a run whose caller is about to show them within these limits: each that is longer is written to a file, which the
+    /// report names. A failure is noted.
+    pub fn keep_whole_outputs(&self, report: &mut RunReport, shape: OutputShape) {
+        for name in NAMES {
+            let is_kept = report.spilled.iter().any(|file| file.stream == name);
+            let bytes = captured(report, name).bytes();
+            if is_kept || !shape.apply(&bytes).1 {
+                continue;
+            }
+            match self.write_whole(name, &bytes) {
+                Ok(Some(file)) => report.spilled.push(file),
+                // There is no place for files.
+                Ok(None) => {}
+                Err(error) => self.parts.progress.note(error.message()),
+            }
+        }
+    }
+
+    fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<Option<SpilledOutput>, RunnerError> {
+        let Some(dir) = self.parts.output_files.as_ref().map(|dir| dir.get()).transpose()? else { return Ok(None) };
+        let path = dir.join(format!("{:032x}.{name}", rand::random::<u128>()));
+        let written = private_dir(dir).and_then(|()| remove_old(dir)).and_then(|()| {
+            let mut file = File::options().write(true).create_new(true).open(&path)?;
+            io::Write::write_all(&mut file, bytes).inspect_err(|_| drop(fs::remove_file(&path)))
+        });
+        written.map_err(|error| no_file(dir, &error))?;
+        let (stream, path) = (name.to_owned(), path.display().to_string());
+        Ok(Some(SpilledOutput { stream, path, bytes: bytes.len() as u64 }))
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Re
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
     let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(&runner, blocks, &options, observer));
-    let report = if is_streamed {
+    let mut report = if is_streamed {
         let mut live = Live { messages, cancel, output: None, status: None, show: args.show.show };
         let report = run(&mut live);
         if let Some(status) = live.status {
@@ -50,6 +50,7 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Re
         run(&mut Collected { cancel })
     };
     let printed = if args.feedback {
+        report.keep_whole_outputs(&runner, OutputShape::default());
         answer::print(&feedback::of_blocks(&report, OutputShape::default()))?
     } else if args.json {
         answer::print_json(&report.to_wire())?

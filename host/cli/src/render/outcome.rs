@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use codebox_core::{
-    CapturedOutput, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport, SpilledOutput,
-};
+use codebox_core::{CapturedOutput, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport};
 
 use codebox_service::limit_text::{limit_hit, name_and_flag};
 
@@ -20,7 +18,7 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(truncation("stdout", &report.stdout));
     lines.extend(truncation("stderr", &report.stderr));
-    lines.extend(report.spilled.iter().map(spilled_line));
+    lines.extend(report.spilled.iter().map(ToString::to_string));
     lines.extend(ending(report));
     let raised = match &report.outcome {
         Outcome::LimitHit(kind) => name_and_flag(*kind).1,
@@ -63,11 +61,6 @@ fn truncation(stream: &str, output: &CapturedOutput) -> Option<String> {
 /// before they start.
 pub(crate) fn unaudited_line(report: &RunReport) -> Option<String> {
     report.unaudited.as_ref().map(|reason| format!("not recorded in the audit log: {reason}"))
-}
-
-/// Returns the line about the file with the whole output of a stream.
-pub(crate) fn spilled_line(spilled: &SpilledOutput) -> String {
-    format!("the output to {} ({} bytes) is in {}", spilled.stream, spilled.bytes, spilled.path)
 }
 
 /// Returns the reason that the run ended, if the exit status alone does not show it.

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,6 +27,12 @@ pub struct SpilledOutput {
     pub path: String,
     /// Number of bytes in the file, at most as many as the limit on output.
     pub bytes: u64,
+}
+
+impl fmt::Display for SpilledOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the output to {} ({} bytes) is in {}", self.stream, self.bytes, self.path)
+    }
 }
 
 /// Bytes in a form that JSON can carry without loss.
