@@ -195,7 +195,7 @@ impl ContainerInstance {
         report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
         report.files = self.collect(job, since, &before, budget);
-        describe_end(job, started.argv.first(), ended.map(|ended| ended.status), captured, &mut report);
+        describe_end(job, started.argv.first(), None, ended.map(|ended| ended.status), captured, &mut report);
         Ok(report)
     }
 
@@ -404,16 +404,17 @@ fn append(variables: &mut BTreeMap<String, String>, name: &str, separator: char,
     value.push_str(part);
 }
 
-/// Adds the output of a job and the error of its program to the report.
+/// Adds the output of a job and the error of its program to the report. `dir` is a working directory that may be missing.
 pub(crate) fn describe_end(
     job: &Job,
     program: Option<&String>,
+    dir: Option<&str>,
     status: Option<Status>,
     [stdout, stderr]: [CapturedOutput; 2],
     report: &mut RunReport,
 ) {
     if let (Some(Status::NotStarted(number)), Some(program)) = (status, program) {
-        report.error = Some(not_started(program, number));
+        report.error = Some(not_started(program, dir, number));
     } else if !report.is_success() {
         describe_error(job, &stderr, report);
     }
@@ -429,9 +430,14 @@ fn describe_error(job: &Job, stderr: &CapturedOutput, report: &mut RunReport) {
     report.missing.extend(module.map(|name| Missing::module(&name)));
 }
 
-fn not_started(program: &str, number: i32) -> GuestError {
+fn not_started(program: &str, dir: Option<&str>, number: i32) -> GuestError {
     let (name, value) = if number == 2 {
-        (GuestError::NOT_FOUND, format!("{program}: command not found in the image"))
+        // The kernel reports the same for a program and for its directory.
+        let place = match dir {
+            Some(dir) => format!("command not found in the container, or its working directory {dir} is missing"),
+            None => "command not found in the image".to_owned(),
+        };
+        (GuestError::NOT_FOUND, format!("{program}: {place}"))
     } else {
         let why = std::io::Error::from_raw_os_error(number);
         (GuestError::NOT_STARTED, format!("{program}: {why}"))

@@ -80,7 +80,7 @@ impl DevContainer {
         engine: &str,
         log: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Description, DevContainerError> {
-        let answer = self.call("read-configuration", "read the description", engine, log).await?;
+        let answer = self.call(READ, "read the description", engine, log).await?;
         Ok(Description::read(&answer, self))
     }
 
@@ -125,6 +125,7 @@ impl DevContainer {
         log: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Value, DevContainerError> {
         let failed = |error: std::io::Error| DevContainerError::Program(error.to_string());
+        let is_read = command == READ;
         let _lock = self.lock().await.map_err(failed)?;
         let program = program().ok_or_else(|| DevContainerError::NotInstalled { dir: self.workspace.clone() })?;
         let mut copy = NamedTempFile::with_suffix(".json").map_err(failed)?;
@@ -139,6 +140,8 @@ impl DevContainer {
             .arg("--override-config")
             .arg(copy.path())
             .args(["--docker-path", engine, "--include-merged-configuration", "--mount-workspace-git-root", "false"])
+            // Without it, the program does not say why a description cannot be read.
+            .args(["--log-level", if is_read { "debug" } else { "info" }])
             .env_clear()
             .envs(VARIABLES.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))))
             .stdin(Stdio::null())
@@ -152,6 +155,7 @@ impl DevContainer {
         let group = ProcessGroup(child.id());
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut answer = Vec::new();
+        let mut reason = None;
         let reading = async {
             if let Some(stdout) = stdout {
                 stdout.take(MAX_ANSWER_SIZE).read_to_end(&mut answer).await?;
@@ -166,7 +170,13 @@ impl DevContainer {
                 if (&mut lines).take(MAX_LINE as u64).read_until(b'\n', &mut line).await? == 0 {
                     return Ok::<(), std::io::Error>(());
                 }
-                log(&in_one_line(&String::from_utf8_lossy(&line)));
+                let line = in_one_line(&String::from_utf8_lossy(&line));
+                if let Some((_, error)) = line.split_once("] Error: ") {
+                    reason = Some(error.to_owned());
+                }
+                if !is_read {
+                    log(&line);
+                }
             }
         };
         let ended = async { tokio::join!(reading, logging) };
@@ -189,15 +199,22 @@ impl DevContainer {
                 Err(DevContainerError::Failed { action, message: in_one_line(&parts.join(": ")) })
             }
             None => {
-                let message = format!("it ended with {status} without an answer");
+                let message = reason.unwrap_or_else(|| format!("it ended with {status} without an answer"));
                 Err(DevContainerError::Failed { action, message })
             }
         }
     }
 }
 
+/// Command that reads a description.
+const READ: &str = "read-configuration";
+
 /// Interval at which a lock is tried.
 const LOCK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Time for a program to end by itself when it is terminated.
+#[cfg(unix)]
+const END_TIME: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Process group of a program, which is terminated on drop.
 struct ProcessGroup(Option<u32>);
@@ -213,8 +230,20 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = self.0.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
+            use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
             // Podman and Docker then end their builds in order.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+            let _ = kill_process_group(group, Signal::TERM);
+            // The program waits for its children, and Podman loses a signal that comes before its command has started.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            let until = std::time::Instant::now() + END_TIME;
+            while matches!(waitid(WaitId::Pid(group), options), Ok(None)) {
+                if std::time::Instant::now() > until {
+                    let _ = kill_process_group(group, Signal::KILL);
+                    return;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
         }
     }
 }

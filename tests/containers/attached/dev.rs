@@ -165,9 +165,9 @@ fn cancelled(test_env: &TestEnvironment) -> Result<()> {
     })?;
     let pid = i32::try_from(running.id()).ok().and_then(rustix::process::Pid::from_raw).context("a process")?;
     rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
-    ensure!(!running.wait()?.success());
-    wait_until_empty(programs)?;
-    Ok(())
+    let status = running.wait()?;
+    ensure!(!status.success());
+    wait_until_empty(programs).with_context(|| format!("codebox has ended with {status}"))
 }
 
 fn runs_as_the_remote_user(test_env: &TestEnvironment) -> Result<()> {
@@ -260,6 +260,16 @@ fn descriptions(test_env: &TestEnvironment) -> Result<()> {
     fs::write(test_env.home().join("config/config.toml"), "[images]\nallowed = [\"docker.io/library/*\"]\n")?;
     fails(project.job().args(["-c", "1"]), "denied", "builds its image")?;
     fails(project.job().args(["--dev-config", "b", "-c", "1"]), "denied", "does not allow it")?;
+    // The reason of the official program is passed on.
+    fs::remove_file(test_env.home().join("config/config.toml"))?;
+    project.describe(".devcontainer.json", &json!({ "build": { "dockerfile": ".devcontainer/Missing" } }))?;
+    fails(project.job().args(["-c", "1"]), "engine_unavailable", "no such file or directory")?;
+    project.describe(
+        ".devcontainer.json",
+        &json!({ "image": BASE_IMAGE, "workspaceFolder": "/missing", "workspaceMount": "" }),
+    )?;
+    fails(project.job().args(["--", "ls"]), "guest_error", "its working directory /missing is missing")?;
+    fs::write(test_env.home().join("config/config.toml"), "")?;
     // Without the program the message says how to get it.
     fs::remove_file(test_env.home().join("config/config.toml"))?;
     fails(project.job().env("PATH", "/usr/bin:/bin").args(["-c", "1"]), "engine_unavailable", "is not installed")

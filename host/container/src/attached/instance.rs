@@ -106,7 +106,14 @@ impl AttachedInstance {
             true => format!("the job runs in {}, as the user of the agent there", self.attachment.origin),
             false => format!("the job runs in {}", self.attachment.origin),
         };
-        describe_end(&job, started.argv.first(), ended.map(|ended| ended.status), captured, &mut report);
+        describe_end(
+            &job,
+            started.argv.first(),
+            Some(self.attachment.directory().as_str()),
+            ended.map(|ended| ended.status),
+            captured,
+            &mut report,
+        );
         Ok(report)
     }
 

@@ -135,7 +135,14 @@ impl ExecInstance {
             "the job runs in {}, where the engine starts it, because the agent cannot: {}",
             self.attachment.origin, self.why
         );
-        describe_end(job, started.argv.first(), None, captured, &mut report);
+        describe_end(
+            job,
+            started.argv.first(),
+            Some(self.attachment.directory().as_str()),
+            None,
+            captured,
+            &mut report,
+        );
         Ok(report)
     }
 }
