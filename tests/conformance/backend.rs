@@ -90,15 +90,16 @@ impl Backend {
         self != Self::Docker || language == Language::Python || is_full()
     }
 
-    /// Returns true if the case with this number runs. In the short form, the first engine runs the even cases of Python
-    /// and the odd ones of JavaScript, and one case in four of TypeScript and of Lua, which share their code path with
-    /// these. The second engine runs one in four of all.
+    /// Returns true if the case with this number runs. In the short form, the first engine runs one case in four of Python, others of
+    /// JavaScript, and one in eight of TypeScript and of Lua, which share their code path with these. The second engine runs one in eight of
+    /// Python, which the first one does not run.
     pub fn selects(self, language: Language, number: usize) -> bool {
         match (self, language) {
             (Self::Wasm | Self::Host, _) => true,
-            (Self::Podman, Language::Python) => is_selected(number, 2),
-            (Self::Podman, Language::JavaScript) => is_selected(number + 1, 2),
-            (Self::Podman | Self::Docker, _) => is_selected(number, 4),
+            (Self::Podman, Language::Python) => is_selected(number, 4),
+            (Self::Podman, Language::JavaScript) => is_selected(number + 2, 4),
+            (Self::Podman, _) => is_selected(number, 8),
+            (Self::Docker, _) => is_selected(number + 1, 8),
         }
     }
 
