@@ -42,14 +42,15 @@ pub struct AuditError {
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     folder: PathBuf,
-    /// The open files, in a process that keeps them.
-    open: Option<Arc<Mutex<Option<Writer>>>>,
+    /// The open files, until they are released.
+    open: Arc<Mutex<Option<Writer>>>,
+    keeps_open: bool,
 }
 
 impl AuditLog {
     /// Returns the log beside a journal of jobs. A process that runs no guests may keep it open.
     pub(crate) fn beside(journal: &Path, keeps_open: bool) -> Self {
-        Self { folder: journal.join(FOLDER), open: keeps_open.then(Arc::default) }
+        Self { folder: journal.join(FOLDER), open: Arc::default(), keeps_open }
     }
 
     /// Adds a record.
@@ -58,8 +59,7 @@ impl AuditLog {
     /// Returns an error if it cannot be written. The log then has the records before.
     pub fn add(&self, event: &Event) -> Result<(), AuditError> {
         let add = || {
-            let Some(open) = &self.open else { return Writer::open(&self.folder)?.append(event) };
-            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let mut writer = match open.take() {
                 Some(writer) => writer.lock_again()?,
                 None => Writer::open(&self.folder)?,
@@ -69,6 +69,13 @@ impl AuditLog {
             Ok(())
         };
         add().map_err(self.failed("write"))
+    }
+
+    /// Closes the files before a guest runs, unless this process runs none.
+    pub(crate) fn release(&self) {
+        if !self.keeps_open {
+            drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 
     /// Passes on all records, the oldest first; lines that are no records are left out.

@@ -220,7 +220,10 @@ impl Journal {
     /// Returns an error if the event cannot be recorded and must be.
     pub fn audit(&self, event: &Event) -> Result<Option<AuditError>, JournalError> {
         let Some(log) = self.used_audit_log() else { return Ok(None) };
-        match (log.add(event), self.audit) {
+        let added = log.add(event);
+        // The records before, of jobs that other processes have left, have used the same files.
+        log.release();
+        match (added, self.audit) {
             (Ok(()), _) => Ok(None),
             (Err(AuditError { folder, source, .. }), Audit::Required) => {
                 Err(JournalError { doing: "write the audit log of", folder, source })

@@ -23,16 +23,18 @@ const MAX_COST: Duration = Duration::from_micros(300);
 pub fn compare(inputs: &BenchInputs) -> Result<Row> {
     let what = "a run with the audit log vs without, at most 0.3 ms more";
     let folder = tempfile::tempdir().context("create a directory")?;
-    let home = folder.path().join("home");
-    // The runtimes are installed in both homes; only the settings differ.
-    let copied = Command::new("cp").arg("-a").arg(&inputs.project.home).arg(&home).status().context("start cp")?;
-    ensure!(copied.success(), "cannot copy {}: {copied}", inputs.project.home.display());
-    fs::create_dir_all(home.join("config")).context("create the configuration directory")?;
-    fs::write(home.join("config/config.toml"), "audit = false\n").context("write the configuration")?;
-    let mut with = inputs.codebox();
-    with.args(["-c", PROGRAM]);
-    let mut without = inputs.codebox();
-    without.env("CODEBOX_HOME", &home).args(["-c", PROGRAM]);
+    // The runtimes are installed in both homes, which are copies, because the place of files on the disk counts; only the settings differ.
+    let subject = |name: &str, config: &str| -> Result<Command> {
+        let home = folder.path().join(name);
+        let copied = Command::new("cp").arg("-a").arg(&inputs.project.home).arg(&home).status().context("start cp")?;
+        ensure!(copied.success(), "cannot copy {}: {copied}", inputs.project.home.display());
+        fs::create_dir_all(home.join("config")).context("create the configuration directory")?;
+        fs::write(home.join("config/config.toml"), config).context("write the configuration")?;
+        let mut command = inputs.codebox();
+        command.env("CODEBOX_HOME", &home).args(["-c", PROGRAM]);
+        Ok(command)
+    };
+    let (with, without) = (subject("with", "audit = true\n")?, subject("without", "audit = false\n")?);
     let runs = inputs.runs.short;
     let medians = run_alternately(
         Subject { command: with, expected_output: EXPECTED_OUTPUT },
