@@ -264,10 +264,7 @@ fn descriptions(test_env: &TestEnvironment) -> Result<()> {
     fs::remove_file(test_env.home().join("config/config.toml"))?;
     project.describe(".devcontainer.json", &json!({ "build": { "dockerfile": ".devcontainer/Missing" } }))?;
     fails(project.job().args(["-c", "1"]), "engine_unavailable", "no such file or directory")?;
-    project.describe(
-        ".devcontainer.json",
-        &json!({ "image": BASE_IMAGE, "workspaceFolder": "/missing", "workspaceMount": "" }),
-    )?;
+    project.describe(".devcontainer.json", &json!({ "image": BASE_IMAGE, "workspaceFolder": "/missing" }))?;
     fails(project.job().args(["--", "ls"]), "guest_error", "its working directory /missing is missing")?;
     fs::write(test_env.home().join("config/config.toml"), "")?;
     // Without the program the message says how to get it.
