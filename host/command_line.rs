@@ -76,6 +76,10 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]
         control: &codebox_cli::NoHostProcess,
+        #[cfg(target_os = "linux")]
+        machine: &crate::virtual_machine::Control(machine),
+        #[cfg(not(target_os = "linux"))]
+        machine: &codebox_cli::NoMachine,
         boxes: &boxes,
         sessions: &sessions,
     };

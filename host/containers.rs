@@ -23,7 +23,7 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Returns a backend for each engine, the preferred one first.
+/// Returns a backend for each engine, the preferred one first, and one for that of the virtual machine of the user.
 ///
 /// `start_pool_daemon` starts the process that keeps containers ready; without it, this process keeps them ready itself.
 pub(crate) fn backends(
@@ -34,6 +34,28 @@ pub(crate) fn backends(
     start_pool_daemon: Option<StartPoolDaemon>,
     analyzer: &Analyzer,
 ) -> Vec<ContainerBackend> {
+    let shared = container_settings(places, settings, languages, scratch, start_pool_daemon, analyzer);
+    let mut flavours = Flavour::ALL;
+    flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
+    #[cfg(all(feature = "cli", target_os = "linux"))]
+    let in_machine = {
+        let machine = crate::virtual_machine::engine_machine(places, settings);
+        machine.and_then(|machine| ContainerBackend::in_machine(machine, shared.clone()))
+    };
+    #[cfg(not(all(feature = "cli", target_os = "linux")))]
+    let in_machine = None;
+    // A virtual machine is the last place.
+    ContainerBackend::create_all(flavours, shared).into_iter().chain(in_machine).collect()
+}
+
+fn container_settings(
+    places: &AppDirs,
+    settings: &Settings,
+    languages: &Languages,
+    scratch: &Arc<Scratch>,
+    start_pool_daemon: Option<StartPoolDaemon>,
+    analyzer: &Analyzer,
+) -> ContainerSettings {
     let allowed = |name: &ImageName| {
         let patterns = settings.images.allowed.as_ref();
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
@@ -43,7 +65,7 @@ pub(crate) fn backends(
         *language == Language::Command || languages.described(language.clone()).spec().container.is_some()
     };
     let named = settings.images.of.clone().into_iter().filter(|(language, _)| has_interpreter(language));
-    let shared = ContainerSettings {
+    ContainerSettings {
         candidates: candidates(&host_environment()),
         images: ImageTable::of_languages(languages).with(named).allowing(allowed),
         scratch: Arc::clone(scratch),
@@ -51,10 +73,7 @@ pub(crate) fn backends(
         start_pool_daemon,
         analyzer: analyzer.clone(),
         ca_bundle: ca_bundle(),
-    };
-    let mut flavours = Flavour::ALL;
-    flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
-    ContainerBackend::create_all(flavours, shared)
+    }
 }
 
 /// Returns true if an engine of a kind may be available, as far as its addresses show.

@@ -69,6 +69,8 @@ mod run_only;
 mod session_process;
 #[cfg(all(feature = "workers", target_os = "linux"))]
 mod start_host;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod virtual_machine;
 #[cfg(feature = "wasm")]
 mod webassembly;
 #[cfg(all(feature = "cli", target_os = "linux"))]

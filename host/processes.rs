@@ -51,6 +51,8 @@ pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<u8, RunnerError>> {
         #[cfg(target_os = "linux")]
         crate::box_process::BOX_COMMAND => Some(Ok(crate::box_process::serve())),
         #[cfg(target_os = "linux")]
+        crate::virtual_machine::VM_COMMAND => Some(done(crate::virtual_machine::serve())),
+        #[cfg(target_os = "linux")]
         crate::workers::WORKER_COMMAND => Some(Ok(crate::work::start(args))),
         #[cfg(unix)]
         crate::automatic_images::MAKE_COMMAND => Some(done(crate::automatic_images::make())),

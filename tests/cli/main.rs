@@ -23,3 +23,5 @@ mod support;
 #[cfg(target_os = "linux")]
 mod tool;
 mod tracing;
+#[cfg(target_os = "linux")]
+mod vm;

@@ -178,6 +178,12 @@ pub(crate) enum Command {
     /// a minute is saved to disk; the background process ends after ten minutes without use.
     #[command(subcommand, arg_required_else_help = true)]
     Session(SessionCommand),
+    /// Start and stop the virtual machine with Podman, for machines without a container engine
+    ///
+    /// The machine starts when a job needs it, and is turned off when it has not been used for 15 minutes; a background process of this user
+    /// keeps it. `[vm]` in `config.toml` sets its resources.
+    #[command(subcommand, arg_required_else_help = true)]
+    Vm(VmCommand),
     /// Start, use and stop boxes: containers that run many commands
     ///
     /// Each box has a background process of this user, with which it ends. A command starts in a few milliseconds, and every caller of a box
@@ -298,6 +304,36 @@ pub(crate) enum PackagesCommand {
     },
     /// Remove unused packages and cached responses of indexes
     Prune,
+}
+
+/// Commands of the virtual machine.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VmCommand {
+    /// Make the machine if there is none, and start it
+    Up,
+    /// Turn the machine off
+    Down,
+    /// Show the state of the machine
+    ///
+    /// The exit status is 1 if it does not run.
+    Status {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command in the machine, and print its output
+    Shell {
+        /// Run it as root, and not as the user of Podman
+        #[arg(long)]
+        root: bool,
+        /// Command and its arguments, such as `podman ps`
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        words: Vec<String>,
+    },
+    /// Remove the machine with its disk, and all images and containers on it
+    Reset,
+    /// Print the messages of the machine since its last start
+    Logs,
 }
 
 /// Commands of the configured tools.

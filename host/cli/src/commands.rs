@@ -35,6 +35,7 @@ mod runtime;
 mod session;
 mod state;
 mod tools;
+mod vm;
 
 /// Runs `command`, reports any failure, and returns the process's exit status.
 ///
@@ -67,6 +68,7 @@ pub(crate) fn dispatch(
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Host(command) => host::host(command, messages, host.control),
+        Command::Vm(command) => vm::vm(command, messages, host.machine),
         #[cfg(unix)]
         Command::Box(command) => return boxes::boxes(command, messages, &runner, host),
         Command::Session(command) => return session::session(command, messages, &runner, host),

@@ -37,12 +37,14 @@ mod terminal_filter;
 mod text_file;
 mod trace;
 mod usage;
+mod vm;
 
 #[cfg(unix)]
 pub use box_exec::{BoxExec, Input};
 pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
 pub use standby::{STANDBY_VARIABLE, StandbyLauncher};
+pub use vm::{MachineControl, MachineOutput, MachineStatus, NoMachine, RunningMachine};
 
 use std::sync::Arc;
 
@@ -106,6 +108,8 @@ pub struct Host<'h> {
     pub tool_request: &'h (dyn Fn(&ToolName, CallLevel) -> Result<Request, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
+    /// The virtual machine of the user.
+    pub machine: &'h (dyn MachineControl + Sync),
     /// The processes that keep boxes.
     pub boxes: &'h Arc<dyn BoxControl + Send + Sync>,
     /// The process that keeps sessions.

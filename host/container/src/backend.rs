@@ -18,7 +18,8 @@ use crate::attached;
 use crate::boxes::ContainerBox;
 use crate::discover::{Candidate, may_be_available};
 use crate::enforcement::limit_enforcement;
-use crate::engine::Engine;
+use crate::engine::{Engine, MACHINE_BACKEND};
+use crate::engine_machine::{EngineMachine, unavailable};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::flavour::Flavour;
@@ -61,6 +62,8 @@ pub struct ContainerBackend {
     has_swept: AtomicBool,
     /// Containers that this process itself keeps ready.
     pool: OnceLock<Arc<Pool>>,
+    /// Virtual machine with the engine; `None` if it runs on this machine.
+    machine: Option<Arc<dyn EngineMachine>>,
 }
 
 impl ContainerBackend {
@@ -76,15 +79,36 @@ impl ContainerBackend {
             engine: OnceCell::new(),
             has_swept: AtomicBool::new(false),
             pool: OnceLock::new(),
+            machine: None,
         };
         flavours.into_iter().map(backend).collect()
     }
 
-    /// Returns the engine, and searches for it on the first call.
+    /// Creates the backend whose engine is Podman in a virtual machine, without starting the machine.
+    #[must_use]
+    pub fn in_machine(machine: Arc<dyn EngineMachine>, settings: Settings) -> Option<Self> {
+        let backend = Self::create_all([Flavour::Podman], Settings { start_pool_daemon: None, ..settings }).pop()?;
+        Some(Self { machine: Some(machine), ..backend })
+    }
+
+    /// Returns the engine, and searches for it on the first call. A virtual machine is started.
     pub(crate) async fn engine(&self) -> Result<&Engine, ContainerError> {
-        self.engine
-            .get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.facts_cache))
-            .await
+        let facts_cache = &self.shared.facts_cache;
+        match &self.machine {
+            None => {
+                self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, facts_cache)).await
+            }
+            Some(machine) => {
+                // It can have been turned off since the last call.
+                let found = machine.start().await.map_err(unavailable)?;
+                self.engine.get_or_try_init(|| Engine::in_machine(machine, &found, facts_cache)).await
+            }
+        }
+    }
+
+    /// Returns true for an engine in a virtual machine that does not run: it has neither containers nor a list of images.
+    fn is_off(&self) -> bool {
+        self.machine.as_ref().is_some_and(|machine| !machine.is_running())
     }
 
     /// Returns the state that the backends share.
@@ -97,9 +121,23 @@ impl ContainerBackend {
         SocketDir::new(self.shared.folder.join("warm"), facts.flavour, &facts.place)
     }
 
+    fn capabilities(&self, facts: &EngineFacts) -> Capabilities {
+        Capabilities {
+            languages: self.shared.images.languages(),
+            forbidden: self.shared.images.forbidden(),
+            limits: limit_enforcement(facts),
+            snapshot: Support::No,
+            fork: Support::No,
+            network_filter: Support::Yes,
+            offline: Vec::new(),
+            fuel: Support::No,
+            engine: Some(facts.summary()),
+        }
+    }
+
     /// Converts an error of this backend into the error type of all backends.
     pub(crate) fn convert_error(&self, error: ContainerError) -> BackendError {
-        error.of(&self.flavour.id())
+        error.of(&Backend::id(self))
     }
 
     /// Returns the facts that the engine reports about itself.
@@ -165,8 +203,8 @@ impl ContainerBackend {
         image: &ImageFacts,
         spec: &InstanceSpec,
     ) -> Result<(Option<ContainerInstance>, Option<OnClose>), ContainerError> {
-        // Warm containers have no layers.
-        let plain = spec.layers.is_empty();
+        // Warm containers have no layers, and directories of no virtual machine.
+        let plain = spec.layers.is_empty() && self.machine.is_none();
         let (Some(count), Some(shape), true) = (spec.warm, Shape::of(image, spec), plain) else {
             return Ok((None, None));
         };
@@ -232,16 +270,19 @@ impl BoxHost for ContainerBackend {
 
 impl Backend for ContainerBackend {
     fn id(&self) -> BackendId {
-        self.flavour.id()
+        if self.machine.is_some() { MACHINE_BACKEND } else { self.flavour.id() }
     }
 
     fn isolation(&self) -> Isolation {
-        Isolation::Container
+        if self.machine.is_some() { Isolation::Vm } else { Isolation::Container }
     }
 
     /// Checks whether a socket exists at a candidate address, or a network address is among the candidates.
     fn may_be_available(&self) -> bool {
-        may_be_available(&self.shared.candidates, self.flavour)
+        match &self.machine {
+            Some(machine) => machine.may_be_available(),
+            None => may_be_available(&self.shared.candidates, self.flavour),
+        }
     }
 
     fn image_store(&self) -> Option<&dyn ImageStore> {
@@ -253,7 +294,8 @@ impl Backend for ContainerBackend {
     }
 
     fn containers(&self) -> Option<&dyn ContainerHost> {
-        Some(self)
+        // The containers of the machine are those of codebox.
+        self.machine.is_none().then_some(self)
     }
 
     fn leftovers(&self) -> Option<&dyn LeftoverCollector> {
@@ -261,17 +303,24 @@ impl Backend for ContainerBackend {
     }
 
     fn warm_pool(&self) -> Option<&dyn WarmPool> {
-        Some(self)
+        self.machine.is_none().then_some(self)
     }
 
     fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
         Box::pin(async move {
-            powers::diagnosis(&self.flavour, self.facts().await.map_err(|error| self.convert_error(error)))
+            if let Some(machine) = self.machine.as_ref().filter(|_| self.is_off()) {
+                return powers::machine_diagnosis(machine.probe());
+            }
+            powers::diagnosis(&self.id(), self.facts().await.map_err(|error| self.convert_error(error)))
         })
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         Box::pin(async move {
+            if let Some(machine) = self.machine.as_ref().filter(|_| self.engine.get().is_none() && self.is_off()) {
+                machine.probe()?;
+                return Ok(self.capabilities(&EngineFacts::of_machine()));
+            }
             let facts = match self.engine().await {
                 Ok(engine) => &engine.facts,
                 Err(ContainerError::NoEngine { reason, fix, unresponsive: _ }) => {
@@ -282,17 +331,7 @@ impl Backend for ContainerBackend {
                     return Err(Unavailable { reason: error.to_string(), fix });
                 }
             };
-            Ok(Capabilities {
-                languages: self.shared.images.languages(),
-                forbidden: self.shared.images.forbidden(),
-                limits: limit_enforcement(facts),
-                snapshot: Support::No,
-                fork: Support::No,
-                network_filter: Support::Yes,
-                offline: Vec::new(),
-                fuel: Support::No,
-                engine: Some(facts.summary()),
-            })
+            Ok(self.capabilities(facts))
         })
     }
 

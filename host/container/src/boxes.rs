@@ -64,7 +64,7 @@ impl ContainerBox {
             }
         }
         let layout = BoxLayout::new(settings);
-        let backend = engine.facts.flavour.id();
+        let backend = engine.id();
         let mut instance = ContainerInstance::open_for(shared, engine, image, spec, Some(&layout)).await?;
         let opened = open_agent(&mut instance, &layout).await;
         let (connection, standby, opened) = match opened {

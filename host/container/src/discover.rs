@@ -70,6 +70,11 @@ pub enum AddressOrigin {
     ByUser(Flavour),
     /// Not chosen by the user: a common location of such sockets.
     WellKnown,
+    /// The socket of an engine in a virtual machine, where it belongs to this user.
+    InMachine {
+        /// Number of the user.
+        user: u32,
+    },
 }
 
 /// Returns true if a socket exists at one of these addresses, or if one of them is a network address.
@@ -119,7 +124,7 @@ pub fn candidates(environment: &HostEnvironment) -> Vec<Candidate> {
     found.retain(|candidate| {
         // An address that the user has chosen for two tools is kept for both.
         let fresh = match candidate.origin {
-            AddressOrigin::ByUser(_) => true,
+            AddressOrigin::ByUser(_) | AddressOrigin::InMachine { .. } => true,
             AddressOrigin::WellKnown => !seen.contains(&candidate.place),
         };
         seen.push(candidate.place.clone());

@@ -1,11 +1,14 @@
 //! Connection to an engine, and the facts about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
-use codebox_core::format_error_chain;
+use codebox_core::{BackendId, Isolation, format_error_chain};
 
+use crate::caller::{Caller, caller};
 use crate::discover::{AddressOrigin, Candidate, EngineAddress};
+use crate::engine_machine::{EngineMachine, MachineEngine};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::facts_cache::FactsCache;
@@ -20,12 +23,27 @@ const INFO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of an engine call that creates or starts something.
 pub(crate) const CREATE_TIMEOUT: Duration = Duration::from_secs(45);
 
+/// Timeout of such a call in a virtual machine.
+const MACHINE_TIMEOUT: Duration = Duration::from_secs(180);
+
 /// Connection to an engine that has answered.
 #[derive(Clone)]
 pub(crate) struct Engine {
     pub client: Docker,
     pub facts: EngineFacts,
+    /// Virtual machine of the engine; `None` if it runs on this machine.
+    pub machine: Option<EnginePlace>,
 }
+
+/// Virtual machine of an engine, and the user that the engine belongs to in it.
+#[derive(Clone)]
+pub(crate) struct EnginePlace {
+    pub machine: Arc<dyn EngineMachine>,
+    user: u32,
+}
+
+/// Id of the backend whose engine is in a virtual machine.
+pub(crate) const MACHINE_BACKEND: BackendId = BackendId::new("vm");
 
 impl Engine {
     /// Returns the first candidate at which an engine of this flavour answers. Starts no engine.
@@ -54,6 +72,56 @@ impl Engine {
         Err(no_engine_error(flavour, &reasons))
     }
 
+    /// Connects to the engine of a virtual machine that runs.
+    pub(crate) async fn in_machine(
+        machine: &Arc<dyn EngineMachine>,
+        found: &MachineEngine,
+        facts_cache: &FactsCache,
+    ) -> Result<Self, ContainerError> {
+        let candidate = Candidate {
+            place: EngineAddress::Unix(found.socket.clone()),
+            named_by: "the virtual machine".to_owned(),
+            origin: AddressOrigin::InMachine { user: found.user },
+        };
+        let failed = |reason: String| ContainerError::NoEngine {
+            reason: format!("Podman in the virtual machine does not answer: {reason}"),
+            fix: "see codebox vm logs, and restart it with codebox vm down".to_owned(),
+            unresponsive: true,
+        };
+        match Self::at(Flavour::Podman, &candidate, facts_cache).await {
+            Ok(Some(engine)) => {
+                let place = EnginePlace { machine: Arc::clone(machine), user: found.user };
+                Ok(Self { machine: Some(place), ..engine })
+            }
+            Ok(None) => Err(failed("its socket is missing".to_owned())),
+            Err(UnreachableEngine { why, .. }) => Err(failed(why)),
+        }
+    }
+
+    /// Returns the id of the backend.
+    pub(crate) fn id(&self) -> BackendId {
+        if self.machine.is_some() { MACHINE_BACKEND } else { self.facts.flavour.id() }
+    }
+
+    /// Returns the isolation of its containers.
+    pub(crate) fn isolation(&self) -> Isolation {
+        if self.machine.is_some() { Isolation::Vm } else { Isolation::Container }
+    }
+
+    /// Returns the timeout of a call that creates or starts something. The first container of an image takes long in a machine whose instructions
+    /// are translated.
+    pub(crate) fn create_timeout(&self) -> Duration {
+        if self.machine.is_some() { MACHINE_TIMEOUT } else { CREATE_TIMEOUT }
+    }
+
+    /// Returns the user whose files its containers see: this one, or the user of the engine in its virtual machine.
+    pub(crate) fn caller(&self) -> Caller {
+        match &self.machine {
+            Some(EnginePlace { user, .. }) => Caller { uid: *user, gid: *user },
+            None => caller(),
+        }
+    }
+
     /// Connects to the engine at a candidate.
     ///
     /// Returns `None` if no socket exists at a common location, or if the engine there is known to be of the other
@@ -78,18 +146,26 @@ impl Engine {
         if facts_cache.is_unresponsive(&candidate.place) {
             return Err(UnreachableEngine::unresponsive("timed out recently".to_owned()));
         }
-        let listener = listener(&candidate.place).await?;
-        let client = client(&candidate.place, known.as_ref()).map_err(UnreachableEngine::not_listening)?;
+        let listener = match candidate.origin {
+            // The process that listens here is not the engine.
+            AddressOrigin::InMachine { user } => Some(user),
+            AddressOrigin::ByUser(_) | AddressOrigin::WellKnown => listener(&candidate.place).await?,
+        };
+        let timeout = match candidate.origin {
+            AddressOrigin::InMachine { .. } => MACHINE_TIMEOUT,
+            AddressOrigin::ByUser(_) | AddressOrigin::WellKnown => CREATE_TIMEOUT,
+        };
+        let client = client(&candidate.place, known.as_ref(), timeout).map_err(UnreachableEngine::not_listening)?;
         let time_limit = if known.is_some() { 2 * CALL_TIMEOUT } else { INFO_TIMEOUT };
         let attempt = tokio::time::timeout(time_limit, async {
             if let Some(facts) = known {
                 client.ping().await?;
-                return Ok::<_, bollard::errors::Error>(Self { client, facts });
+                return Ok::<_, bollard::errors::Error>(Self { client, facts, machine: None });
             }
             let client = client.negotiate_version().await?;
             let facts = EngineFacts::query(&client, candidate, listener).await?;
             facts_cache.write(&candidate.place, &facts);
-            Ok(Self { client, facts })
+            Ok(Self { client, facts, machine: None })
         });
         match attempt.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
@@ -157,8 +233,8 @@ async fn listener(_place: &EngineAddress) -> Result<Option<u32>, UnreachableEngi
 }
 
 /// Creates a client for an address, with the API version that the engine there is known to support.
-fn client(place: &EngineAddress, known: Option<&EngineFacts>) -> Result<Docker, String> {
-    let seconds = CREATE_TIMEOUT.as_secs();
+fn client(place: &EngineAddress, known: Option<&EngineFacts>, timeout: Duration) -> Result<Docker, String> {
+    let seconds = timeout.as_secs();
     let version = known.and_then(|facts| {
         let (major, minor) = facts.api.split_once('.')?;
         Some(ClientVersion { major_version: major.parse().ok()?, minor_version: minor.parse().ok()? })

@@ -108,6 +108,27 @@ impl EngineFacts {
         }
     }
 
+    /// Returns the facts about the engine in the image of virtual machines, before one runs.
+    pub(crate) fn of_machine() -> Self {
+        Self {
+            flavour: Flavour::Podman,
+            version: String::new(),
+            api: String::new(),
+            runtime: "crun".to_owned(),
+            cgroups: 2,
+            rootless: true,
+            own_groups: true,
+            seccomp: true,
+            counts_swap: true,
+            limits_memory: true,
+            limits_processes: true,
+            processors: 1,
+            architecture: std::env::consts::ARCH.to_owned(),
+            place: String::new(),
+            named_by: String::new(),
+        }
+    }
+
     /// Returns the engine in one phrase, for reports: `podman 4.3.1 (runc, cgroups v1, rootful)`.
     #[must_use]
     pub fn summary(&self) -> String {

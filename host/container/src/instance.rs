@@ -9,8 +9,8 @@ use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, CapturedOutput, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, Isolation, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager,
-    Provenance, ReturnedFile, RunReport, Usage,
+    GuestPath, Instance, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager, Provenance,
+    ReturnedFile, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{
@@ -26,6 +26,7 @@ use crate::classify::{HostStop, outcome};
 use crate::command;
 use crate::enforcement::{limit_enforcement, sandbox_layers};
 use crate::engine::{CALL_TIMEOUT, Engine};
+use crate::engine_machine::Guard;
 use crate::error::ContainerError;
 use crate::exec::{ExecResult, Streams, run};
 use crate::guest_modules;
@@ -72,6 +73,8 @@ pub(crate) struct ContainerInstance {
     on_close: Option<Box<dyn FnOnce() + Send>>,
     /// Parser for the job's TypeScript.
     analyzer: Option<Analyzer>,
+    /// Use of the directories in the virtual machine of the engine, until the container is removed.
+    placed: Option<Guard>,
     /// The interpreter, if the jobs are cells of a session.
     session: Option<Box<session::KeptInterpreter>>,
 }
@@ -287,7 +290,7 @@ impl ContainerInstance {
     }
 
     pub(crate) fn provenance(&self) -> Provenance {
-        let mut provenance = Provenance::new(self.backend.clone(), Isolation::Container);
+        let mut provenance = Provenance::new(self.backend.clone(), self.engine.isolation());
         provenance.image = Some(self.image.name.to_string());
         provenance.image_digest = Some(self.image.id.clone());
         provenance.engine = Some(self.engine.facts.summary());
@@ -470,13 +473,15 @@ impl Instance for ContainerInstance {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
         Box::pin(async move {
-            let Self { container, backend, agent_connection, scratch, granted, background, on_close, .. } = *self;
+            let Self { container, backend, agent_connection, scratch, granted, placed, background, on_close, .. } =
+                *self;
             let removed = container.now().await;
             if let Some(background) = background {
                 let _ = timeout(CALL_TIMEOUT, background).await;
             }
             drop(agent_connection);
             drop(granted);
+            drop(placed);
             drop(scratch);
             if let Some(work) = on_close {
                 work();

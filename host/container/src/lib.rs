@@ -4,6 +4,8 @@
 //! forwards its streams. The module `harden` specifies every setting that an engine would otherwise choose by itself. A
 //! container lives for one instance.
 //!
+//! An engine can also run in a virtual machine ([`EngineMachine`]), which sees the directories that a container needs.
+//!
 //! No type of bollard appears in a public signature.
 
 #![deny(unsafe_code)]
@@ -21,6 +23,7 @@ mod command;
 mod discover;
 mod enforcement;
 mod engine;
+mod engine_machine;
 mod error;
 mod exec;
 mod facts;
@@ -47,6 +50,7 @@ mod watch;
 pub use agent_file::{agent_program, installed_agent_program, pack_agent};
 pub use backend::{ContainerBackend, Settings};
 pub use discover::{Candidate, EngineAddress, HostEnvironment, candidates, may_be_available};
+pub use engine_machine::{EngineMachine, Guard, MachineEngine, Placed, PlacedDir};
 pub use error::ContainerError;
 pub use flavour::Flavour;
 pub use images::ImageTable;

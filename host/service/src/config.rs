@@ -27,6 +27,7 @@ mod network;
 mod packages;
 mod read;
 mod tools;
+mod vm;
 
 pub use containers::{Containers, DevContainerUse};
 pub use host::HostProcess;
@@ -34,6 +35,7 @@ pub use images::{Images, UnknownLanguage};
 pub use packages::{BuildSetting, Packages, normalized_name};
 pub use read::{SettingsError, read_project, read_user};
 pub use tools::{SandboxedTool, ToolAction, ToolProgram, ToolSettings, Tools};
+pub use vm::VirtualMachine;
 
 /// Settings of a configuration file, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +74,8 @@ pub struct Settings {
     pub packages: Packages,
     /// Host process of the command line.
     pub host: HostProcess,
+    /// Virtual machine for containers.
+    pub vm: VirtualMachine,
     /// Host tools that runs of the command line can be granted.
     pub tools: Tools,
 }
@@ -127,6 +131,7 @@ struct File {
     audit_text: bool,
     packages: packages::Table,
     host: host::Table,
+    vm: vm::Table,
     tools: BTreeMap<String, tools::Table>,
 }
 
@@ -159,6 +164,7 @@ impl Settings {
             audit_text,
             packages,
             host,
+            vm,
             tools,
         } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
@@ -191,6 +197,7 @@ impl Settings {
             allowed_hosts: network.read(file)?,
             packages: packages.read(file)?,
             host: host.read(file)?,
+            vm: vm.read(file)?,
             tools: tools::read(tools, file)?,
         })
     }
@@ -273,6 +280,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         allowed_hosts,
         packages: user.packages.narrowed(&project.packages, file)?,
         host: user.host.narrowed(&project.host, file)?,
+        vm: user.vm.narrowed(&project.vm, file)?,
         tools: tools::narrowed(&user.tools, &project.tools, file)?,
     })
 }

@@ -31,6 +31,7 @@ const EDGES: [(&str, &[&str]); 28] = [
             "service",
             "sessions",
             "tools",
+            "vm",
             "wasm",
             "worker",
             "zygote",

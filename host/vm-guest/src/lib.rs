@@ -27,6 +27,15 @@ pub const MAX_LINE: usize = 1 << 20;
 /// Socket of Podman in the virtual machine.
 pub const PODMAN_SOCKET: &str = "/run/user/1000/podman.sock";
 
+/// Maximum length of a frame of yamux in bytes. Smaller ones cost more of them, and larger ones let other streams wait.
+pub const MAX_FRAME: usize = 64 << 10;
+
+/// Maximum length of a message about shared files in bytes: a megabyte of data with its header.
+pub const MAX_SHARE_MESSAGE: usize = (1 << 20) + (8 << 10);
+
+/// Directory below which directories of the host are mounted.
+pub const SHARES: &str = "/run/codebox/shares";
+
 /// User that Podman and its containers belong to.
 pub const USER: u32 = 1000;
 
@@ -38,6 +47,12 @@ pub enum Request {
     Podman,
     /// Runs a command. The rest of the stream is its standard input; [`Frame`]s follow the reply.
     Exec(Exec),
+    /// Mounts a directory of the host. The reply is [`Reply::Shared`]. Then the guest sends requests of FUSE over the stream and receives the
+    /// answers, each of which begins with its length. The directory is unmounted at the end of the stream.
+    Share {
+        /// True to refuse all changes.
+        read_only: bool,
+    },
     /// Requests [`Facts`].
     Facts,
     /// Sets the clock to this time, in milliseconds since 1970.
@@ -61,6 +76,8 @@ pub struct Exec {
 pub enum Reply {
     /// The request is performed.
     Done,
+    /// Path of a directory of the host.
+    Shared(String),
     /// Facts about the machine.
     Facts(Facts),
     /// The request failed, for this reason.

@@ -19,6 +19,8 @@ mod manage;
 mod port;
 #[cfg(target_os = "linux")]
 mod serve;
+#[cfg(target_os = "linux")]
+mod share;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! The virtual serial port to the host.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -18,20 +18,23 @@ pub(crate) fn open() -> io::Result<Option<tokio::net::UnixStream>> {
     let (own, other) = UnixStream::pair()?;
     let (from_port, to_port) = (port.try_clone()?, port);
     let (to_stream, from_stream) = (other.try_clone()?, other);
-    thread::Builder::new().name("from-port".to_owned()).spawn(move || pass(from_port, to_stream))?;
-    thread::Builder::new().name("to-port".to_owned()).spawn(move || pass_back(from_stream, to_port))?;
+    thread::Builder::new().name("from-port".to_owned()).spawn(move || pass(from_port, &to_stream, &to_stream))?;
+    thread::Builder::new().name("to-port".to_owned()).spawn(move || pass(&from_stream, to_port, &from_stream))?;
     own.set_nonblocking(true)?;
     tokio::net::UnixStream::from_std(own).map(Some)
 }
 
-fn pass(mut port: File, mut stream: UnixStream) {
-    // A port without a host is at its end.
-    let _ = io::copy(&mut port, &mut stream);
-    let _ = stream.shutdown(Shutdown::Both);
-}
+/// Most bytes that the kernel passes to the port at once.
+const PIECE: usize = 32 << 10;
 
-fn pass_back(mut stream: UnixStream, mut port: File) {
-    let _ = io::copy(&mut stream, &mut port);
+/// Passes bytes on until one side ends. A port without a host is at its end.
+fn pass(mut from: impl Read, mut to: impl Write, stream: &UnixStream) {
+    let mut piece = vec![0; PIECE];
+    while let Ok(length @ 1..) = from.read(&mut piece) {
+        if to.write_all(&piece[..length]).is_err() {
+            break;
+        }
+    }
     let _ = stream.shutdown(Shutdown::Both);
 }
 

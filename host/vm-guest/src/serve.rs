@@ -5,24 +5,33 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_vm_guest::{Facts, GREETING, MAX_LINE, NONCE_SIZE, PODMAN_SOCKET, Reply, Request};
+use codebox_vm_guest::{Facts, GREETING, MAX_FRAME, MAX_LINE, NONCE_SIZE, PODMAN_SOCKET, Reply, Request};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 use tokio_util::compat::{FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
 use yamux::{Config, Connection, Mode};
 
 use crate::exec;
+use crate::share::Mount;
 
 /// Maximum number of streams at once.
 const MAX_STREAMS: usize = 1024;
 
-/// Serves a host until it is gone; true if it has turned the machine off.
+/// Time without a host after which the machine turns itself off: nothing else would end one whose host was killed.
+const ABANDONED: Duration = Duration::from_secs(15 * 60);
+
+/// Serves a host until it is gone; true if it has turned the machine off, or if none has come.
 pub(crate) async fn serve(mut host: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> io::Result<bool> {
-    greet(&mut host).await?;
+    match timeout(ABANDONED, greet(&mut host)).await {
+        Ok(greeted) => greeted?,
+        Err(_) => return Ok(true),
+    }
     let mut config = Config::default();
     config.set_max_num_streams(MAX_STREAMS).set_max_connection_receive_window(None);
     config.set_read_after_close(true);
+    config.set_split_send_size(MAX_FRAME);
     let mut connection = Connection::new(host.compat(), config, Mode::Server);
     let off = Arc::new(Notify::new());
     loop {
@@ -30,7 +39,7 @@ pub(crate) async fn serve(mut host: impl AsyncRead + AsyncWrite + Unpin + Send +
             stream = poll_fn(|cx| connection.poll_next_inbound(cx)) => stream,
             () = off.notified() => {
                 // The reply reaches the host.
-                let _ = tokio::time::timeout(Duration::from_secs(1), poll_fn(|cx| connection.poll_close(cx))).await;
+                let _ = timeout(Duration::from_secs(1), poll_fn(|cx| connection.poll_close(cx))).await;
                 return Ok(true);
             }
         };
@@ -80,6 +89,13 @@ async fn answer(stream: impl AsyncRead + AsyncWrite, off: &Notify) -> io::Result
                 exec::pass(child, reader, writer).await
             }
             Err(error) => reply(&mut writer, &Reply::Failed(error.to_string())).await,
+        },
+        Ok(Request::Share { read_only }) => match Mount::new(read_only) {
+            Ok(mount) => {
+                reply(&mut writer, &Reply::Shared(mount.path().to_owned())).await?;
+                mount.pass(reader, writer).await
+            }
+            Err(error) => reply(&mut writer, &Reply::Failed(format!("cannot mount a directory: {error}"))).await,
         },
         Ok(Request::Facts) => reply(&mut writer, &Reply::Facts(facts())).await,
         Ok(Request::SetClock(millis)) => {

@@ -5,7 +5,8 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codebox_vm_guest::{Exec, Facts, Frame, GREETING, MAX_LINE, NONCE_SIZE, Reply, Request};
+use codebox_vm_guest::{Exec, Facts, Frame, GREETING, MAX_FRAME, MAX_LINE, NONCE_SIZE, Reply, Request};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -38,7 +39,7 @@ pub struct Channel {
 }
 
 /// Result of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandResult {
     /// Exit status, or 128 and the number of a signal.
     pub status: i32,
@@ -65,6 +66,7 @@ impl Channel {
         let mut config = Config::default();
         config.set_max_num_streams(MAX_STREAMS).set_max_connection_receive_window(None);
         config.set_read_after_close(true);
+        config.set_split_send_size(MAX_FRAME);
         let (wanted, queue) = mpsc::channel(16);
         tokio::spawn(drive(Connection::new(stream.compat(), config, Mode::Client), queue));
         Ok(Self { wanted })
@@ -170,7 +172,7 @@ impl Channel {
     }
 
     /// Sends a request on a stream of its own, and returns the reply and the rest of the stream.
-    async fn request(&self, request: &Request) -> Result<(Reply, Stream), VmError> {
+    pub(crate) async fn request(&self, request: &Request) -> Result<(Reply, Stream), VmError> {
         let exchange = async {
             let (sender, opened) = oneshot::channel();
             let gone = || io::Error::from(io::ErrorKind::ConnectionReset);
@@ -262,14 +264,14 @@ async fn drive(
     .await;
 }
 
-fn lost(error: &io::Error) -> VmError {
+pub(crate) fn lost(error: &io::Error) -> VmError {
     VmError::new(Layer::Network, format!("the connection was lost: {error}"), FIX)
 }
 
-fn refused(layer: Layer, reply: Reply) -> VmError {
+pub(crate) fn refused(layer: Layer, reply: Reply) -> VmError {
     let reason = match reply {
         Reply::Failed(reason) => reason,
-        Reply::Done | Reply::Facts(_) => "unexpected answer".to_owned(),
+        Reply::Done | Reply::Shared(_) | Reply::Facts(_) => "unexpected answer".to_owned(),
     };
     VmError::new(layer, reason, FIX)
 }

@@ -1,9 +1,10 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Part of the tier that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layer {
     /// The program that runs virtual machines.
     Hypervisor,
@@ -30,7 +31,7 @@ impl fmt::Display for Layer {
 }
 
 /// Failure of the tier.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{layer}: {reason}")]
 pub struct VmError {
     /// Part that failed.

@@ -9,20 +9,40 @@
 #![warn(missing_docs)]
 
 mod channel;
+#[cfg(target_os = "linux")]
+mod client;
 mod error;
 #[cfg(unix)]
 pub mod forward;
 mod image;
+#[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
+mod message;
+#[cfg(target_os = "linux")]
+mod place;
 mod provider;
 #[cfg(unix)]
 mod qemu;
+#[cfg(target_os = "linux")]
+mod share;
 mod spec;
 
 pub use channel::{Channel, CommandResult};
+#[cfg(target_os = "linux")]
+pub use client::{Lease, StartKeeper, VmClient};
 pub use codebox_vm_guest::{Exec, Facts};
 pub use error::{Layer, VmError};
 pub use image::{IMAGE_VERSION, ImageError, VmImage};
+#[cfg(target_os = "linux")]
+pub use keeper::keep_vm;
+#[cfg(target_os = "linux")]
+pub use message::{Ready, Status, Wanted, WantedDir};
+#[cfg(target_os = "linux")]
+pub use place::{DEFAULT_IDLE, VmSettings};
 pub use provider::{ByteStream, Provider, VmState};
 #[cfg(unix)]
 pub use qemu::Qemu;
+#[cfg(target_os = "linux")]
+pub use share::{Share, ShareSpec};
 pub use spec::VmSpec;

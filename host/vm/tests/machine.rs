@@ -5,8 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use codebox_core::Silent;
-use codebox_vm::{Channel, CommandResult, Exec, Layer, Provider as _, Qemu, VmImage, VmSpec, VmState, forward};
+use codebox_core::{Access, Silent};
+use codebox_vm::{
+    Channel, CommandResult, Exec, Layer, Provider as _, Qemu, ShareSpec, VmImage, VmSpec, VmState, forward,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -183,4 +185,95 @@ async fn a_machine_survives_lost_connections_and_power() {
     machine.wait_until_stopped().await;
     let state = machine.qemu.state().expect("a state");
     assert!(matches!(&state, VmState::Damaged(reason) if reason.contains("disk")), "{state:?} {}", machine.qemu.log());
+}
+
+/// Runs a script as root, and returns its exit status.
+async fn as_root(channel: &Channel, script: &str) -> i32 {
+    let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+    channel.run(Exec { argv, is_root: true }, b"").await.expect("it runs").status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs QEMU and the image of cargo xtask vm-image"]
+async fn directories_are_shared() {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    let machine = Machine::new();
+    machine.start();
+    let channel = machine.channel().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let (work, constant) = (dir.path().join("work"), dir.path().join("constant"));
+    fs::create_dir_all(work.join("from/deep")).expect("a directory");
+    fs::create_dir(&constant).expect("a directory");
+    let content =
+        |number: u32| -> Vec<u8> { (0..20_000_u32).map(|at| (at.wrapping_mul(number + 7) >> 3) as u8).collect() };
+    for number in 0..1000 {
+        fs::write(work.join(format!("from/deep/{number}")), content(number)).expect("it is ours");
+    }
+    fs::write(constant.join("file"), "constant").expect("it is ours");
+    fs::write(dir.path().join("secret"), "secret").expect("it is ours");
+    symlink(dir.path().join("secret"), work.join("link")).expect("it is ours");
+    symlink("/etc/codebox-image", work.join("there")).expect("it is ours");
+    let spec = |path: &Path, access, is_constant| ShareSpec { path: path.to_owned(), access, is_constant };
+    let share = channel.share(&spec(&work, Access::ReadWrite, false)).await.expect("it is shared");
+    let at = share.path().to_string();
+    // There and back, with a name that is not text.
+    shell(&channel, &format!("cp -r {at}/from {at}/to && printf x > \"{at}/$(printf 'a\\377b')\"")).await;
+    for number in 0..1000 {
+        assert_eq!(fs::read(work.join(format!("to/deep/{number}"))).expect("a copy"), content(number), "{number}");
+    }
+    assert_eq!(fs::read(work.join(std::ffi::OsStr::from_bytes(b"a\xffb"))).expect("a file"), b"x");
+    // The user of the machine owns the files, and a link leads nowhere on this machine.
+    assert_eq!(shell(&channel, &format!("stat -c %u:%g {at} {at}/to/deep/7")).await, "1000:1000\n1000:1000\n");
+    assert_eq!(run(&channel, &["cat", &format!("{at}/link")], b"").await.status, 1);
+    assert_eq!(shell(&channel, &format!("cat {at}/there")).await.trim(), "2");
+    // Each side sees the changes of the other.
+    fs::write(work.join("news"), "one").expect("it is ours");
+    assert_eq!(shell(&channel, &format!("cat {at}/news")).await, "one");
+    fs::write(work.join("news"), "second").expect("it is ours");
+    assert_eq!(shell(&channel, &format!("cat {at}/news; rm {at}/news; echo more >> {at}/from/deep/0")).await, "second");
+    assert!(!work.join("news").exists());
+    assert_eq!(fs::metadata(work.join("from/deep/0")).expect("facts").len(), 20_005);
+    // Even root of the machine makes no devices, no programs with the rights of their owner, and no owners.
+    for script in [
+        "mknod {at}/null c 1 3",
+        "mknod {at}/disk b 8 0",
+        "chown 4321 {at}/to",
+        "chmod 4755 {at}/to/deep/1 && test -u {at}/to/deep/1",
+    ] {
+        assert_ne!(as_root(&channel, &script.replace("{at}", &at)).await, 0, "{script}");
+    }
+    assert!(!work.join("null").exists() && !work.join("disk").exists());
+    let facts = fs::metadata(work.join("to/deep/1")).expect("facts");
+    assert_eq!((facts.mode() & 0o6000, facts.uid()), (0, rustix::process::geteuid().as_raw()));
+    // A directory that can only be read, even if the machine mounts it again.
+    let fixed = channel.share(&spec(&constant, Access::ReadOnly, true)).await.expect("it is shared");
+    let there = fixed.path().to_string();
+    assert_ne!(there, at);
+    assert_eq!(shell(&channel, &format!("cat {there}/file")).await, "constant");
+    for script in
+        ["echo no > {at}/new", "echo no >> {at}/file", "rm {at}/file", "chmod 0 {at}/file", "ln {at}/file {at}/new"]
+    {
+        let script = script.replace("{at}", &there);
+        assert_ne!(as_root(&channel, &script).await, 0, "{script}");
+        assert_ne!(as_root(&channel, &format!("mount -o remount,rw {there} && {script}")).await, 0, "{script}");
+    }
+    assert_eq!(fs::read(constant.join("file")).expect("a file"), b"constant");
+    assert_eq!(fs::read_dir(&constant).expect("a list").count(), 1);
+    // It ends with its owner, also while it is used.
+    let using = tokio::spawn({
+        let (channel, there) = (channel.clone(), there.clone());
+        async move { as_root(&channel, &format!("cd {there} && while cat file; do sleep 0.1; done")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    drop(fixed);
+    assert_ne!(using.await.expect("it ends"), 1 << 30);
+    while as_root(&channel, &format!("test -e {there}")).await == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(shell(&channel, &format!("cat {at}/there")).await.trim(), "2");
+    let missing = channel.share(&spec(&dir.path().join("missing"), Access::ReadOnly, false)).await;
+    assert!(missing.expect_err("it is missing").reason.contains("missing"));
 }

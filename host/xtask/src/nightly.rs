@@ -60,6 +60,9 @@ pub fn run(options: &Options) -> Result<()> {
         // A machine at a time: each of them takes two processors.
         test.args(["test", "--release", "--package", "codebox-vm", "--", "--include-ignored", "--test-threads=1"]);
         ensure!(test.status().context("start cargo")?.success(), "tests of virtual machines failed");
+        let mut jobs = project.cargo();
+        jobs.args(["test", "--release", "--workspace", "--test", "cli", "--", "--include-ignored", "vm::"]);
+        ensure!(jobs.status().context("start cargo")?.success(), "tests of jobs in virtual machines failed");
         return Ok(());
     }
     let mut test = project.cargo();

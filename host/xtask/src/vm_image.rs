@@ -184,7 +184,11 @@ fn configure(root: &Path, program: &Path) -> Result<()> {
         write("etc/subgid", "codebox:100000:65536\n")?;
         fs::create_dir_all(root.join("home/codebox"))?;
         std::os::unix::fs::chown(root.join("home/codebox"), Some(1000), Some(1000))?;
-        write("etc/containers/storage.conf", "[storage]\ndriver = \"overlay\"\n")?;
+        // It shows the files of an image to the user of a job without a copy of the image for each mapping of users.
+        write(
+            "etc/containers/storage.conf",
+            "[storage]\ndriver = \"overlay\"\n[storage.options.overlay]\nmount_program = \"/usr/bin/fuse-overlayfs\"\n",
+        )?;
         write(
             "etc/containers/containers.conf",
             "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nruntime = \"crun\"\n",

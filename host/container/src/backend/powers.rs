@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use codebox_core::{
-    BackendError, BoxFuture, Diagnosis, Finding, ImageName, ImageStore, InstanceSpec, Leftover, LeftoverCollector,
-    Leftovers, LocalImage, Progress, Sweep, WarmPool, format_error_chain,
+    Backend, BackendError, BackendId, BoxFuture, Diagnosis, Finding, ImageName, ImageStore, InstanceSpec, Leftover,
+    LeftoverCollector, Leftovers, LocalImage, Progress, Sweep, Unavailable, WarmPool, format_error_chain,
 };
 
 use super::ContainerBackend;
+use crate::engine::MACHINE_BACKEND;
 use crate::error::ContainerError;
 use crate::facts::{EngineFacts, Weakness};
-use crate::flavour::Flavour;
 use crate::shared::Shared;
 use crate::warm::{self, Pool, PoolRequest};
 use crate::{gc, images};
@@ -25,7 +25,7 @@ impl ContainerBackend {
     }
 
     async fn pull_image(&self, name: &ImageName, progress: &dyn Progress) -> Result<(), ContainerError> {
-        progress.note(&format!("{} is pulling image {name}", self.flavour.id()));
+        progress.note(&format!("{} is pulling image {name}", Backend::id(self)));
         let mut before = None;
         let report = |done: u64, whole: Option<u64>| {
             let known = *before.get_or_insert_with(|| {
@@ -57,6 +57,9 @@ impl ContainerBackend {
     }
 
     async fn leftover_containers(&self, sweep: Sweep) -> Result<Vec<Leftover>, ContainerError> {
+        if self.is_off() {
+            return Ok(Vec::new());
+        }
         let Shared { owner, .. } = &*self.shared;
         let (secret, owners) = (self.shared.secret()?, self.shared.owners());
         gc::containers(self.engine().await?, owner, secret, owners, sweep).await
@@ -66,7 +69,12 @@ impl ContainerBackend {
 impl ImageStore for ContainerBackend {
     fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, BackendError>> {
         Box::pin(async move {
-            let listed = async { images::list(&self.engine().await?.client).await };
+            let listed = async {
+                match self.is_off() {
+                    true => Ok(Vec::new()),
+                    false => images::list(&self.engine().await?.client).await,
+                }
+            };
             listed.await.map_err(|error| self.convert_error(error))
         })
     }
@@ -114,9 +122,7 @@ impl LeftoverCollector for ContainerBackend {
                 Ok(containers) => leftovers.found.extend(containers),
                 // An engine that does not exist has no leftovers.
                 Err(ContainerError::NoEngine { unresponsive: false, .. }) => {}
-                Err(error) => {
-                    leftovers.unreachable.push((self.flavour.as_str().to_owned(), format_error_chain(&error)))
-                }
+                Err(error) => leftovers.unreachable.push((Backend::id(self).to_string(), format_error_chain(&error))),
             }
             leftovers
         })
@@ -137,7 +143,7 @@ impl WarmPool for ContainerBackend {
 }
 
 /// Returns the findings about an engine: its state, and its weaknesses.
-pub(super) fn diagnosis(flavour: &Flavour, facts: Result<EngineFacts, BackendError>) -> Diagnosis {
+pub(super) fn diagnosis(id: &BackendId, facts: Result<EngineFacts, BackendError>) -> Diagnosis {
     let findings = match facts {
         Ok(facts) => {
             let detail = format!("{}, API {}, at {} ({})", facts.summary(), facts.api, facts.place, facts.named_by);
@@ -150,5 +156,14 @@ pub(super) fn diagnosis(flavour: &Flavour, facts: Result<EngineFacts, BackendErr
             vec![Finding { detail: format_error_chain(&error), fix: Some(fix) }]
         }
     };
-    Diagnosis { subject: format!("engine {}", flavour.as_str()), findings }
+    Diagnosis { subject: format!("engine {id}"), findings }
+}
+
+/// Returns the diagnosis of a virtual machine that does not run.
+pub(super) fn machine_diagnosis(probed: Result<(), Unavailable>) -> Diagnosis {
+    let finding = match probed {
+        Ok(()) => Finding { detail: "a virtual machine is started when it is needed".to_owned(), fix: None },
+        Err(Unavailable { reason, fix }) => Finding { detail: reason, fix: Some(fix) },
+    };
+    Diagnosis { subject: format!("engine {MACHINE_BACKEND}"), findings: vec![finding] }
 }

@@ -62,6 +62,7 @@ impl ContainerInstance {
             background: None,
             on_close: None,
             analyzer: None,
+            placed: None,
             session: None,
             engine,
             agent_connection,

@@ -1,7 +1,8 @@
 //! Creation and start of a container.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
@@ -16,7 +17,8 @@ use super::{ContainerInstance, files};
 use crate::agent_connection::AgentConnection;
 use crate::boxes::BoxLayout;
 use crate::caller::JobUser;
-use crate::engine::{CREATE_TIMEOUT, Engine};
+use crate::engine::Engine;
+use crate::engine_machine::place_binds;
 use crate::error::ContainerError;
 use crate::harden::{self, ContainerInputs, EngineExec, max_lifetime, own_binds};
 use crate::images::ImageFacts;
@@ -50,7 +52,7 @@ impl ContainerInstance {
         let port_forwards = PortForwards::of(net);
         let agent = shared.agent()?;
         let mut scratch = shared.scratch.instance().map_err(files)?;
-        let user = JobUser::pick(&engine.facts, crate::caller::caller());
+        let user = JobUser::pick(&engine.facts, engine.caller());
         let mounts_dir = shared.mounts_dir();
         let own_name = container_name(&shared.owner.name);
         let name = layout.and_then(BoxLayout::name).unwrap_or(&own_name).to_owned();
@@ -74,6 +76,16 @@ impl ContainerInstance {
             guest: layer.guest.as_str().to_owned(),
             access: Access::ReadOnly,
         }));
+        let constant: Vec<PathBuf> = spec.layers.iter().map(|layer| layer.host.clone()).collect();
+        let (binds, placed) = match &engine.machine {
+            None => (binds, None),
+            Some(place) => {
+                let private = scratch.path("run");
+                let private = private.parent().unwrap_or(&private);
+                let (binds, guard) = place_binds(&*place.machine, binds, private, &constant).await?;
+                (binds, Some(guard))
+            }
+        };
         // Node finds npm packages by itself, and other layers contain no packages to import.
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
@@ -91,10 +103,10 @@ impl ContainerInstance {
             engine_exec,
         };
         let body = harden::container(inputs, &engine.facts)?;
-        let client = engine.client.clone();
-        let made = create_container(client.clone(), name, body).await;
+        let (client, limit) = (engine.client.clone(), engine.create_timeout());
+        let made = create_container(client.clone(), limit, name, body).await;
         let container = made.map_err(|error| error.map_missing_image(image.name.as_str()))?;
-        let agent_connection = match attach_and_start(&client, container.id(), &image).await {
+        let agent_connection = match attach_and_start(&client, limit, container.id(), &image).await {
             Ok(agent_connection) => agent_connection,
             Err(error) => {
                 // Removed here and not on drop, because the process may exit after this error.
@@ -102,7 +114,7 @@ impl ContainerInstance {
                 return Err(error);
             }
         };
-        let backend = engine.facts.flavour.id();
+        let backend = engine.id();
         Ok(Self {
             engine,
             backend,
@@ -119,6 +131,7 @@ impl ContainerInstance {
             background: None,
             on_close: None,
             analyzer: None,
+            placed,
             session: spec.session.as_ref().map(|_| Box::default()),
         })
     }
@@ -131,12 +144,13 @@ impl ContainerInstance {
 #[tracing::instrument(level = "debug", name = "create_container", skip_all)]
 async fn create_container(
     client: Docker,
+    limit: Duration,
     name: String,
     body: ContainerCreateBody,
 ) -> Result<ContainerGuard, ContainerError> {
     let making = async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let made = call("create a container", client.create_container(Some(options), body)).await?;
+        let made = call("create a container", limit, client.create_container(Some(options), body)).await?;
         Ok(ContainerGuard::of(client, made.id))
     };
     match tokio::spawn(making).await {
@@ -145,12 +159,13 @@ async fn create_container(
     }
 }
 
-/// Runs an engine call with the timeout for creating and starting.
+/// Runs an engine call with this timeout.
 async fn call<T>(
     doing: &'static str,
+    limit: Duration,
     future: impl Future<Output = Result<T, bollard::errors::Error>>,
 ) -> Result<T, ContainerError> {
-    match timeout(CREATE_TIMEOUT, future).await {
+    match timeout(limit, future).await {
         Ok(done) => done.map_err(ContainerError::call(doing)),
         Err(late) => Err(ContainerError::Lost { doing, source: Box::new(late) }),
     }
@@ -158,7 +173,12 @@ async fn call<T>(
 
 /// Attaches to a container, starts it and waits for its agent.
 #[tracing::instrument(level = "debug", name = "start_container", skip_all)]
-async fn attach_and_start(client: &Docker, id: &str, image: &ImageFacts) -> Result<AgentConnection, ContainerError> {
+async fn attach_and_start(
+    client: &Docker,
+    limit: Duration,
+    id: &str,
+    image: &ImageFacts,
+) -> Result<AgentConnection, ContainerError> {
     let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
     let unstartable = |error| match error {
         ContainerError::Refused { refusal, .. } => {
@@ -167,10 +187,11 @@ async fn attach_and_start(client: &Docker, id: &str, image: &ImageFacts) -> Resu
         other => other,
     };
     // Podman prepares a container when a client attaches to it.
-    let attached = call("forward the container's streams", client.attach_container(id, Some(streams.build()))).await;
+    let attached =
+        call("forward the container's streams", limit, client.attach_container(id, Some(streams.build()))).await;
     let mut agent_connection = AgentConnection::from_attached(attached.map_err(unstartable)?);
-    call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
-    match timeout(CREATE_TIMEOUT, agent_connection.event()).await {
+    call("start a container", limit, client.start_container(id, None)).await.map_err(unstartable)?;
+    match timeout(limit, agent_connection.event()).await {
         Ok(Ok(Some(Event::Ready(PROTOCOL_VERSION)))) => Ok(agent_connection),
         Ok(Ok(_)) => Err(agent_connection.early_end_error("start the agent", "did not start")),
         Ok(Err(error)) => Err(error),

@@ -280,3 +280,24 @@ fn only_the_user_configures_the_host_process() {
         assert_eq!(parsed(text).expect_err("a bad value").key, key);
     }
 }
+
+#[test]
+fn the_virtual_machine_belongs_to_the_user() {
+    let text = "[vm]\ncpus = 2\nmemory = '1G'\ndisk = '8G'\nidle = '5m'\nimage = 'image'";
+    let user = Settings::parse(text, Path::new("/config/config.toml")).expect("it is valid");
+    assert_eq!(user.vm.memory, Some(codebox_core::ByteSize::gib(1)));
+    assert_eq!(user.vm.idle, Some(Limit::At(Duration::from_secs(300))));
+    assert_eq!(user.vm.image.as_deref(), Some(Path::new("/config/image")));
+    assert_eq!(narrowed(&user, &settings("")).expect("no conflict").vm, user.vm);
+    let error = narrowed(&user, &settings("[vm]\ncpus = 1")).expect_err("it is refused").to_string();
+    assert!(error.contains("vm: a project cannot configure the virtual machine"), "{error}");
+    for (text, fault) in [
+        ("memory = '1M'", "vm.memory: 1 MiB is too small"),
+        ("disk = 'unlimited'", "vm.disk: a machine has a size"),
+        ("cpus = 0", "expected a nonzero"),
+        ("port = 1", "unknown field"),
+    ] {
+        let error = parsed(&format!("[vm]\n{text}")).expect_err(text).to_string();
+        assert!(error.contains(fault), "{text}: {error}");
+    }
+}

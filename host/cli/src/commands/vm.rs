@@ -1,0 +1,93 @@
+//! `codebox vm`.
+
+use std::io::Write as _;
+
+use codebox_core::{ResultKind, RunnerError, exit};
+use serde_json::json;
+
+use crate::answer;
+use crate::args::VmCommand;
+use crate::messages::Messages;
+use crate::progress::progress;
+use crate::render::Escaped;
+use crate::vm::{MachineControl, MachineStatus, RunningMachine};
+
+/// Exit status of `status` if the machine does not run.
+const NOT_RUNNING: u8 = 1;
+
+pub(super) fn vm(command: VmCommand, messages: Messages, control: &dyn MachineControl) -> Result<u8, RunnerError> {
+    match command {
+        VmCommand::Up => {
+            let socket = control.up(&*progress(messages))?;
+            messages.note(format_args!("the virtual machine runs; its Podman is at {}", socket.display()));
+            Ok(0)
+        }
+        VmCommand::Down => {
+            let text = if control.down()? { "the virtual machine is off" } else { "the virtual machine does not run" };
+            messages.note(text);
+            Ok(0)
+        }
+        VmCommand::Status { json } => {
+            let status = control.status()?;
+            let printed = if json { answer::print_json(&document(&status))? } else { answer::print(&text(&status))? };
+            Ok(if status.state == "running" { printed } else { NOT_RUNNING })
+        }
+        VmCommand::Shell { root, words } => {
+            let output = control.run(words, root, &*progress(messages))?;
+            let written = std::io::stderr().write_all(&output.stderr).and_then(|()| {
+                let mut stdout = std::io::stdout();
+                stdout.write_all(&output.stdout)?;
+                stdout.flush()
+            });
+            written.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+            Ok(u8::try_from(output.status).unwrap_or(exit::FAILURE))
+        }
+        VmCommand::Reset => {
+            let text = match control.reset()? {
+                true => "the virtual machine is removed, with the images and containers on its disk",
+                false => "there is no virtual machine",
+            };
+            messages.note(text);
+            Ok(0)
+        }
+        VmCommand::Logs => {
+            let log = control.log()?;
+            let lines: String = log.lines().map(|line| format!("{}\n", Escaped(line))).collect();
+            answer::print(&lines)
+        }
+    }
+}
+
+fn text(status: &MachineStatus) -> String {
+    let MachineStatus { provider, state, reason, running } = status;
+    let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let mut text = format!("the virtual machine of {provider} is {state}{reason}\n");
+    if let Some(RunningMachine { uptime, memory, disk, uses, shared }) = running {
+        let uptime = humantime::format_duration(std::time::Duration::from_secs(uptime.as_secs()));
+        let mib = |bytes: u64| bytes >> 20;
+        text.push_str(&format!("it has run for {uptime}, and has {uses} uses\n"));
+        for (name, [all, free]) in [("memory", memory), ("disk", disk)] {
+            text.push_str(&format!("{name}: {} MiB, of which {} MiB are available\n", mib(*all), mib(*free)));
+        }
+        for dir in shared {
+            text.push_str(&format!("it sees {}\n", Escaped(&dir.display().to_string())));
+        }
+    }
+    text
+}
+
+fn document(status: &MachineStatus) -> serde_json::Value {
+    let MachineStatus { provider, state, reason, running } = status;
+    let running = running.as_ref().map(|RunningMachine { uptime, memory, disk, uses, shared }| {
+        json!({
+            "uptime_ms": u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+            "memory_bytes": memory[0],
+            "memory_available_bytes": memory[1],
+            "disk_bytes": disk[0],
+            "disk_available_bytes": disk[1],
+            "uses": uses,
+            "shared": shared.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>(),
+        })
+    });
+    json!({ "provider": provider, "state": state, "reason": reason, "running": running })
+}
