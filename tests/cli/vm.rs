@@ -103,7 +103,7 @@ fn jobs_run_in_the_machine() {
     let limited =
         ["run", "--json", "--isolation", "vm", "--image", BASE_IMAGE, "--timeout", "2s", "-c", "while True: pass"];
     assert_eq!(home.json(&limited)["error"]["kind"], "timeout_wall");
-    // Nothing is shared after the jobs.
+    // The directories are not shared after the jobs.
     let status = home.json(&["vm", "status", "--json"]);
     assert_eq!(status["running"]["shared"], serde_json::json!([]), "{status}");
     // The process that keeps the machine is killed, and the next job finds the machine.

@@ -15,6 +15,7 @@ use codebox_service::{ContainerTarget, Preference, Program, Request, is_allowed_
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::pipeline::unless_cancelled;
 use crate::runner::Runner;
 use crate::spans;
 
@@ -117,7 +118,10 @@ impl Runner {
         self.admit(Request { program, language, ..request.clone() }).await?;
         let engines = self.container_engines(request.engine.as_deref())?;
         let attachment = match target {
-            ContainerTarget::Running(id) => self.running(&id, &engines, &request).await?,
+            ContainerTarget::Running(id) => {
+                let found = unless_cancelled(cancel, self.running(&id, &engines, &request)).await?;
+                found.ok_or(DevContainerError::Cancelled)?
+            }
             ContainerTarget::Dev { config } => {
                 let dir = self.working_dir()?;
                 let container = codebox_devcontainer::find(&dir, config.as_deref())?;

@@ -165,8 +165,11 @@ impl Runner {
         if request.target().is_some() {
             front_end.finds_container(io);
         }
-        let found = unless_cancelled(&io.cancel, self.find_container(request, &io.cancel)).await?;
-        let Some(request) = found else { return Ok(Err(cancelled_before_choice(isolations, defaults))) };
+        // Ends the programs that it has started before it returns.
+        let request = match self.find_container(request, &io.cancel).await {
+            Err(_) if io.cancel.is_cancelled() => return Ok(Err(cancelled_before_choice(isolations, defaults))),
+            found => found?,
+        };
         let admitted = self.admit_for_analysis(request).await?;
         front_end.admitted(&admitted)?;
         let (isolations, limits) = (admitted.job().isolations, admitted.job().limits);

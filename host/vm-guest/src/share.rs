@@ -68,7 +68,7 @@ impl Mount {
                 let mut message = vec![0; size.ok_or(io::ErrorKind::InvalidData)?];
                 message[..4].copy_from_slice(&length.to_le_bytes());
                 answers.read_exact(&mut message[4..]).await?;
-                // The process that has asked can be gone.
+                // The process of the request can be gone.
                 let _ = (&self.device).write(&message);
             }
         };

@@ -265,7 +265,9 @@ fn descriptions(test_env: &TestEnvironment) -> Result<()> {
     project.describe(".devcontainer.json", &json!({ "build": { "dockerfile": ".devcontainer/Missing" } }))?;
     fails(project.job().args(["-c", "1"]), "engine_unavailable", "no such file or directory")?;
     project.describe(".devcontainer.json", &json!({ "image": BASE_IMAGE, "workspaceFolder": "/missing" }))?;
-    fails(project.job().args(["--", "ls"]), "guest_error", "its working directory /missing is missing")?;
+    let missing = project.job().args(["--", "ls"]).run()?.report()?.json().clone();
+    let message = missing["error"]["value"].as_str().unwrap_or_default();
+    ensure!(message.contains("its working directory /missing is missing"), "{missing}");
     fs::write(test_env.home().join("config/config.toml"), "")?;
     // Without the program the message says how to get it.
     fs::remove_file(test_env.home().join("config/config.toml"))?;

@@ -328,7 +328,7 @@ fn values_of_variables_are_masked() {
     assert!(all.contains("\"command\"") && !all.contains("secretval"), "{all}");
 }
 
-/// What cannot be recorded at the end of a part is recorded with a later end.
+/// Ends of parts that cannot be recorded are recorded with a later end.
 #[test]
 fn ends_wait_in_the_process() {
     let home = Home::new();
