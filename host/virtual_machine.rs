@@ -11,7 +11,8 @@ use codebox_container::{EngineMachine, MachineEngine, Placed, PlacedDir};
 use codebox_core::{BoxFuture, Limit, Progress, ResultKind, RunnerError, Silent, Unavailable};
 use codebox_service::config::{Settings, read_user};
 use codebox_vm::{
-    DEFAULT_IDLE, Exec, Provider, VmClient, VmError, VmImage, VmSettings, VmSpec, VmState, Wanted, WantedDir, keep_vm,
+    DEFAULT_IDLE, Exec, PlaceRequest, Provider, ShareSpec, VmClient, VmError, VmImage, VmSettings, VmSpec, VmState,
+    keep_vm,
 };
 
 use crate::app_dirs::AppDirs;
@@ -128,9 +129,9 @@ impl EngineMachine for UserMachine {
 
     fn place(&self, dirs: Vec<PlacedDir>, files: Vec<PathBuf>) -> BoxFuture<'_, Result<Placed, Unavailable>> {
         Box::pin(async move {
-            let wanted = |PlacedDir { path, access, is_constant }| WantedDir { path, access, is_constant };
-            let wanted = Wanted { dirs: dirs.into_iter().map(wanted).collect(), files };
-            let (paths, lease) = self.client.place(wanted, &Silent).await.map_err(unavailable)?;
+            let request = |PlacedDir { path, access, is_constant }| ShareSpec { path, access, is_constant };
+            let request = PlaceRequest { dirs: dirs.into_iter().map(request).collect(), files };
+            let (paths, lease) = self.client.place(request, &Silent).await.map_err(unavailable)?;
             Ok(Placed { paths, guard: Box::new(lease) })
         })
     }

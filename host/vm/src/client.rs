@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::channel::CommandResult;
 use crate::error::{Layer, VmError};
-use crate::message::{self, Answer, Hello, Ready, Request, Status, VERSION, Wanted};
+use crate::message::{self, Answer, Hello, PlaceRequest, Ready, Request, Status, VERSION};
 use crate::place::VmSettings;
 
 /// Time for a process that has been started to accept clients.
@@ -64,9 +64,9 @@ impl VmClient {
     ///
     /// # Errors
     /// Returns an error that names the part that failed.
-    pub async fn place(&self, wanted: Wanted, progress: &dyn Progress) -> Result<(Vec<VmPath>, Lease), VmError> {
-        let count = wanted.dirs.len() + wanted.files.len();
-        match self.request(Request::Place(wanted), progress).await? {
+    pub async fn place(&self, request: PlaceRequest, progress: &dyn Progress) -> Result<(Vec<VmPath>, Lease), VmError> {
+        let count = request.dirs.len() + request.files.len();
+        match self.request(Request::Place(request), progress).await? {
             (Answer::Placed(paths), lease) if paths.len() == count => Ok((paths, lease)),
             _ => Err(unexpected()),
         }

@@ -22,10 +22,10 @@ use crate::channel::Channel;
 use crate::error::{Layer, VmError};
 use crate::forward;
 use crate::image::VmImage;
-use crate::message::{self, Answer, Hello, Ready, Request, Status, VERSION, Wanted};
+use crate::message::{self, Answer, Hello, PlaceRequest, Ready, Request, Status, VERSION};
 use crate::place::VmSettings;
 use crate::provider::{Provider, VmState};
-use crate::share::{Share, ShareSpec};
+use crate::share::Share;
 
 /// Time for a machine to answer after its start. One that is translated needs most of a minute on a slow processor.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
@@ -198,7 +198,7 @@ impl Keeper {
                 }
                 Err(error) => message::write(writer, &Answer::Failed(error)).await,
             },
-            Request::Place(wanted) => match self.place(&wanted, writer).await {
+            Request::Place(request) => match self.place(&request, writer).await {
                 Ok((channel, paths, _shares)) => {
                     message::write(writer, &Answer::Placed(paths)).await?;
                     channel.closed().await;
@@ -318,18 +318,17 @@ impl Keeper {
     /// Makes directories and files of this machine available in the virtual one.
     async fn place(
         &self,
-        wanted: &Wanted,
+        request: &PlaceRequest,
         progress: &mut OwnedWriteHalf,
     ) -> Result<(Channel, Vec<VmPath>, Vec<Shared<'_>>), VmError> {
         let channel = self.start(progress).await?;
         let (mut paths, mut shares) = (Vec::new(), Vec::new());
-        for dir in &wanted.dirs {
-            let spec = ShareSpec { path: dir.path.clone(), access: dir.access, is_constant: dir.is_constant };
-            let share = channel.share(&spec).await?;
+        for dir in &request.dirs {
+            let share = channel.share(dir).await?;
             paths.push(share.path().clone());
             shares.push(self.list(dir.path.clone(), share));
         }
-        for file in &wanted.files {
+        for file in &request.files {
             paths.push(self.copy(&channel, file.clone()).await?);
         }
         Ok((channel, paths, shares))

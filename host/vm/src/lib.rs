@@ -37,7 +37,7 @@ pub use image::{IMAGE_VERSION, ImageError, VmImage};
 #[cfg(target_os = "linux")]
 pub use keeper::keep_vm;
 #[cfg(target_os = "linux")]
-pub use message::{Ready, Status, Wanted, WantedDir};
+pub use message::{PlaceRequest, Ready, Status};
 #[cfg(target_os = "linux")]
 pub use place::{DEFAULT_IDLE, VmSettings};
 pub use provider::{ByteStream, Provider, VmState};

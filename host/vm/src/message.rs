@@ -3,13 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use codebox_core::{Access, VmPath};
+use codebox_core::VmPath;
 use codebox_vm_guest::Exec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::error::VmError;
+use crate::share::ShareSpec;
 
 /// Version of the messages: that of codebox, so that no process serves the clients of another version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -30,7 +31,7 @@ pub(crate) enum Request {
     /// Starts the machine unless it runs, and uses it.
     Use,
     /// Uses directories and files of this machine in the virtual machine, which is started first.
-    Place(Wanted),
+    Place(PlaceRequest),
     /// Runs a command, and returns its output.
     Run(Exec),
     /// Facts about the machine, which is not started.
@@ -41,22 +42,11 @@ pub(crate) enum Request {
 
 /// Directories and files that a job needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct PlaceRequest {
     /// Directories.
-    pub dirs: Vec<WantedDir>,
+    pub dirs: Vec<ShareSpec>,
     /// Files, which do not change. The machine has copies.
     pub files: Vec<PathBuf>,
-}
-
-/// Directory that a job needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WantedDir {
-    /// The directory.
-    pub path: PathBuf,
-    /// Access of the machine.
-    pub access: Access,
-    /// True if its files do not change.
-    pub is_constant: bool,
 }
 
 /// Answer to a client.

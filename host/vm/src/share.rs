@@ -16,6 +16,7 @@ use codebox_vm_guest::{MAX_SHARE_MESSAGE, Reply, Request};
 use fuse_backend_rs::api::server::Server;
 use fuse_backend_rs::passthrough::{CachePolicy, Config, PassthroughFs};
 use fuse_backend_rs::transport::{FuseBuf, FuseDevWriter, Reader};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -34,7 +35,7 @@ const CONCURRENT: usize = 4;
 const CONSTANT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Directory of this machine to share.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareSpec {
     /// The directory. Its path has no links.
     pub path: PathBuf,
