@@ -36,6 +36,9 @@ const TOKEN_PREFIXES: [(&str, usize); 20] = [
     ("eyJ", 20),
 ];
 
+/// Characters between a name and its value.
+const SEPARATORS: [char; 14] = ['"', '\'', '\\', '=', ':', ',', ';', '&', '(', ')', '{', '}', '[', ']'];
+
 /// Ends of names whose values are secrets, in lower case.
 const SECRET_NAMES: [&str; 10] = [
     "authorization",
@@ -112,7 +115,8 @@ pub fn mask_secrets(text: &str, values: &[&str]) -> String {
             rest = &rest[length..];
             continue;
         }
-        if !is_word(first) {
+        let is_value = is_next_secret && !first.is_whitespace() && !SEPARATORS.contains(&first);
+        if !is_word(first) && !is_value {
             result.push(first);
             rest = &rest[first.len_utf8()..];
             continue;
@@ -122,7 +126,21 @@ pub fn mask_secrets(text: &str, values: &[&str]) -> String {
         if is_next_secret && !is_scheme {
             // A value has any characters up to the next space, quote or separator.
             let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')');
-            rest = &rest[rest.find(is_end).unwrap_or(rest.len())..];
+            // In quotes, a backslash is followed by a character of the value. Quotes after a backslash are those of text in a text.
+            let is_quoted = result.ends_with(['"', '\'']);
+            let is_nested = result.ends_with("\\\"") || result.ends_with("\\'");
+            let mut end = rest.len();
+            let mut chars = rest.char_indices();
+            while let Some((at, c)) = chars.next() {
+                if c == '\\' && is_quoted && !is_nested {
+                    chars.next();
+                } else if is_end(c) {
+                    let is_nested_end = is_nested && matches!(c, '"' | '\'');
+                    end = if is_nested_end { rest[..at].trim_end_matches('\\').len() } else { at };
+                    break;
+                }
+            }
+            rest = &rest[end..];
             result.push_str(MASK);
             is_next_secret = false;
             continue;
@@ -135,7 +153,8 @@ pub fn mask_secrets(text: &str, values: &[&str]) -> String {
         }
         result.push_str(word);
         // A value follows `NAME=`, `NAME:`, also in quotes and after spaces, and the option `--NAME`.
-        let separator = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start_matches(' ');
+        let unescaped = rest.strip_prefix('\\').unwrap_or(rest);
+        let separator = unescaped.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start_matches(' ');
         let has_value = separator.starts_with(['=', ':']) || word.starts_with("--") && rest.starts_with(' ');
         let is_authorization = is_scheme && result[..result.len() - word.len()].trim_end().ends_with(':');
         is_next_secret = is_secret_name(word) && has_value
@@ -201,6 +220,10 @@ mod tests {
             ("Authorization: Basic dXNlcjpw end", "Authorization: Basic *** end"),
             ("password = \"hunter3\"; basic: x", "password = \"***\"; basic: x"),
             ("cat /etc/passwd | grep token", "cat /etc/passwd | grep token"),
+            (r#"{\"token\":\"hunter2\",\"a\":1}"#, r#"{\"token\":\"***\",\"a\":1}"#),
+            (r#"{"password":"ab\"rest"}"#, r#"{"password":"***"}"#),
+            ("password=пароль next", "password=*** next"),
+            ("password: «x y» z", "password: *** y» z"),
             ("sk-short eyJ", "sk-short eyJ"),
             ("é=ü token", "é=ü token"),
         ] {

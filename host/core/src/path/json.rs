@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -197,7 +198,8 @@ impl PathMap<HostPath, GuestPath> {
                 (inside.into_string(), separator)
             }
             Direction::ToHost => {
-                let outside = self.to_host(&sample.to.parse_with_same_rules(path).ok()?).ok()?;
+                let path = without_empty_components(path);
+                let outside = self.to_host(&sample.to.parse_with_same_rules(&path).ok()?).ok()?;
                 let separator = outside.separator();
                 (outside.into_string(), separator)
             }
@@ -207,6 +209,17 @@ impl PathMap<HostPath, GuestPath> {
         }
         Some(mapped)
     }
+}
+
+/// Removes the empty and `.` components of a guest path, as programs write them that join names with `/`. Components `..` stay: where they
+/// lead depends on links of the guest.
+fn without_empty_components(path: &str) -> Cow<'_, str> {
+    let is_plain = !path.contains("//") && !path.contains("/.") && !path.ends_with('/');
+    if is_plain || path.starts_with("//") || !path.starts_with('/') {
+        return path.into();
+    }
+    let components = path.split('/').filter(|component| !matches!(*component, "" | "."));
+    components.fold(String::new(), |path, component| path + "/" + component).into()
 }
 
 /// Direction and maximum depth of a mapping.

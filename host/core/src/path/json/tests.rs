@@ -30,6 +30,12 @@ fn maps_path_strings_at_any_depth() {
 }
 
 #[test]
+fn maps_paths_with_empty_components() {
+    let mapped = to_host(&json!(["/work//x", "/work/./x/.", "/data//", "/work/.x/..y"]));
+    assert_eq!(mapped, json!(["/ws/s 1/x", "/ws/s 1/x", "/ws/data/", "/ws/s 1/.x/..y"]));
+}
+
+#[test]
 fn leaves_other_strings_unchanged() {
     for text in [
         "",
@@ -55,7 +61,7 @@ fn leaves_other_strings_unchanged() {
         "/work/x\n/work/y",
         "/work/a:/work/b",
         "/work/../etc/passwd",
-        "/work//x",
+        "/work/./../x",
         "/workshop/x",
         "/etc/passwd",
         "~/work",
