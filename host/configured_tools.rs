@@ -8,8 +8,9 @@ use std::time::Duration;
 use codebox_cli::{CallLevel, ToolCaller};
 use codebox_core::path::{Direction, MaxDepth, PathMarks};
 use codebox_core::{
-    BoxCommand, CancelToken, DirGrant, DirGrantSpec, GuestPath, HostPath, Isolation, Languages, Limit, LimitKind,
-    Outcome, PathMap, PathMapError, ResultKind, RunReport, RunnerError, SecretValues, Stdin, ToolFailure, ToolName,
+    Approval, BoxCommand, CancelToken, DirGrant, DirGrantSpec, ExecIo, GuestPath, HostPath, Isolation, Languages,
+    Limit, LimitKind, Outcome, PathMap, PathMapError, ResultKind, RunReport, RunnerError, SecretValues, Stdin,
+    ToolFailure, ToolName,
 };
 use codebox_files::{open_for_reading, open_inner_dir, open_last_dir};
 use codebox_runner::{BoxControl, BoxIo, Runner, Shaping};
@@ -93,6 +94,10 @@ pub(crate) fn tools(
 pub(crate) fn request(machine: &Machine, name: &ToolName, level: CallLevel) -> Result<Request, RunnerError> {
     let configured = &machine.settings()?.tools;
     let settings = configured.get(name).ok_or_else(|| unknown(name, configured.keys()))?;
+    if settings.approval == Approval::Deny {
+        let line = format!("the tool {name} is denied by the configuration");
+        return Err(RunnerError::new(ResultKind::Denied, line).with_fix("change its approval in config.toml"));
+    }
     let other = |place: String| {
         let line = format!("no tier is chosen for the tool {name}: {place}");
         RunnerError::new(ResultKind::InvalidRequest, line).with_fix("explain tools with run, and without box")
@@ -215,7 +220,7 @@ fn sandboxed(
     let written = facts.clone();
     let secrets = values_of(&request.env);
     let masked = secrets.clone();
-    let tool = Tool::new(name.as_str(), &settings.description, settings.input.clone(), move |input| {
+    let tool = Tool::with_limits(name.as_str(), &settings.description, settings.input.clone(), move |input, limits| {
         let (request, runner, shown) = (request.clone(), Arc::clone(&runner), shown.clone());
         let (paths, facts, secrets) = (paths.clone(), facts.clone(), secrets.clone());
         async move {
@@ -224,7 +229,7 @@ fn sandboxed(
                 None => input,
             };
             let request = Request { stdin: Stdin::Bytes(input.to_string().into_bytes()), ..request };
-            let output = run(&runner, request, &shown, &facts, &secrets).await?;
+            let output = run(&runner, request, limits.cancel, &shown, &facts, &secrets).await?;
             match &paths {
                 Some(paths) => paths.to_host(output),
                 None => Ok(output),
@@ -236,10 +241,13 @@ fn sandboxed(
 
 /// Returns the values of variables, which failures must not contain.
 fn values_of(env: &[EnvRequest]) -> SecretValues {
-    SecretValues::new(env.iter().filter_map(|variable| match variable {
+    let values = env.iter().filter_map(|variable| match variable {
         EnvRequest::Set(_, value) => Some(value.clone()),
         EnvRequest::FromHost(name) => std::env::var(name.as_str()).ok(),
-    }))
+    });
+    // A value in JSON text has escapes.
+    let in_json = |value: &String| Value::from(value.as_str()).to_string().trim_matches('"').to_owned();
+    SecretValues::new(values.flat_map(|value| [in_json(&value), value]))
 }
 
 /// Maximum time of a program that is a tool. Its start does not count, so that a program that takes too long is ended by its limit, which
@@ -284,8 +292,8 @@ impl ToolPaths {
     }
 }
 
-/// Returns the facts about a run that the result of a call has beside its output. No path in them is mapped.
-fn facts_of(report: &RunReport, secrets: &SecretValues) -> Value {
+/// Writes the facts about a run that the result of a call has beside its output. No path in them is mapped.
+fn write_facts(to: &CallFacts, report: &RunReport, secrets: &SecretValues) {
     let provenance = &report.provenance;
     let mut facts = json!({
         "job": report.id,
@@ -304,10 +312,8 @@ fn facts_of(report: &RunReport, secrets: &SecretValues) -> Value {
             "directory": provenance.directory.as_ref().map(GuestPath::as_str),
         });
     }
-    if !report.is_success() {
-        facts["partial_output"] = end_of(report.stdout.bytes().as_ref(), secrets).into();
-    }
-    facts
+    let [stdout, stderr] = [&report.stdout, &report.stderr].map(|output| end_of(output.bytes().as_ref(), secrets));
+    to.set(facts, stdout, stderr);
 }
 
 /// Returns a tool whose calls are commands in a box.
@@ -321,48 +327,46 @@ fn commands_in_box(
     let wall = Some(settings.timeout.unwrap_or(MAX_TIME).min(MAX_TIME));
     let (shown, name, facts) = (name.to_string(), name.clone(), CallFacts::default());
     let written = facts.clone();
-    let tool = Tool::new(&shown.clone(), &settings.description, settings.input.clone(), move |input| {
-        let (name, facts) = (name.clone(), facts.clone());
-        let (in_box, words, boxes, shown) = (in_box.clone(), words.clone(), Arc::clone(&boxes), shown.clone());
-        async move {
-            let cancel = CancelToken::new();
-            // A call that is given up kills the command.
-            let _on_drop = CancelOnDrop(cancel.clone());
-            let exec = move || {
-                let command = BoxCommand { wall, ..BoxCommand::new(words) };
-                let stdin = Some(Box::new(io::Cursor::new(input.to_string().into_bytes())) as Box<dyn io::Read + Send>);
-                let output = &mut |_: u8, _: &[u8]| {};
-                let io =
-                    BoxIo { stdin, control: None, cancel: &cancel, shaping: Shaping::Off, tool: Some(name), output };
-                boxes.exec(&in_box, command, io)
-            };
-            let done = tokio::task::spawn_blocking(exec).await;
-            let unavailable = |why: &str| {
-                ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the command of {shown} cannot run: {why}"))
-            };
-            let report = done.map_err(|error| unavailable(&error.to_string()))?;
-            let report = report.map_err(|error| unavailable(error.message()))?;
-            // The process of the box has masked the values of its variables in standard error.
-            let secrets = SecretValues::default();
-            facts.set(facts_of(&report, &secrets));
-            result_of(&report, &shown, &secrets)
-        }
-    });
+    let tool =
+        Tool::with_limits(&shown.clone(), &settings.description, settings.input.clone(), move |input, limits| {
+            let (name, facts) = (name.clone(), facts.clone());
+            let (in_box, words, boxes, shown) = (in_box.clone(), words.clone(), Arc::clone(&boxes), shown.clone());
+            async move {
+                let cancel = limits.cancel;
+                let exec = move || {
+                    let command = BoxCommand { wall, ..BoxCommand::new(words) };
+                    let stdin =
+                        Some(Box::new(io::Cursor::new(input.to_string().into_bytes())) as Box<dyn io::Read + Send>);
+                    let output = &mut |_: u8, _: &[u8]| {};
+                    let io = BoxIo {
+                        stdin,
+                        control: None,
+                        cancel: &cancel,
+                        shaping: Shaping::Off,
+                        tool: Some(name),
+                        output,
+                    };
+                    boxes.exec(&in_box, command, io)
+                };
+                let done = tokio::task::spawn_blocking(exec).await;
+                let unavailable = |why: &str| {
+                    ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the command of {shown} cannot run: {why}"))
+                };
+                let report = done.map_err(|error| unavailable(&error.to_string()))?;
+                let report = report.map_err(|error| unavailable(error.message()))?;
+                // The process of the box has masked the values of its variables in standard error.
+                let secrets = SecretValues::default();
+                write_facts(&facts, &report, &secrets);
+                result_of(&report, &shown, &secrets)
+            }
+        });
     Ok(tool?.with_facts(written).with_start_time(START_TIME))
-}
-
-/// Cancels a command when it is dropped.
-struct CancelOnDrop(CancelToken);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
 
 async fn run(
     runner: &Runner,
     request: Request,
+    cancel: CancelToken,
     name: &str,
     facts: &CallFacts,
     secrets: &SecretValues,
@@ -370,8 +374,9 @@ async fn run(
     let unavailable = |error: RunnerError| {
         ToolFailure::new(ToolFailure::UNAVAILABLE, format!("the program of {name} cannot run: {}", error.message()))
     };
-    let report = runner.run_async(request).await.map_err(unavailable)?;
-    facts.set(facts_of(&report, secrets));
+    let io = &mut ExecIo { cancel, ..ExecIo::none() };
+    let report = runner.run_async_with(request, io).await.map_err(unavailable)?;
+    write_facts(facts, &report, secrets);
     result_of(&report, name, secrets)
 }
 
@@ -381,6 +386,10 @@ fn result_of(report: &RunReport, name: &str, secrets: &SecretValues) -> Result<V
     if report.outcome == Outcome::LimitHit(LimitKind::Wall) {
         let message = format!("the program of {name} took longer than its time limit");
         return Err(ToolFailure::new(ToolFailure::BUDGET, message)
+            .with_stderr(&end_of(report.stderr.bytes().as_ref(), secrets)));
+    }
+    if report.outcome == Outcome::Cancelled {
+        return Err(ToolFailure::new(ToolFailure::INTERRUPTED, "the call was cancelled")
             .with_stderr(&end_of(report.stderr.bytes().as_ref(), secrets)));
     }
     if let Some(error) = report.error.as_ref().filter(|error| error.is_start_failure()) {

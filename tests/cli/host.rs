@@ -13,10 +13,7 @@ use codebox_testkit::{Codebox, HostProcess, Input, ProcessResult, Soak, soak};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::support::{assert_one_line, folder, keep_images, kit, run};
-
-/// Maximum time for a process to reach a state. It is far longer than needed.
-const STATE_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::support::{assert_one_line, folder, keep_images, kit, run, wait_until};
 
 /// Starts a host process in a home of its own. It is replaced when a runtime or image is prepared, so nothing is while the
 /// guard lives.
@@ -25,15 +22,6 @@ fn start() -> (TempDir, HostProcess, RwLockReadGuard<'static, ()>) {
     let guard = keep_images();
     let host = kit.start_host(&folder.path().join("home")).expect("a host process");
     (folder, host, guard)
-}
-
-/// Waits until a condition holds.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < STATE_TIMEOUT, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Runs a command line with a host process, which must serve it, and without one.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use codebox_testkit::{Codebox, Kit, ProcessResult, redact};
 use tempfile::TempDir;
@@ -88,4 +90,16 @@ pub fn assert_one_line(result: &ProcessResult, status: i32, expected: &str) {
     assert!(lines.first().is_some_and(|line| line.starts_with("codebox: ") && line.contains(expected)), "{stderr}");
     assert!(lines.get(1).is_none_or(|line| line.starts_with("  fix: ")), "{stderr}");
     assert!(lines.len() <= 2, "{stderr}");
+}
+
+/// Maximum time for a process to reach a state. It is far longer than needed.
+const STATE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Waits until a condition holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < STATE_TIMEOUT, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -6,7 +6,7 @@ use codebox_testkit::{Input, ProcessResult};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{assert_one_line, folder, kit, run};
+use crate::support::{assert_one_line, folder, kit, run, wait_until};
 
 const CONFIG: &str = r#"
 [tools.double]
@@ -102,6 +102,7 @@ fn failures_have_a_kind_and_a_status() {
         (&"no".into(), &"sh failed (exit status: 3): no".into())
     );
     assert_one_line(&home.run(&["tool", "call", "other"], b""), 125, "there is no tool other");
+    assert_one_line(&home.run(&["explain", "--tool", "denied"], b""), 126, "the tool denied is denied");
     assert_one_line(&home.run(&["tool", "call", "double", "--input", "@/missing"], b""), 125, "/missing");
 }
 
@@ -301,6 +302,65 @@ fn partial_output_is_kept() {
     let (status, result) = home.call("late", "{}");
     assert_eq!((status, &result["error"]["kind"]), (Some(124), &"budget".into()), "{result}");
     assert_eq!((&result["metadata"]["partial_output"], &result["error"]["stderr"]), (&"early".into(), &"why".into()));
+}
+
+/// A command that a time limit or a signal ends keeps its output and has an exit status.
+#[test]
+fn ended_commands_keep_their_output() {
+    let home = Home::new();
+    let config = home.0.path().join("config");
+    let text = "[tools.late]\ncommand = ['sh', '-c', 'echo early; echo why >&2; sleep 600']\ntimeout = '500ms'\n\
+                [tools.killed]\ncommand = ['sh', '-c', 'echo early; kill -9 $$']\n\
+                [tools.text]\ncommand = ['sh', '-c', 'echo text; echo why >&2']";
+    fs::write(config.join("config.toml"), text).expect("it is ours");
+    for (name, status, kind, exit_code, output, stderr) in [
+        ("late", 124, "budget", 124, "early", "why"),
+        ("killed", 1, "failed", 137, "early", ""),
+        ("text", 1, "invalid_output", 0, "text", "why"),
+    ] {
+        let (code, result) = home.call(name, "{}");
+        let (error, metadata) = (&result["error"], &result["metadata"]);
+        assert_eq!((code, &error["kind"], &metadata["exit_code"]), (Some(status), &kind.into(), &exit_code.into()));
+        assert_eq!((&metadata["partial_output"], &error["stderr"]), (&output.into(), &stderr.into()), "{result}");
+    }
+}
+
+/// A signal during a call ends the tool, and the call has its document and its record.
+#[cfg(unix)]
+#[test]
+fn interrupted_calls_have_a_document() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let home = Home::new();
+    let (config, data) = (home.0.path().join("config"), folder());
+    fs::write(
+        config.join("slow.py"),
+        "import time\nprint('early', flush=True)\nopen('/data/started', 'w').close()\ntime.sleep(600)",
+    )
+    .expect("it is ours");
+    let (started, dir) = (data.path().join("started"), data.path().display());
+    let text = format!(
+        "[tools.program]\nrun = 'slow.py'\ndirs = ['{dir}:/data:rw']\n\
+         [tools.command]\ncommand = ['sh', '-c', 'echo early; touch {dir}/started; sleep 600']"
+    );
+    fs::write(config.join("config.toml"), text).expect("it is ours");
+    for name in ["program", "command"] {
+        let mut command = kit().codebox().home(home.0.path()).args(["tool", "call", name]).command();
+        let child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+        wait_until("the tool does not start", || started.exists());
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        let output = child.wait_with_output().expect("it ends");
+        fs::remove_file(&started).expect("it is ours");
+        let result: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        assert_eq!((output.status.code(), &result["error"]["kind"]), (Some(130), &"interrupted".into()), "{result}");
+        let metadata = &result["metadata"];
+        assert_eq!((&metadata["exit_code"], &metadata["partial_output"]), (&130.into(), &"early".into()), "{result}");
+    }
+    let records = home.run(&["audit", "list", "--json", "--last", "100"], b"").stdout_text();
+    assert!(
+        records.contains(r#""kind":"cancelled","exit_code":130"#) && !records.contains(r#""type":"interrupted""#),
+        "{records}"
+    );
 }
 
 /// An output above the limit on output is no output: the part that is left could be read as another one.

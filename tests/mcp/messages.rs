@@ -434,5 +434,10 @@ fn granted_tools_are_served() {
     let refused = client.call("double", json!({ "n": "x" }));
     assert_eq!(refused["isError"], true);
     assert!(text(&refused).starts_with("invalid_input: "), "{refused}");
+    let audited = kit().codebox().home(&home).args(["audit", "list", "--json"]).run().expect("a list").stdout_text();
+    let audited: Value = serde_json::from_str(&audited).expect("a document");
+    let events = audited["records"].as_array().expect("a list").iter().map(|record| &record["event"]);
+    let kinds = |name: &str| events.clone().filter(|event| event["type"] == name).count();
+    assert_eq!((kinds("called"), kinds("returned")), (2, 2), "{audited}");
     assert_eq!(client.structured("run", json!({ "code": "1 + 1" }))["value"], "2");
 }

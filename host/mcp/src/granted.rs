@@ -1,9 +1,10 @@
 //! Tools of the configuration that the operator grants, as tools of the server: the same that programs can call.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use codebox_blocks::feedback;
-use codebox_core::{Effects, ToolCalls as _};
+use codebox_core::{Effects, ToolCalls as _, ToolName};
 use codebox_runner::CellTools;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
@@ -36,9 +37,17 @@ pub(crate) fn list(server: &Server) -> Vec<Tool> {
 pub(crate) async fn call(server: &Server, name: &str, arguments: JsonObject) -> Result<CallToolResult, CallError> {
     let tools = granted(server).ok_or_else(|| invalid("there are no tools"))?;
     let input = serde_json::to_vec(&arguments).map_err(|error| invalid(error.to_string()))?;
-    let output = tools.run.call(name, input, Effects::None).await.map_err(|failure| {
-        let stderr = failure.stderr.map(|stderr| format!("\n{stderr}")).unwrap_or_default();
-        let text = feedback::plain(&format!("{}: {}{stderr}", failure.kind, failure.message));
+    let tool = ToolName::new(name).map_err(|error| invalid(error.to_string()))?;
+    let recorded = server.runner.audit_call(&tool, &input).map_err(|error| invalid(error.message()))?;
+    let began = Instant::now();
+    let result = tools.run.call(name, input, Effects::None).await;
+    if let Some((entry, _)) = recorded {
+        // The runner has noted that the call is not recorded.
+        let _ = entry.end(&result, began.elapsed(), None);
+    }
+    let output = result.map_err(|failure| {
+        // The message has the end of standard error.
+        let text = feedback::plain(&format!("{}: {}", failure.kind, failure.message));
         Box::new(CallToolResult::error(vec![ContentBlock::text(text)]))
     })?;
     let text = String::from_utf8_lossy(&output).into_owned();

@@ -1,16 +1,20 @@
 //! Tools that are commands of this machine.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use codebox_core::{SecretValues, ToolFailure, mask_secrets};
-use serde_json::Value;
+use codebox_core::{LimitKind, Outcome, SecretValues, ToolFailure, exit_status, mask_secrets};
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use crate::tool::{Tool, ToolError};
+use crate::tool::{CallFacts, CallLimits, Tool, ToolError};
 
 /// Maximum length of an output in bytes.
 const MAX_OUTPUT: u64 = 16 << 20;
+
+/// Time after the end of a command in which its output is read.
+const STREAM_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes of standard error in a message, the last ones.
 const MAX_STDERR: usize = 2_000;
@@ -19,7 +23,8 @@ impl Tool {
     /// Creates a tool from the words of a command, which runs outside of any sandbox with the powers of this process, and through no shell.
     /// It gets the input as JSON text on its standard input and writes the output as JSON text to its standard output; no output is
     /// `null`. The call fails if its exit status is not 0, with the end of its standard error. A call that ends before the command ends
-    /// it and its process group.
+    /// it and its process group. Facts about a call have the exit status of the command, that of a time limit or of a cancellation if one
+    /// ended it, and its time.
     ///
     /// # Errors
     /// Returns an error if the name or the schema is invalid.
@@ -29,14 +34,17 @@ impl Tool {
         input: Value,
         words: Vec<String>,
     ) -> Result<Self, ToolError> {
-        Self::new(name, description, input, move |input| {
-            let words = words.clone();
-            async move { run(&words, &input).await }
-        })
+        let facts = CallFacts::default();
+        let written = facts.clone();
+        let tool = Self::with_limits(name, description, input, move |input, limits| {
+            let (words, facts) = (words.clone(), facts.clone());
+            async move { run(&words, &input, limits, &facts).await }
+        });
+        Ok(tool?.with_facts(written))
     }
 }
 
-async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
+async fn run(words: &[String], input: &Value, limits: CallLimits, facts: &CallFacts) -> Result<Value, ToolFailure> {
     let failed = |why: String| ToolFailure::new(ToolFailure::FAILED, why);
     let (program, args) = words.split_first().ok_or_else(|| failed("the command is empty".to_owned()))?;
     let shown = program.escape_debug();
@@ -46,6 +54,7 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
     #[cfg(unix)]
     command.process_group(0);
     let unavailable = |error| ToolFailure::new(ToolFailure::UNAVAILABLE, format!("cannot start {shown}: {error}"));
+    let began = Instant::now();
     let mut child = command.spawn().map_err(unavailable)?;
     let group = Group(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -62,14 +71,56 @@ async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
         drop(group);
         status
     };
-    let ((), output, errors, status) = tokio::join!(write, read(stdout), read(stderr), wait);
-    let status = status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?;
-    if !status.success() {
-        return Err(
-            failed(format!("{shown} failed ({status})")).with_stderr(&end_of(&errors, &SecretValues::default()))
-        );
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let ended = async {
+        let streams = async { tokio::join!(write, read(stdout, &mut output), read(stderr, &mut errors)) };
+        tokio::pin!(streams, wait);
+        tokio::select! {
+            status = &mut wait => {
+                // A process that has left the group may keep the streams open.
+                let _ = tokio::time::timeout(STREAM_TIME, streams).await;
+                status
+            }
+            _ = &mut streams => wait.await,
+        }
+    };
+    // The output up to a limit is kept. The process group is killed when `ended` is dropped.
+    let ended = tokio::select! {
+        status = ended => Ok(status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?),
+        () = tokio::time::sleep(limits.time) => Err(Outcome::LimitHit(LimitKind::Wall)),
+        () = limits.cancel.cancelled() => Err(Outcome::Cancelled),
+    };
+    let none = SecretValues::default();
+    let stderr = end_of(&errors, &none);
+    let outcome = ended.as_ref().map_or_else(Clone::clone, |status| outcome_of(*status));
+    let of_call = json!({
+        "method": "process",
+        "exit_code": exit_status(&outcome),
+        "outcome": outcome.result_kind().as_str(),
+        "exec_ms": began.elapsed().as_secs_f64() * 1e3,
+    });
+    facts.set(of_call, end_of(&output, &none), stderr.clone());
+    let failure = match ended {
+        Ok(status) if status.success() => return output_of(&output, &shown.to_string()),
+        Ok(status) => failed(format!("{shown} failed ({status})")),
+        Err(Outcome::Cancelled) => ToolFailure::new(ToolFailure::INTERRUPTED, "the call was cancelled"),
+        Err(_) => {
+            // The start of the call has taken some microseconds.
+            let seconds = (limits.time.as_secs_f64() * 1e3).ceil() / 1e3;
+            let line = format!("{shown} took longer than {seconds} s");
+            ToolFailure::new(ToolFailure::BUDGET, line)
+        }
+    };
+    Err(failure.with_stderr(&stderr))
+}
+
+/// Returns the outcome of a process that has ended.
+fn outcome_of(status: ExitStatus) -> Outcome {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return Outcome::Signalled(signal);
     }
-    output_of(&output, &shown.to_string())
+    Outcome::Exited(status.code().unwrap_or(1))
 }
 
 /// Parses the output of a tool that is a program. `program` appears in messages.
@@ -99,14 +150,13 @@ pub fn end_of(output: &[u8], secrets: &SecretValues) -> String {
     text[text.ceil_char_boundary(text.len().saturating_sub(MAX_STDERR))..].to_owned()
 }
 
-/// Reads a stream to its end, and keeps one byte more than the maximum.
-async fn read(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let Some(mut stream) = stream else { return kept };
-    let _ = (&mut stream).take(MAX_OUTPUT + 1).read_to_end(&mut kept).await;
+/// Reads a stream to its end into `kept`, up to one byte more than the maximum.
+async fn read(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut stream) = stream else { return };
+    let mut first = (&mut stream).take(MAX_OUTPUT + 1);
+    while matches!(first.read_buf(kept).await, Ok(1..)) {}
     // The command does not wait for a reader.
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    kept
 }
 
 /// Process group of a command, which ends with this value.
@@ -124,14 +174,61 @@ impl Drop for Group {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::time::Duration;
-
-    use serde_json::json;
+    use codebox_core::CancelToken;
 
     use super::*;
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    /// Runs a command with the limits of a call that nothing cancels.
+    async fn run(words: &[String], input: &Value) -> Result<Value, ToolFailure> {
+        super::run(words, input, limits(), &CallFacts::default()).await
+    }
+
+    async fn run_with(words: &[String], facts: &CallFacts) -> Result<Value, ToolFailure> {
+        super::run(words, &json!({}), limits(), facts).await
+    }
+
+    fn limits() -> CallLimits {
+        CallLimits { time: Duration::from_secs(60), cancel: CancelToken::new() }
+    }
+
+    #[tokio::test]
+    async fn ended_commands_keep_their_output() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let written = dir.path().join("written");
+        let text = format!("printf early; printf why >&2; touch {}; kill -STOP $$", written.display());
+        let (script, input) = (words(&["sh", "-c", &text]), json!({}));
+        let facts = CallFacts::default();
+        let short = CallLimits { time: Duration::from_secs(2), cancel: CancelToken::new() };
+        let failed = super::run(&script, &input, short, &facts).await.expect_err("it takes too long");
+        assert_eq!(failed, ToolFailure::new(ToolFailure::BUDGET, "sh took longer than 2 s").with_stderr("why"));
+        let of_call = facts.take(Some(&mut failed.clone()));
+        assert_eq!((&of_call["exit_code"], &of_call["partial_output"]), (&124.into(), &"early".into()));
+
+        std::fs::remove_file(&written).expect("it was written");
+        let unlimited = limits();
+        let cancel = unlimited.cancel.clone();
+        let (ended, ()) = tokio::join!(super::run(&script, &input, unlimited, &facts), async {
+            while !written.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            cancel.cancel();
+        });
+        let mut failed = ended.expect_err("it is cancelled");
+        assert_eq!(failed.kind, ToolFailure::INTERRUPTED);
+        let of_call = facts.take(Some(&mut failed));
+        assert_eq!((&of_call["exit_code"], &of_call["outcome"]), (&130.into(), &"cancelled".into()));
+
+        let killed = run_with(&words(&["sh", "-c", "kill -KILL $$"]), &facts).await.expect_err("it is killed");
+        assert_eq!(killed.message, "sh failed (signal: 9 (SIGKILL))");
+        assert_eq!(facts.take(None)["exit_code"], 137);
+        let mut invalid =
+            run_with(&words(&["sh", "-c", "echo text; echo why >&2"]), &facts).await.expect_err("no JSON");
+        let of_call = facts.take(Some(&mut invalid));
+        assert_eq!((&of_call["partial_output"], invalid.stderr.as_deref()), (&"text".into(), Some("why")));
     }
 
     #[tokio::test]
@@ -165,6 +262,15 @@ mod tests {
         let pid = run(&call, &json!({})).await.expect("it succeeds").as_i64().expect("a number");
         let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
         wait_for_end(pid).await;
+    }
+
+    /// A process that has left the group and keeps the streams open changes nothing about the call.
+    #[tokio::test]
+    async fn processes_that_leave_the_group_are_not_waited_for() {
+        let began = Instant::now();
+        let call = words(&["sh", "-c", "setsid sleep 30 & sleep 0.2; echo 5"]);
+        assert_eq!(run(&call, &json!({})).await, Ok(json!(5)));
+        assert!(began.elapsed() < Duration::from_secs(25), "it was waited for");
     }
 
     #[tokio::test]

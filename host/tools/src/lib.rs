@@ -19,5 +19,5 @@ pub use command::{end_of, output_of};
 pub use recorded::RecordedTools;
 pub use run::ToolRun;
 pub use schema::SchemaError;
-pub use tool::{CallFacts, Tool, ToolError};
+pub use tool::{CallFacts, CallLimits, Tool, ToolError};
 pub use toolbox::{Approver, Decision, ToolBudgets, ToolRequest, Toolbox};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebox_core::{
-    Approval, BoxFuture, Effects, RunReport, SecretValues, ToolCall, ToolCalls, ToolDescription, ToolFailure, ToolName,
-    ToolResult, mask_secrets,
+    Approval, BoxFuture, CancelToken, Effects, RunReport, SecretValues, ToolCall, ToolCalls, ToolDescription,
+    ToolFailure, ToolName, ToolResult, mask_secrets,
 };
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::calls::{CallList, MAX_NAME, shown};
 use crate::schema::Schema;
-use crate::tool::Tool;
+use crate::tool::{CallLimits, Tool};
 use crate::toolbox::{Decision, ToolBudgets, ToolRequest, Toolbox};
 
 /// Maximum time of the check of a value by a schema with references.
@@ -74,12 +74,24 @@ impl ToolRun {
 
     /// Starts a call with an input as JSON text. A call that was approved already is made without a question.
     pub fn start(&self, name: &str, input: Vec<u8>, is_approved: bool) -> BoxFuture<'static, ToolResult> {
+        self.start_until(name, input, is_approved, CancelToken::new())
+    }
+
+    /// Starts a call as [`start`](Self::start) does, which fails with [`INTERRUPTED`](ToolFailure::INTERRUPTED) when a token is cancelled.
+    /// The end of the call cancels the token as well.
+    pub fn start_until(
+        &self,
+        name: &str,
+        input: Vec<u8>,
+        is_approved: bool,
+        cancel: CancelToken,
+    ) -> BoxFuture<'static, ToolResult> {
         let (tool, toolbox, used) = (self.tool(name), Arc::clone(&self.toolbox), Arc::clone(&self.used));
         let number = lock(&used).list.start(name, &input);
         // The caller may poll in another executor, or in none that has time and I/O.
         let call = self.executor.spawn(async move {
             let result = match use_call(&used, &toolbox.budgets).and(tool) {
-                Ok(tool) => checked(&tool, &toolbox, &used, &input, is_approved)
+                Ok(tool) => checked(&tool, &toolbox, &used, &input, is_approved, cancel)
                     .await
                     .map_err(|failure| presentable(failure, &tool.secrets)),
                 Err(failure) => Err(failure),
@@ -120,8 +132,15 @@ impl ToolCalls for ToolRun {
     }
 }
 
-/// Makes a call within the budgets of the run.
-async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8], is_approved: bool) -> ToolResult {
+/// Makes a call within the budgets of the run, which ends when `cancel` is cancelled.
+async fn checked(
+    tool: &Tool,
+    toolbox: &Toolbox,
+    used: &Mutex<Used>,
+    input: &[u8],
+    is_approved: bool,
+    cancel: CancelToken,
+) -> ToolResult {
     let time = toolbox.budgets.time;
     use_bytes(used, input.len(), &toolbox.budgets)?;
     let invalid = |message: String| ToolFailure::new(ToolFailure::INVALID_INPUT, message);
@@ -131,8 +150,17 @@ async fn checked(tool: &Tool, toolbox: &Toolbox, used: &Mutex<Used>, input: &[u8
     let late = |_| budget(format!("the call took longer than {} s", time.as_secs_f64()));
     let began = Instant::now();
     timeout(time, approve(tool, toolbox, &input, is_approved)).await.map_err(late)??;
-    let left = time.saturating_sub(began.elapsed()) + tool.start_time;
-    let called = timeout(left, (tool.handler)(input)).await.map_err(late)?;
+    let limits = CallLimits { time: time.saturating_sub(began.elapsed()), cancel: cancel.clone() };
+    let cancel = CancelOnDrop(cancel);
+    let most = limits.time + tool.start_time + tool.end_time;
+    let cancelled = async {
+        cancel.0.cancelled().await;
+        tokio::time::sleep(tool.end_time).await;
+    };
+    let called = tokio::select! {
+        called = timeout(most, (tool.handler)(input, limits)) => called.map_err(late)?,
+        () = cancelled => Err(ToolFailure::new(ToolFailure::INTERRUPTED, "the call was cancelled")),
+    };
     let mut output = called.map_err(|failure| match failure.kind.as_str() {
         // Only a decision suspends a cell.
         ToolFailure::SUSPENDED => ToolFailure { kind: ToolFailure::FAILED.to_owned(), ..failure },
@@ -226,6 +254,15 @@ fn budget(message: String) -> ToolFailure {
 
 fn lock(used: &Mutex<Used>) -> std::sync::MutexGuard<'_, Used> {
     used.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cancels a call when it has ended or is no longer waited for.
+struct CancelOnDrop(CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// A call that ends when it is no longer waited for.

@@ -3,14 +3,26 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebox_core::{Approval, BoxFuture, SecretValues, ToolDescription, ToolFailure, ToolName};
+use codebox_core::{Approval, BoxFuture, CancelToken, SecretValues, ToolDescription, ToolFailure, ToolName};
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::schema::{Schema, SchemaError};
 
 /// Function of a tool.
-pub(crate) type Handler = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolFailure>> + Send + Sync;
+pub(crate) type Handler = dyn Fn(Value, CallLimits) -> BoxFuture<'static, Result<Value, ToolFailure>> + Send + Sync;
+
+/// Time in which a tool that holds its limits ends a call that has reached one.
+const END_TIME: Duration = Duration::from_secs(5);
+
+/// Limits of one call.
+#[derive(Debug, Clone)]
+pub struct CallLimits {
+    /// Maximum wall time of the call.
+    pub time: Duration,
+    /// Token that is cancelled when the call has to end, and when its result is no longer waited for.
+    pub cancel: CancelToken,
+}
 
 /// Definition of a tool that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -33,18 +45,31 @@ pub enum ToolError {
 
 /// Facts about the latest call of a tool that its function writes, for those who make single calls. They are no part of its output.
 #[derive(Debug, Clone, Default)]
-pub struct CallFacts(Arc<Mutex<Value>>);
+pub struct CallFacts(Arc<Mutex<Facts>>);
+
+#[derive(Debug, Default)]
+struct Facts {
+    facts: Value,
+    /// Ends of standard output and standard error, in which secrets are masked.
+    written: Option<(String, String)>,
+}
 
 impl CallFacts {
-    /// Replaces the facts.
-    pub fn set(&self, facts: Value) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+    /// Replaces the facts, which are those of a call that wrote these ends of standard output and standard error.
+    pub fn set(&self, facts: Value, stdout: String, stderr: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Facts { facts, written: Some((stdout, stderr)) };
     }
 
-    /// Takes the facts; `null` if there are none.
+    /// Takes the facts about a call that has this failure; `null` if there are none. They have what a failed call wrote to standard output
+    /// as `partial_output`, and a failure without standard error gets that of the call.
     #[must_use]
-    pub fn take(&self) -> Value {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take(&self, failure: Option<&mut ToolFailure>) -> Value {
+        let Facts { mut facts, written } = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if let (Some(failure), Some((stdout, stderr))) = (failure, written) {
+            facts["partial_output"] = stdout.into();
+            failure.stderr.get_or_insert(stderr);
+        }
+        facts
     }
 }
 
@@ -58,6 +83,8 @@ pub struct Tool {
     pub(crate) timeout: Option<Duration>,
     /// Time beyond the timeout for a start that the tool does not count.
     pub(crate) start_time: Duration,
+    /// Time for a tool that holds its limits to end a call.
+    pub(crate) end_time: Duration,
     facts: CallFacts,
     /// Values that failures must not contain.
     pub(crate) secrets: SecretValues,
@@ -76,8 +103,27 @@ impl Tool {
         F: Fn(Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, ToolFailure>> + Send + 'static,
     {
-        let handler = Arc::new(move |input| Box::pin(function(input)) as BoxFuture<'static, _>);
+        let handler = Arc::new(move |input, _| Box::pin(function(input)) as BoxFuture<'static, _>);
         Self::of(name, description.into(), input, handler)
+    }
+
+    /// Creates a tool as [`new`](Self::new) does, from a function that holds the limits of a call itself. It has five seconds to return
+    /// after a limit is reached, for a result that says how its program ended and what it had written.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_limits<F, R>(
+        name: &str,
+        description: impl Into<String>,
+        input: Value,
+        function: F,
+    ) -> Result<Self, ToolError>
+    where
+        F: Fn(Value, CallLimits) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, ToolFailure>> + Send + 'static,
+    {
+        let handler = Arc::new(move |input, limits| Box::pin(function(input, limits)) as BoxFuture<'static, _>);
+        Ok(Self { end_time: END_TIME, ..Self::of(name, description.into(), input, handler)? })
     }
 
     /// Creates a tool from a function that may block. It runs on a thread for blocking work, and goes on if the run ends before it.
@@ -89,7 +135,7 @@ impl Tool {
         F: Fn(Value) -> Result<Value, ToolFailure> + Send + Sync + 'static,
     {
         let function = Arc::new(function);
-        let handler = Arc::new(move |input| {
+        let handler = Arc::new(move |input, _| {
             let function = Arc::clone(&function);
             Box::pin(async move {
                 let done = tokio::task::spawn_blocking(move || function(input)).await;
@@ -110,6 +156,7 @@ impl Tool {
             approval: Approval::Allow,
             timeout: None,
             start_time: Duration::ZERO,
+            end_time: Duration::ZERO,
             facts: CallFacts::default(),
             secrets: SecretValues::default(),
             handler,

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Sandbox;
+use crate::residue::wait_until_empty;
 use crate::row::{Row, row};
 use crate::test_env::TestEnvironment;
 
@@ -62,7 +63,7 @@ fn agents_use_named_boxes(test_env: &TestEnvironment) -> Result<()> {
 fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
     let sandbox = Sandbox::start(test_env, &["--env", "TOK=box-secret-1"])?;
     let config = format!(
-        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n",
+        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n\n[tools.slow]\nbox = {0:?}\nrun = ['sh', '-c', 'echo early; sleep 600']\n",
         sandbox.name
     );
     std::fs::write(test_env.home().join("config/config.toml"), config)?;
@@ -91,6 +92,18 @@ fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
         let (status, result) = call(name, "{}")?;
         ensure!(status == Some(125) && result["error"]["kind"] == "unavailable", "{result}");
     }
+    // A signal to the caller ends the command.
+    let mut slow = test_env.codebox().args(["tool", "call", "slow"]).command();
+    let slow = slow.stdout(Stdio::piped()).spawn()?;
+    wait_until_empty(|| {
+        let running = sandbox.info()?["running"].as_u64();
+        Ok(if running == Some(1) { Vec::new() } else { vec![format!("{running:?} commands")] })
+    })?;
+    rustix::process::kill_process(rustix::process::Pid::from_child(&slow), rustix::process::Signal::INT)?;
+    let ended = slow.wait_with_output()?;
+    let result: Value = serde_json::from_slice(&ended.stdout)?;
+    ensure!(ended.status.code() == Some(130) && result["error"]["kind"] == "interrupted", "{result}");
+    ensure!(result["metadata"]["partial_output"] == "early", "{result}");
     // A project's tools cannot use the boxes of the user.
     let project = test_env.kit.folder()?;
     std::fs::write(

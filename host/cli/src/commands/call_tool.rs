@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use codebox_core::{
-    CancelToken, ResultKind, RunnerError, ToolCall, ToolDescription, ToolFailure, ToolName, ToolResult, exit,
-};
+use codebox_core::{CancelToken, ResultKind, RunnerError, ToolCall, ToolDescription, ToolFailure, ToolName, exit};
 use serde_json::{Value, json};
 
 use crate::answer;
 use crate::args::{ToolArgs, ToolCommand};
-use crate::commands::tools::{CommandTools, Questions};
+use crate::commands::tools::{Called, CommandTools, Questions};
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::progress::progress;
@@ -122,14 +120,6 @@ fn call(name: ToolName, input: &str, level: CallLevel, messages: Messages, host:
     })
 }
 
-/// A call that has ended.
-struct Called {
-    result: ToolResult,
-    call: Option<ToolCall>,
-    /// Facts about the run of the tool; `null` if it has not run.
-    facts: Value,
-}
-
 fn make_call(
     name: &ToolName,
     input: String,
@@ -140,8 +130,7 @@ fn make_call(
     let tools = connect(vec![name.clone()], level, messages, host)?.ok_or_else(denied)?;
     let cancel = CancelToken::new();
     Signals::handled().cancel(cancel.clone());
-    let (result, call) = tools.call(name.as_str(), input.into_bytes(), &cancel)?;
-    Ok(Called { result, call, facts: tools.facts(name) })
+    tools.call(name, input.into_bytes(), &cancel).ok_or_else(denied)
 }
 
 /// Returns the exit status of a failed call: that of a tool that failed, or of a call that was not made.
@@ -150,6 +139,7 @@ fn status_of(failure: &ToolFailure) -> u8 {
         ToolFailure::DENIED | ToolFailure::INVALID_INPUT | ToolFailure::UNAVAILABLE => exit::FAILURE,
         // The only budget of a single call that it can exceed is its time.
         ToolFailure::BUDGET => exit::TIMEOUT,
+        ToolFailure::INTERRUPTED => exit::CANCELLED,
         _ => 1,
     }
 }

@@ -48,6 +48,14 @@ pub(super) struct CommandTools {
     client: Option<String>,
 }
 
+/// A call that has ended.
+pub(super) struct Called {
+    pub(super) result: ToolResult,
+    pub(super) call: Option<ToolCall>,
+    /// Facts about the run of the tool; `null` if it has not run.
+    pub(super) facts: serde_json::Value,
+}
+
 /// Tools of a command whose cell is suspended.
 #[derive(Debug, Serialize, Deserialize)]
 struct SuspendedTools {
@@ -162,27 +170,12 @@ impl CommandTools {
         self.of_cell().map(|tools| tools.run.list()).unwrap_or_default()
     }
 
-    /// Calls a tool for the user, which is the approval as well. Returns the result, and the record of the call.
-    pub(super) fn call(
-        &self,
-        name: &str,
-        input: Vec<u8>,
-        cancel: &CancelToken,
-    ) -> Result<(ToolResult, Option<ToolCall>), RunnerError> {
-        let cancelled = || RunnerError::new(ResultKind::Cancelled, "the call was cancelled");
-        let tools = self.of_cell().ok_or_else(cancelled)?;
-        let result = tools.executor.block_on(async {
-            tokio::select! {
-                result = tools.run.start(name, input, true) => Some(result),
-                () = cancel.cancelled() => None,
-            }
-        });
-        Ok((result.ok_or_else(cancelled)?, tools.run.calls().0.pop()))
-    }
-
-    /// Returns the facts about the latest call of a tool.
-    pub(super) fn facts(&self, name: &ToolName) -> serde_json::Value {
-        self.toolbox.get(name).map(|tool| tool.facts().take()).unwrap_or_default()
+    /// Calls a tool for the user, which is the approval as well. Returns the result, the record of the call and facts about it.
+    pub(super) fn call(&self, name: &ToolName, input: Vec<u8>, cancel: &CancelToken) -> Option<Called> {
+        let tools = self.of_cell()?;
+        let mut result = tools.executor.block_on(tools.run.start_until(name.as_str(), input, true, cancel.clone()));
+        let facts = self.toolbox.get(name).map(|tool| tool.facts().take(result.as_mut().err())).unwrap_or_default();
+        Some(Called { result, call: tools.run.calls().0.pop(), facts })
     }
 
     pub(super) fn names(&self) -> Vec<ToolName> {

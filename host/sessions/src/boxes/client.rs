@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox_core::{BoxCommand, BoxInfo, CommandInput, ResultKind, RunReport, RunnerError};
+use codebox_core::{BoxCommand, BoxInfo, CommandInput, Outcome, ResultKind, RunReport, RunnerError};
 use codebox_runner::{BoxIo, BoxLogEntry, Shaping};
 use codebox_worker::frame::{self, Kind};
 use serde_bytes::ByteBuf;
@@ -67,6 +67,9 @@ impl BoxPlace {
                 Ok(Some(BoxAnswer::Ended(mut report))) => {
                     let [stdout, stderr] = collected;
                     (report.stdout.head, report.stderr.head) = (stdout, stderr);
+                    if cancel.is_cancelled() && report.outcome == Outcome::Signalled(i32::from(SIGKILL)) {
+                        report.outcome = Outcome::Cancelled;
+                    }
                     return Ok(*report);
                 }
                 Ok(Some(BoxAnswer::Failed(failure))) => return Err(failure.into()),
