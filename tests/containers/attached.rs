@@ -25,6 +25,7 @@ pub fn rows() -> Vec<Row> {
         row("attached::refused_requests", refused_requests),
         row("attached::without_the_agent", without_the_agent),
         row("attached::killed_host", killed_host),
+        row("attached::killed_container", killed_container),
         row("attached::C5::working_directory", working_directory),
         row("attached::C20::attacks_on_the_agent", attacks_on_the_agent),
     ];
@@ -63,6 +64,17 @@ impl<'t> Container<'t> {
         let report = report(self.job().args(args.iter().copied()))?;
         ensure!(report.exit_code() == Some(0), "{args:?}: {}", report.json());
         Ok(report)
+    }
+
+    /// Waits for a file that a program makes in the mounted directory.
+    fn wait_for(&self, name: &str) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(30);
+        let file = self.dir.path().join(name);
+        while !file.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        ensure!(file.exists(), "{name} was not made");
+        Ok(())
     }
 
     /// Runs a command by the engine's own program.
@@ -295,6 +307,22 @@ fn refused_requests(test_env: &TestEnvironment) -> Result<()> {
     fails(container.job().args(["-c", "1"]), "invalid_request", "it is not running")
 }
 
+/// The report says that the container has ended, and has the output up to then.
+fn killed_container(test_env: &TestEnvironment) -> Result<()> {
+    let container = Container::start(test_env, &[])?;
+    let text = "import time; print('early', flush=True); open('/mounted/started', 'w').close(); time.sleep(600)";
+    let mut command = container.job().args(["-c", text]).command();
+    let job = command.stdout(std::process::Stdio::piped()).spawn()?;
+    container.wait_for("started")?;
+    test_env.engine.run_cli(&["kill", &container.id])?;
+    let output = job.wait_with_output()?;
+    let report = Report::new(serde_json::from_slice(&output.stdout)?);
+    ensure!(report.exit_code() == Some(137) && report.stdout() == "early\n", "{}", report.json());
+    let reason = report.at("/provenance/reason").as_str().unwrap_or_default();
+    ensure!(reason.ends_with(", which ended before the job"), "{reason}");
+    Ok(())
+}
+
 /// A container whose root directory is read-only has no place for the agent.
 fn without_the_agent(test_env: &TestEnvironment) -> Result<()> {
     let container = Container::start(test_env, &["--read-only"])?;
@@ -323,11 +351,7 @@ fn killed_host(test_env: &TestEnvironment) -> Result<()> {
     let container = Container::start(test_env, &["--user", "1234:2345"])?;
     let mut command = container.job().args(["--", "sh", "-c", "touch /mounted/begun; sleep 77"]).command();
     let mut child = command.stdout(std::process::Stdio::null()).spawn()?;
-    let until = Instant::now() + Duration::from_secs(30);
-    while !container.dir.path().join("begun").exists() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    ensure!(container.dir.path().join("begun").exists(), "the job has not started");
+    container.wait_for("begun")?;
     child.kill()?;
     child.wait()?;
     container.check_clean()?;

@@ -194,6 +194,7 @@ fn refused_starts(test_env: &TestEnvironment) -> Result<()> {
         (&["--name", "other-box", "--cpu-time", "1s"], "processor time"),
         (&["--name", "other-box", "--secret", "k=env:HOME@example.org"], "secrets"),
         (&["--name", "other-box", "--image", "localhost/no-such-image:1"], "no-such-image"),
+        (&["--name", "other-box", "--owner", "4194305"], "there is no such process"),
     ] {
         let command = test_env.codebox().args(["box", "start", "--engine", test_env.engine.name()]);
         let refused = command.args(options.iter().copied()).deadline(Duration::from_secs(60)).run()?;

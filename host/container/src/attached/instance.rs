@@ -99,6 +99,7 @@ impl AttachedInstance {
                 Err(error) => return Err(ContainerError::mid_job(captured)(error)),
             },
         };
+        let is_container_over = ended.is_none() && job_outcome == Outcome::Signalled(9);
         let wall = ended.as_ref().map_or(began.elapsed(), |ended| Duration::from_micros(ended.wall_us));
         let mut report = report(&self.engine, &self.attachment, job_outcome, &job.limits, Ok(()));
         report.usage = Usage { wall, startup: Some(self.startup), ..Usage::default() };
@@ -106,6 +107,9 @@ impl AttachedInstance {
             true => format!("the job runs in {}, as the user of the agent there", self.attachment.origin),
             false => format!("the job runs in {}", self.attachment.origin),
         };
+        if is_container_over {
+            report.provenance.reason.push_str(", which ended before the job");
+        }
         describe_end(
             &job,
             started.argv.first(),

@@ -71,6 +71,10 @@ pub async fn keep_box(
     is_ready: impl FnOnce(&BoxInfo) -> bool,
 ) -> Result<(), RunnerError> {
     let BoxStart { job, container: SessionContainer { image, engine }, settings, idle, owner } = start;
+    if let Some(owner) = owner.filter(|owner| !is_alive(*owner)) {
+        let line = format!("cannot start a box for the owner {owner}: there is no such process");
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("give the id of a process that runs"));
+    }
     let name = settings.name.clone().unwrap_or_default();
     let failed = |action: &str| {
         let action = action.to_owned();
