@@ -121,8 +121,9 @@ async fn open_agent(
     layout: &BoxLayout<'_>,
 ) -> Result<(AgentConnection, Option<AgentConnection>, BoxOpened), ContainerError> {
     const OPERATION: &str = "open a box";
-    // A remote engine mounts directories of another machine.
-    let socket = ListeningSocket::bind(&instance.scratch_path(layout::SOCKET)).ok();
+    // A remote engine mounts directories of another machine, and the kernel of a virtual machine has sockets of its own.
+    let is_here = instance.engine.machine.is_none();
+    let socket = is_here.then(|| ListeningSocket::bind(&instance.scratch_path(layout::SOCKET)).ok()).flatten();
     let proxies = instance.port_forwards.environment(layout.job(), instance.ca_bundle);
     let open = OpenBox {
         env: crate::instance::environment(layout.job(), false, &[], proxies),

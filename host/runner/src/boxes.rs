@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use codebox_core::{
     BackendError, BackendId, BoxCommand, BoxFacts, BoxInstance, BoxSettings, CancelToken, CodeScope, CommandEnd,
-    CommandEvent, CommandInput, Effects, GuestError, Isolation, Job, Limit, LimitKind, Limits, NotRun, Outcome,
-    ResultKind, RunReport, RunnerError, RunningCommand, ShimCall, Source, ToolName, Usage, is_box_name,
+    CommandEvent, CommandInput, Effects, GuestError, Isolation, IsolationSet, Job, Limit, LimitKind, Limits, NotRun,
+    Outcome, ResultKind, RunReport, RunnerError, RunningCommand, ShimCall, Source, ToolName, Usage, is_box_name,
 };
 use codebox_service::audit::BoxAction;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request, audit};
@@ -193,9 +193,11 @@ fn box_request(request: Request) -> Result<Request, RunnerError> {
         let line = format!("cannot start a box: {what}");
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
     };
-    if !request.isolation.acceptable().contains(Isolation::Container) {
-        return refused("a box is a container, and the request does not accept one", "allow container");
-    }
+    let acceptable = request.isolation.acceptable();
+    let isolations = [Isolation::Container, Isolation::Vm].into_iter().filter(|one| acceptable.contains(*one));
+    let Some(isolations) = IsolationSet::of(isolations) else {
+        return refused("a box is a container, and the request does not accept one", "allow container or vm");
+    };
     if request.out.is_some() || !request.files.is_empty() || !request.args.is_empty() || !request.returns.is_empty() {
         return refused("it has no files and no arguments of its own", "grant a directory");
     }
@@ -206,7 +208,7 @@ fn box_request(request: Request) -> Result<Request, RunnerError> {
         return refused("the limit on processor time cannot be enforced for single commands", "use --timeout");
     }
     Ok(Request {
-        isolation: Preference::Only(Isolation::Container),
+        isolation: Preference::Among(isolations),
         program: Program::Command(vec!["box".to_owned()]),
         ..request
     })

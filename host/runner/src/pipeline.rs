@@ -408,10 +408,13 @@ impl Runner {
         if planned.isolation() != Isolation::Wasm || !job.grants.tools.is_empty() {
             return Ok(false);
         }
+        let is_possible = |engine: &Arc<dyn Backend>| {
+            let isolation = engine.isolation();
+            isolation != Isolation::Wasm && job.isolations.contains(isolation) && engine.may_be_available()
+        };
         let can_escalate = self.parts.policy.get()?.escalation == Escalation::Allowed
-            && job.isolations.contains(Isolation::Container)
             && job.language.spec().container.is_some()
-            && self.engines_for(&planned.job.admitted)?.iter().any(|engine| engine.may_be_available());
+            && self.backends_for(planned.job.admitted.engine())?.iter().any(is_possible);
         Ok(can_escalate || !self.is_complete(&job.language)?)
     }
 

@@ -111,7 +111,7 @@ impl Runner {
             let plan = self.plan_of(admitted, analysis, choice.map_err(PlanError::from)?)?;
             self.explain_choice(&plan.choice, *began);
             let backend = self.backend(&plan.choice.backend)?;
-            let pulls = plan.choice.isolation == Isolation::Container && admitted.attachment().is_none();
+            let pulls = plan.choice.isolation != Isolation::Wasm && admitted.attachment().is_none();
             let ensured = match backend.image_store().filter(|_| pulls) {
                 Some(store) => {
                     let spec = spec_of(admitted, &plan, Vec::new(), CodeScope::Image);
@@ -242,5 +242,5 @@ fn image_of(required: Preparation<'_>) -> Option<&str> {
 
 /// Returns true if a backend is the named engine, or no engine.
 fn is_candidate(isolation: Isolation, backend: &BackendId, engine: &str) -> bool {
-    isolation != Isolation::Container || backend.as_str() == engine
+    isolation == Isolation::Wasm || backend.as_str() == engine
 }

@@ -213,9 +213,10 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
         Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
     };
     let isolations = request.isolation.acceptable();
-    let isolation = [Isolation::Wasm, Isolation::Container].into_iter().find(|one| isolations.contains(*one));
+    let isolation =
+        [Isolation::Wasm, Isolation::Container, Isolation::Vm].into_iter().find(|one| isolations.contains(*one));
     let Some(isolation) = isolation else {
-        return refused("the request accepts neither wasm nor container", "allow one of them");
+        return refused("the request accepts no isolation", "allow wasm, container or vm");
     };
     if request.out.is_some() {
         return refused("a session has no directory for output files", "grant a directory with write access");

@@ -186,10 +186,11 @@ impl Admitted {
         self.tool.as_ref()
     }
 
-    /// Restricts the job to containers. A memory image that the request or the policy names is dropped.
+    /// Restricts the job to containers, on this machine or in a virtual one. A memory image that the request or the policy names is dropped.
     #[must_use]
     pub fn in_container(mut self) -> Self {
-        self.job.isolations = IsolationSet::only(Isolation::Container);
+        let containers = self.job.isolations.iter().filter(|isolation| *isolation != Isolation::Wasm);
+        self.job.isolations = IsolationSet::of(containers).unwrap_or(IsolationSet::only(Isolation::Container));
         if let Image::Memory(_) | Image::Default(_) = self.image {
             self.image = Image::Any;
         }

@@ -26,7 +26,7 @@ pub(crate) fn missing_features(admitted: &Admitted, needs: &Needs, isolation: Is
     // A container has sockets, but without a grant it reaches no host; the program only sees that a name cannot be
     // resolved.
     let is_client = |need: &&Need| need.is_satisfied_by_hosts() && (need.package().is_none() || !is_known);
-    if isolation == Isolation::Container
+    if isolation != Isolation::Wasm
         && job.grants.net.is_empty()
         && let Some(Need { line, words, .. }) = needs.powers.iter().find(is_client)
     {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use codebox_core::{
-    BoxSettings, CommandRules, Limit, OutputShape, SessionContainer, Truncation, is_box_name, parse_duration,
+    BoxSettings, CommandRules, Isolation, IsolationSet, Limit, OutputShape, SessionContainer, Truncation, is_box_name,
+    parse_duration,
 };
 use codebox_service::{Preference, Request};
 
@@ -70,6 +71,9 @@ pub(crate) struct BoxStartArgs {
     /// Container engine to use
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<String>,
+    /// Place of the container: on this machine, or in the virtual machine [default: the first one that is available]
+    #[arg(long, value_name = "WHERE", value_parser = ["container", "vm"])]
+    pub isolation: Option<String>,
     /// Stop the box when it has not been used for this time, such as 30m, or never
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_idle)]
     pub idle: Idle,
@@ -163,6 +167,7 @@ impl BoxStartArgs {
             name,
             image,
             engine,
+            isolation,
             idle: _,
             owner: _,
             shims,
@@ -176,7 +181,11 @@ impl BoxStartArgs {
             grants,
         } = self;
         let container = SessionContainer { image: image.clone(), engine: engine.clone() };
-        let isolation = Preference::Only(codebox_core::Isolation::Container);
+        let isolation = match isolation.as_deref() {
+            Some("container") => Preference::Only(Isolation::Container),
+            Some(_) => Preference::Only(Isolation::Vm),
+            None => IsolationSet::of([Isolation::Container, Isolation::Vm]).map_or(Preference::Auto, Preference::Among),
+        };
         let request = Request { image, engine, isolation, ..grants.request(None) };
         let shims = match (no_shims, shims.is_empty()) {
             (true, _) => BTreeSet::default(),

@@ -6,7 +6,7 @@ use codebox_service::{Preference, Request};
 
 /// Checks the input of a cell. An error of the backend would end the interpreter.
 pub(super) fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request) -> Result<(), RunnerError> {
-    if *stdin != Stdin::Empty && session.isolation == Preference::Only(Isolation::Container) {
+    if *stdin != Stdin::Empty && is_container(session.isolation) {
         let line = "a cell has no standard input in a container";
         return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("pass the input as a file"));
     }
@@ -42,9 +42,14 @@ fn is_private(path: &GuestPath, session: &Request) -> bool {
         && !session.dirs.iter().any(|grant| path.is_within(&grant.guest))
 }
 
+/// Returns true for a session in a container, here or in a virtual machine.
+fn is_container(isolation: Preference) -> bool {
+    matches!(isolation, Preference::Only(Isolation::Container | Isolation::Vm))
+}
+
 /// Refuses a limit on the processor time of a cell in a container, where it cannot be held.
 pub(super) fn check_cpu_limit(limits: LimitOverrides, isolation: Preference) -> Result<(), RunnerError> {
-    if isolation != Preference::Only(Isolation::Container) || limits.cpu.is_none_or(|cpu| cpu.at().is_none()) {
+    if !is_container(isolation) || limits.cpu.is_none_or(|cpu| cpu.at().is_none()) {
         return Ok(());
     }
     let line = "cells in containers have no limit on processor time";

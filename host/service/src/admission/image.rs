@@ -29,7 +29,7 @@ pub(super) fn admit(
     policy: &Policy,
 ) -> Result<Image, Denied> {
     let in_container = *language == Language::Command || !isolations.contains(Isolation::Wasm);
-    if *language == Language::Command && !isolations.contains(Isolation::Container) {
+    if *language == Language::Command && isolations.iter().all(|isolation| isolation == Isolation::Wasm) {
         return Err(Denied::new(
             ResultKind::Denied,
             "run",

@@ -155,11 +155,18 @@ impl Request {
         super::attached::check(self).is_ok()
     }
 
-    /// Restricts a request that accepts WebAssembly to containers. A memory image is dropped.
+    /// Restricts a request that accepts WebAssembly to containers, on this machine or in a virtual one. A memory image is dropped.
     #[must_use]
     pub fn in_container(self) -> Self {
         let image = self.image.filter(|name| is_container_image_name(name));
-        Self { isolation: Preference::Only(Isolation::Container), image, ..self }
+        let containers: Vec<Isolation> =
+            self.isolation.acceptable().iter().filter(|isolation| *isolation != Isolation::Wasm).collect();
+        let isolation = match (containers.as_slice(), IsolationSet::of(containers.iter().copied())) {
+            ([_, _, ..], Some(containers)) => Preference::Among(containers),
+            ([only], _) => Preference::Only(*only),
+            _ => Preference::Only(Isolation::Container),
+        };
+        Self { isolation, image, ..self }
     }
 }
 

@@ -58,7 +58,7 @@ pub fn decide_escalation(report: &RunReport, job: &Job, escalation: Escalation) 
     if !job.grants.secrets.is_empty() {
         return needs("only WebAssembly keeps its secrets from the program");
     }
-    if !job.isolations.contains(Isolation::Container) {
+    if job.isolations.iter().all(|isolation| isolation == Isolation::Wasm) {
         return needs("only isolation wasm is allowed");
     }
     // As before the run, a comment in the program narrows the accepted isolations.
