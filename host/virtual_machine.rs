@@ -3,16 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use codebox_cli::{MachineControl, MachineOutput, MachineStatus, RunningMachine};
+use codebox_cli::{MachineControl, MachineStatus, RunningMachine};
 use codebox_container::{EngineMachine, MachineEngine, Placed, PlacedDir};
-use codebox_core::{BoxFuture, Limit, Progress, ResultKind, RunnerError, Silent, Unavailable};
+use codebox_core::{BoxFuture, Limit, Progress, ResultKind, RunnerError, Silent, Sweep, Unavailable};
 use codebox_service::config::{Settings, read_user};
 use codebox_vm::{
-    DEFAULT_IDLE, Exec, PlaceRequest, Provider, ShareSpec, VmClient, VmError, VmImage, VmSettings, VmSpec, VmState,
-    keep_vm,
+    CommandOutput, DEFAULT_IDLE, Exec, ImageError, PlaceRequest, Provider, ShareSpec, VmClient, VmError, VmImage,
+    VmSettings, VmSpec, VmState, end_abandoned, keep_vm,
 };
 
 use crate::app_dirs::AppDirs;
@@ -87,12 +87,15 @@ fn client(dirs: &AppDirs, configured: &Settings) -> VmClient {
 pub(crate) fn engine_machine(dirs: &AppDirs, settings: &Settings) -> Option<Arc<dyn EngineMachine>> {
     let is_own =
         complete_program().is_ok_and(|program| program.file_name().is_some_and(|name| name == COMPLETE_PROGRAM));
-    is_own.then(|| Arc::new(UserMachine { client: client(dirs, settings) }) as Arc<dyn EngineMachine>)
+    is_own.then(|| {
+        Arc::new(UserMachine { client: client(dirs, settings), progress: OnceLock::new() }) as Arc<dyn EngineMachine>
+    })
 }
 
 /// The virtual machine of the user, as the backend for containers sees it.
 struct UserMachine {
     client: VmClient,
+    progress: OnceLock<Arc<dyn Progress>>,
 }
 
 impl UserMachine {
@@ -100,8 +103,12 @@ impl UserMachine {
         self.client.settings().provider()
     }
 
+    fn open_image(&self) -> Result<VmImage, ImageError> {
+        VmImage::open(&self.client.settings().image, self.provider().image_files())
+    }
+
     fn has_image(&self) -> bool {
-        VmImage::open(&self.client.settings().image).is_ok()
+        self.open_image().is_ok()
     }
 }
 
@@ -116,15 +123,25 @@ impl EngineMachine for UserMachine {
 
     fn probe(&self) -> Result<(), Unavailable> {
         self.provider().probe().map_err(unavailable)?;
-        let opened = VmImage::open(&self.client.settings().image);
-        opened.map(drop).map_err(|error| Unavailable { reason: error.to_string(), fix: IMAGE_FIX.to_owned() })
+        self.open_image()
+            .map(drop)
+            .map_err(|error| Unavailable { reason: error.to_string(), fix: IMAGE_FIX.to_owned() })
+    }
+
+    fn report_to(&self, progress: &Arc<dyn Progress>) {
+        let _ = self.progress.set(Arc::clone(progress));
     }
 
     fn start(&self) -> BoxFuture<'_, Result<MachineEngine, Unavailable>> {
         Box::pin(async move {
-            let (ready, lease) = self.client.use_machine(&Silent).await.map_err(unavailable)?;
-            Ok(MachineEngine { socket: ready.socket, user: ready.user, guard: Box::new(lease) })
+            let progress: &dyn Progress = self.progress.get().map_or(&Silent, |progress| &**progress);
+            let (ready, lease) = self.client.use_machine(progress).await.map_err(unavailable)?;
+            Ok(MachineEngine { socket: ready.socket, user: ready.user, group: ready.group, guard: Box::new(lease) })
         })
+    }
+
+    fn sweep(&self, how: Sweep) -> BoxFuture<'_, Result<bool, Unavailable>> {
+        Box::pin(async move { end_abandoned(self.client.settings(), how).await.map_err(unavailable) })
     }
 
     fn place(&self, dirs: Vec<PlacedDir>, files: Vec<PathBuf>) -> BoxFuture<'_, Result<Placed, Unavailable>> {
@@ -160,7 +177,10 @@ impl Control<'_> {
     fn wait<T>(&self, work: impl Future<Output = Result<T, VmError>>) -> Result<T, RunnerError> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-        executor.block_on(work).map_err(refused)
+        let done = executor.block_on(work).map_err(refused);
+        // A thread may still wait for standard input.
+        executor.shutdown_background();
+        done
     }
 }
 
@@ -208,10 +228,24 @@ impl MachineControl for Control<'_> {
         Ok(MachineStatus { provider: provider.name().to_owned(), state, reason, running })
     }
 
-    fn run(&self, words: Vec<String>, is_root: bool, progress: &dyn Progress) -> Result<MachineOutput, RunnerError> {
+    fn run(
+        &self,
+        words: Vec<String>,
+        is_root: bool,
+        has_started: &mut (dyn FnMut() + Send),
+        progress: &dyn Progress,
+    ) -> Result<i32, RunnerError> {
         let client = self.client()?;
-        let ran = self.wait(client.run(Exec { argv: words, is_root }, progress))?;
-        Ok(MachineOutput { status: ran.status, stdout: ran.stdout, stderr: ran.stderr })
+        let mut write = |piece: CommandOutput| {
+            let (bytes, mut to): (_, Box<dyn io::Write>) = match piece {
+                CommandOutput::Stdout(bytes) => (bytes, Box::new(io::stdout())),
+                CommandOutput::Stderr(bytes) => (bytes, Box::new(io::stderr())),
+                CommandOutput::Ended(_) => return Ok(()),
+            };
+            to.write_all(&bytes)?;
+            to.flush()
+        };
+        self.wait(client.run(Exec { argv: words, is_root }, tokio::io::stdin(), has_started, &mut write, progress))
     }
 
     fn reset(&self) -> Result<bool, RunnerError> {

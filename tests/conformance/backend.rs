@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{BASE_IMAGE, Codebox, HostProcess, Kit, check_engine, is_full, is_required, is_selected};
+use codebox_testkit::{
+    BASE_IMAGE, Codebox, HostProcess, Kit, check_engine, is_full, is_required, is_selected, machine_image,
+    start_machine,
+};
 
 use crate::language::Language;
 use crate::tier::Tier;
@@ -17,6 +20,8 @@ pub enum Backend {
     Host,
     Podman,
     Docker,
+    /// Podman in a virtual machine. It has trials only where it is required, because a machine without hardware support needs seconds for each.
+    Vm,
 }
 
 /// Lazily determined ability of a backend to run a language, or the reason why it cannot.
@@ -45,8 +50,25 @@ fn host_process_if_started() -> Option<&'static HostProcess> {
     HOST.get().and_then(|host| host.as_ref().ok())
 }
 
+/// The virtual machine of all trials, once the first trial has started it.
+static MACHINE: OnceLock<Result<(), String>> = OnceLock::new();
+
+/// Returns a command whose home has the virtual machine.
+fn in_machine(kit: &Kit) -> Codebox {
+    kit.codebox().env("PATH", std::env::var_os("PATH").unwrap_or_default())
+}
+
+fn start_vm(kit: &Kit) -> Result<()> {
+    let dir = kit.home().join("data/vm");
+    std::fs::create_dir_all(&dir)?;
+    if !dir.join("image").exists() {
+        std::os::unix::fs::symlink(machine_image(env!("CARGO_MANIFEST_DIR")), dir.join("image"))?;
+    }
+    start_machine(&|| in_machine(kit), kit.temporary()).map(drop)
+}
+
 impl Backend {
-    pub const ALL: [Self; 4] = [Self::Wasm, Self::Host, Self::Podman, Self::Docker];
+    pub const ALL: [Self; 5] = [Self::Wasm, Self::Host, Self::Podman, Self::Docker, Self::Vm];
 
     /// Returns the name in reports and in the names of trials.
     pub fn name(self) -> &'static str {
@@ -55,6 +77,7 @@ impl Backend {
             Self::Host => "host",
             Self::Podman => "podman",
             Self::Docker => "docker",
+            Self::Vm => "vm",
         }
     }
 
@@ -64,6 +87,7 @@ impl Backend {
             Self::Wasm | Self::Host => &["--isolation", "wasm"],
             Self::Podman => &["--isolation", "container", "--engine", "podman", "--image", BASE_IMAGE],
             Self::Docker => &["--isolation", "container", "--engine", "docker", "--image", BASE_IMAGE],
+            Self::Vm => &["--isolation", "vm", "--image", BASE_IMAGE],
         }
     }
 
@@ -74,6 +98,7 @@ impl Backend {
                 OFFERED.fetch_add(1, Ordering::Relaxed);
                 host.codebox()
             }
+            (Self::Vm, _) => in_machine(kit),
             _ => kit.codebox(),
         }
     }
@@ -81,18 +106,22 @@ impl Backend {
     pub fn tier(self) -> Tier {
         match self {
             Self::Wasm | Self::Host => Tier::Wasm,
-            Self::Podman | Self::Docker => Tier::Container,
+            Self::Podman | Self::Docker | Self::Vm => Tier::Container,
         }
     }
 
     /// Returns true if the language's cases run on the backend. The second engine runs one language in the short form.
     pub fn runs(self, language: Language) -> bool {
-        self != Self::Docker || language == Language::Python || is_full()
+        match self {
+            Self::Wasm | Self::Host | Self::Podman => true,
+            Self::Docker => language == Language::Python || is_full(),
+            Self::Vm => self.is_required(),
+        }
     }
 
     /// Returns true if the case with this number runs. In the short form, the first engine runs one case in four of Python, others of
     /// JavaScript, and one in eight of TypeScript and of Lua, which share their code path with these. The second engine runs one in eight of
-    /// Python, which the first one does not run.
+    /// Python, which the first one does not run, and the virtual machine one in 32.
     pub fn selects(self, language: Language, number: usize) -> bool {
         match (self, language) {
             (Self::Wasm | Self::Host, _) => true,
@@ -100,6 +129,7 @@ impl Backend {
             (Self::Podman, Language::JavaScript) => is_selected(number + 2, 4),
             (Self::Podman, _) => is_selected(number, 8),
             (Self::Docker, _) => is_selected(number + 1, 8),
+            (Self::Vm, _) => is_selected(number, 32),
         }
     }
 
@@ -116,8 +146,21 @@ impl Backend {
                 let engine = check_engine(&kit, self.name());
                 engine.and_then(|()| language.describe(&kit)).map_err(|error| format!("{error:#}"))
             }
+            Self::Vm => {
+                let machine = MACHINE.get_or_init(|| start_vm(&kit).map_err(|error| format!("{error:#}")));
+                machine.clone()?;
+                language.describe(&kit).map_err(|error| format!("{error:#}"))
+            }
         }))
     }
+}
+
+/// Removes the virtual machine, if a trial has started it.
+pub fn stop_machine(kit: &Kit) -> Result<()> {
+    if MACHINE.get().is_some() {
+        in_machine(kit).args(["vm", "reset"]).run()?;
+    }
+    Ok(())
 }
 
 /// Stops the host process, and returns an error if it did not serve nearly all runs that it was offered. It does not serve

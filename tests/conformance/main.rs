@@ -39,6 +39,7 @@ fn main() -> Result<()> {
     }
     let conclusion = libtest_mimic::run(&args, trials);
     backend::stop_host()?;
+    backend::stop_machine(&kit)?;
     conclusion.exit()
 }
 

@@ -321,13 +321,13 @@ pub(crate) enum VmCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Run a command in the machine, and print its output
+    /// Run a command in the machine, or a shell
     Shell {
         /// Run it as root, and not as the user of Podman
         #[arg(long)]
         root: bool,
-        /// Command and its arguments, such as `podman ps`
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        /// Command and its arguments, such as `podman ps`; a shell without one
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
         words: Vec<String>,
     },
     /// Remove the machine with its disk, and all images and containers on it

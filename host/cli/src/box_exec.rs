@@ -5,17 +5,16 @@ use std::sync::mpsc;
 
 use codebox_core::{
     BoxCommand, CancelToken, CommandInput, GuestError, LimitKind, Outcome, ResultKind, RunReport, RunnerError,
-    WindowSize,
 };
 use codebox_runner::{BoxControl, BoxIo, Shaping};
 use codebox_service::limit_text::limit_hit;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::exit::PIPE;
 use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::unaudited_line;
 use crate::streams::{Delivery, Streams};
+use crate::terminal::{RawTerminal, size};
 
 const SIGINT: u8 = 2;
 const SIGTERM: u8 = 15;
@@ -188,13 +187,6 @@ fn with_terminal(control: &dyn BoxControl, mut exec: BoxExec, messages: Messages
     Ok(status_of(&report))
 }
 
-fn size() -> WindowSize {
-    match tcgetwinsize(rustix::stdio::stdin()) {
-        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => WindowSize { rows: size.ws_row, columns: size.ws_col },
-        _ => WindowSize { rows: 24, columns: 80 },
-    }
-}
-
 /// Sends the size of the terminal when it changes.
 fn watch_size(sizes: mpsc::Sender<CommandInput>) {
     let Ok((mut reader, writer)) = io::pipe() else { return };
@@ -209,25 +201,4 @@ fn watch_size(sizes: mpsc::Sender<CommandInput>) {
             }
         }
     });
-}
-
-/// The terminal in the mode in which it passes all keys on. Dropping it restores the mode before.
-struct RawTerminal(Option<Termios>);
-
-impl RawTerminal {
-    fn enter() -> Self {
-        let Ok(before) = tcgetattr(rustix::stdio::stdin()) else { return Self(None) };
-        let mut raw = before.clone();
-        raw.make_raw();
-        let is_set = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw).is_ok();
-        Self(is_set.then_some(before))
-    }
-}
-
-impl Drop for RawTerminal {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
-        }
-    }
 }

@@ -33,6 +33,8 @@ mod render;
 mod rerun_command;
 mod standby;
 mod streams;
+#[cfg(unix)]
+mod terminal;
 mod terminal_filter;
 mod text_file;
 mod trace;
@@ -44,7 +46,7 @@ pub use box_exec::{BoxExec, Input};
 pub use host::{HostControl, HostStatus, NoHostProcess};
 pub use reference::reference;
 pub use standby::{STANDBY_VARIABLE, StandbyLauncher};
-pub use vm::{MachineControl, MachineOutput, MachineStatus, NoMachine, RunningMachine};
+pub use vm::{MachineControl, MachineStatus, NoMachine, RunningMachine};
 
 use std::sync::Arc;
 

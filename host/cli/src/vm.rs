@@ -33,17 +33,6 @@ pub struct RunningMachine {
     pub shared: Vec<PathBuf>,
 }
 
-/// Output of a command in the virtual machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MachineOutput {
-    /// Exit status, or 128 and the number of a signal.
-    pub status: i32,
-    /// Standard output.
-    pub stdout: Vec<u8>,
-    /// Standard error.
-    pub stderr: Vec<u8>,
-}
-
 /// Control of the virtual machine.
 pub trait MachineControl {
     /// Makes and starts the machine unless it runs. Returns the socket of Podman.
@@ -64,11 +53,18 @@ pub trait MachineControl {
     /// Returns an error if the provider does not answer.
     fn status(&self) -> Result<MachineStatus, RunnerError>;
 
-    /// Runs a command in the machine, which is started first, as the user of Podman or as root.
+    /// Runs a command in the machine, which is started first, as the user of Podman or as root, with the streams of this process.
+    /// `has_started` is called when the command has started. Returns its exit status, or 128 and the number of a signal.
     ///
     /// # Errors
     /// Returns an error if the command cannot be started.
-    fn run(&self, words: Vec<String>, is_root: bool, progress: &dyn Progress) -> Result<MachineOutput, RunnerError>;
+    fn run(
+        &self,
+        words: Vec<String>,
+        is_root: bool,
+        has_started: &mut (dyn FnMut() + Send),
+        progress: &dyn Progress,
+    ) -> Result<i32, RunnerError>;
 
     /// Removes the machine with its disk. Returns false if there is none.
     ///
@@ -107,7 +103,7 @@ impl MachineControl for NoMachine {
         Self::unsupported()
     }
 
-    fn run(&self, _: Vec<String>, _: bool, _: &dyn Progress) -> Result<MachineOutput, RunnerError> {
+    fn run(&self, _: Vec<String>, _: bool, _: &mut (dyn FnMut() + Send), _: &dyn Progress) -> Result<i32, RunnerError> {
         Self::unsupported()
     }
 

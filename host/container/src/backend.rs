@@ -8,8 +8,8 @@ use std::time::Instant;
 use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, BoxHost, BoxInstance, BoxSettings, Capabilities, ContainerHost,
-    Diagnosis, ImageName, ImageStore, Instance, InstanceSpec, Isolation, LeftoverCollector, LimitKind, Support, Sweep,
-    Unavailable, WarmPool,
+    Diagnosis, ImageName, ImageStore, Instance, InstanceSpec, Isolation, LeftoverCollector, LimitKind, Progress,
+    Support, Sweep, Unavailable, WarmPool,
 };
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
@@ -275,6 +275,12 @@ impl Backend for ContainerBackend {
 
     fn isolation(&self) -> Isolation {
         if self.machine.is_some() { Isolation::Vm } else { Isolation::Container }
+    }
+
+    fn report_to(&self, progress: &Arc<dyn Progress>) {
+        if let Some(machine) = &self.machine {
+            machine.report_to(progress);
+        }
     }
 
     /// Checks whether a socket exists at a candidate address, or a network address is among the candidates.

@@ -39,6 +39,8 @@ pub(crate) struct Engine {
 #[derive(Clone)]
 pub(crate) struct EnginePlace {
     pub machine: Arc<dyn EngineMachine>,
+    /// Group for its containers.
+    pub group: String,
     user: u32,
 }
 
@@ -90,8 +92,10 @@ impl Engine {
         };
         match Self::at(Flavour::Podman, &candidate, facts_cache).await {
             Ok(Some(engine)) => {
-                let place = EnginePlace { machine: Arc::clone(machine), user: found.user };
-                Ok(Self { machine: Some(place), ..engine })
+                let place = EnginePlace { machine: Arc::clone(machine), group: found.group.clone(), user: found.user };
+                // Podman counts no swap there because there is none, so that memory is all that a job can take.
+                let facts = EngineFacts { counts_swap: true, ..engine.facts };
+                Ok(Self { machine: Some(place), facts, ..engine })
             }
             Ok(None) => Err(failed("its socket is missing".to_owned())),
             Err(UnreachableEngine { why, .. }) => Err(failed(why)),

@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use codebox_core::path::Mount;
-use codebox_core::{Access, BoxFuture, HostPath, PathMap, Unavailable, VmPath};
+use codebox_core::{Access, BoxFuture, HostPath, PathMap, Progress, Sweep, Unavailable, VmPath};
 
 use crate::error::ContainerError;
 use crate::mounts::Bind;
@@ -26,8 +27,17 @@ pub trait EngineMachine: Send + Sync {
     /// Returns the reason, and the action that makes it available.
     fn probe(&self) -> Result<(), Unavailable>;
 
+    /// Sets the receiver of reports about the start of the machine. The first one stays.
+    fn report_to(&self, progress: &Arc<dyn Progress>);
+
     /// Starts the machine unless it runs, and returns the engine in it.
     fn start(&self) -> BoxFuture<'_, Result<MachineEngine, Unavailable>>;
+
+    /// Ends a machine that a killed process has left, or finds it only. Returns true if there is one.
+    ///
+    /// # Errors
+    /// Returns the reason for which it cannot be found or ended.
+    fn sweep(&self, how: Sweep) -> BoxFuture<'_, Result<bool, Unavailable>>;
 
     /// Makes directories and files of this machine available in the virtual one.
     fn place(&self, dirs: Vec<PlacedDir>, files: Vec<PathBuf>) -> BoxFuture<'_, Result<Placed, Unavailable>>;
@@ -39,6 +49,8 @@ pub struct MachineEngine {
     pub socket: PathBuf,
     /// User that the engine and the shared files belong to in the virtual machine.
     pub user: u32,
+    /// Group of cgroup v2 for containers, which the user of the engine may divide.
+    pub group: String,
     /// Use of the machine.
     pub guard: Guard,
 }

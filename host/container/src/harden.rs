@@ -50,6 +50,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub binds: &'a [Bind],
     pub port_forwards: &'a PortForwards,
     pub labels: HashMap<String, String>,
+    /// Group in which the engine makes that of the container; `None` for the default of the engine.
+    pub group: Option<&'a str>,
     /// Working directory and variables of programs that the engine starts.
     pub engine_exec: EngineExec,
 }
@@ -71,9 +73,10 @@ pub(crate) fn container(
     inputs: ContainerInputs<'_>,
     facts: &EngineFacts,
 ) -> Result<ContainerCreateBody, ContainerError> {
-    let ContainerInputs { image, user, limits, binds, port_forwards, labels, engine_exec: EngineExec { cwd, env } } =
-        inputs;
+    let ContainerInputs { image, user, limits, binds, port_forwards, labels, group, engine_exec } = inputs;
+    let EngineExec { cwd, env } = engine_exec;
     let host = HostConfig {
+        cgroup_parent: group.map(str::to_owned),
         extra_hosts: Some(port_forwards.hosts()),
         sysctls: sysctls(port_forwards),
         ..host(image, user, limits, binds, facts)?

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -17,6 +18,7 @@ use crate::job::Job;
 use crate::language::Language;
 use crate::limits::{EnforcementLevel, LimitKind, Limits};
 use crate::path::GuestPath;
+use crate::progress::Progress;
 use crate::report::RunReport;
 
 mod cancel;
@@ -61,6 +63,10 @@ pub trait Backend: Send + Sync {
     /// Loads the parts of the backend that a job probably needs, before its program is analyzed. The run reports any
     /// failure.
     fn preload(&self, _job: &Job) {}
+
+    /// Sets the receiver of reports about long preparations that the backend makes by itself, such as the start of a virtual machine. The
+    /// first one stays.
+    fn report_to(&self, _progress: &Arc<dyn Progress>) {}
 
     /// Writes a checkpoint of a session, which extends `image`, to a new directory, blocking the calling thread. The new one extends the
     /// [initial image](INITIAL_IMAGE), which every machine with the same runtime has.

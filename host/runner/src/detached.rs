@@ -144,6 +144,10 @@ impl Backend for Detached {
         self.inner().isolation()
     }
 
+    fn report_to(&self, progress: &Arc<dyn Progress>) {
+        self.inner().report_to(progress);
+    }
+
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         Box::pin(async move {
             let probed = self.run(|inner| async move { inner.probe().await }).await;

@@ -213,6 +213,9 @@ impl Runner {
         for backends in &self.parts.backends {
             all.extend(backends.get()?.iter().cloned());
         }
+        for backend in &all {
+            backend.report_to(&self.parts.progress);
+        }
         Ok(all)
     }
 

@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use codebox_vm_guest::USER;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount_change, mount_remount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use rustix::system::{RebootCommand, reboot, sethostname};
 
 use crate::boot::mount_kind;
+use crate::groups::{self, user_dirs};
 
 /// Modules for containers and networks.
 const MODULES: [&str; 14] = [
@@ -30,12 +29,6 @@ const MODULES: [&str; 14] = [
     "nft_ct",
     "nft_compat",
 ];
-
-/// Group of the processes of the user, which the user's Podman divides.
-const USER_GROUP: &str = "/sys/fs/cgroup/user";
-
-/// Group of Podman itself: a group with controllers for its children has no processes.
-const SERVICE_GROUP: &str = "/sys/fs/cgroup/user/service";
 
 /// Time between the request to end and the end by force of all processes.
 const END_TIME: Duration = Duration::from_secs(3);
@@ -70,44 +63,12 @@ pub(crate) fn init() -> io::Result<()> {
     }
     fs::write("/etc/resolv.conf", "nameserver 10.0.2.3\n")?;
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
-    groups()?;
-    for device in ["/dev/fuse", "/dev/net/tun"] {
-        let _ = fs::set_permissions(device, std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    }
-    let dir = format!("/run/user/{USER}");
-    fs::create_dir_all(&dir)?;
-    std::os::unix::fs::chown(&dir, Some(USER), Some(USER))?;
+    groups::delegate()?;
+    user_dirs()?;
     let manager = Command::new("/proc/self/exe").arg("manage").stdin(Stdio::null()).spawn()?;
     reap(manager.id());
     power_off();
     Ok(())
-}
-
-/// Delegates a group with all controllers to the user.
-fn groups() -> io::Result<()> {
-    let available = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")?;
-    let wanted: Vec<String> = ["cpu", "cpuset", "io", "memory", "pids"]
-        .into_iter()
-        .filter(|name| available.split_whitespace().any(|one| one == *name))
-        .map(|name| format!("+{name}"))
-        .collect();
-    let wanted = wanted.join(" ");
-    fs::write("/sys/fs/cgroup/cgroup.subtree_control", &wanted)?;
-    fs::create_dir_all(USER_GROUP)?;
-    fs::write(format!("{USER_GROUP}/cgroup.subtree_control"), &wanted)?;
-    fs::create_dir_all(SERVICE_GROUP)?;
-    for group in [USER_GROUP, SERVICE_GROUP] {
-        std::os::unix::fs::chown(group, Some(USER), Some(USER))?;
-        for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-            std::os::unix::fs::chown(format!("{group}/{file}"), Some(USER), Some(USER))?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the group of Podman.
-pub(crate) fn service_group() -> &'static Path {
-    Path::new(SERVICE_GROUP)
 }
 
 /// Runs a command of the system whose failure a later step notices.
@@ -144,6 +105,7 @@ pub(crate) fn power_off() {
         std::thread::sleep(Duration::from_millis(10));
     }
     all(Signal::KILL);
+    crate::mark::end();
     rustix::fs::sync();
     let _ = mount_remount("/", MountFlags::RDONLY, c"");
     let _ = reboot(RebootCommand::PowerOff);

@@ -36,6 +36,9 @@ pub const MAX_SHARE_MESSAGE: usize = (1 << 20) + (8 << 10);
 /// Directory below which directories of the host are mounted.
 pub const SHARES: &str = "/run/codebox/shares";
 
+/// Group of cgroup v2 for containers, which the user of Podman may divide.
+pub const JOBS_GROUP: &str = "/codebox/jobs";
+
 /// User that Podman and its containers belong to.
 pub const USER: u32 = 1000;
 

@@ -3,7 +3,8 @@
 //! - as the first process of the initial file system: loads modules, and continues in the root file system.
 //! - as the first process of that: sets the machine up, starts `manage`, and reaps processes.
 //! - `manage`: starts Podman, and serves requests of the host over the virtual serial port.
-//! - `serve`: serves requests over standard input and output, where another program has set the machine up.
+//! - `serve`: starts Podman, and serves requests over standard input and output, where another program has set the machine up.
+//! - `check`: checks that there is Podman.
 
 #![forbid(unsafe_code)]
 
@@ -12,9 +13,13 @@ mod boot;
 #[cfg(target_os = "linux")]
 mod exec;
 #[cfg(target_os = "linux")]
+mod groups;
+#[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
 mod manage;
+#[cfg(target_os = "linux")]
+mod mark;
 #[cfg(target_os = "linux")]
 mod port;
 #[cfg(target_os = "linux")]
@@ -31,7 +36,8 @@ fn main() -> ExitCode {
         (1, _) => init::init(),
         (_, Some("manage")) => manage::manage(),
         (_, Some("serve")) => manage::serve_stdio(),
-        _ => Err(std::io::Error::other("expected manage or serve")),
+        (_, Some("check")) => manage::check(),
+        _ => Err(std::io::Error::other("expected manage, serve or check")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

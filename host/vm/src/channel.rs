@@ -6,8 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codebox_vm_guest::{Exec, Facts, Frame, GREETING, MAX_FRAME, MAX_LINE, NONCE_SIZE, Reply, Request};
-use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
@@ -39,7 +38,7 @@ pub struct Channel {
 }
 
 /// Result of a command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandResult {
     /// Exit status, or 128 and the number of a signal.
     pub status: i32,
@@ -47,6 +46,35 @@ pub struct CommandResult {
     pub stdout: Vec<u8>,
     /// Standard error, up to 16 MiB.
     pub stderr: Vec<u8>,
+}
+
+/// Piece of the output of a command, or its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandOutput {
+    /// Bytes of standard output.
+    Stdout(Vec<u8>),
+    /// Bytes of standard error.
+    Stderr(Vec<u8>),
+    /// Exit status, or 128 and the number of a signal.
+    Ended(i32),
+}
+
+impl CommandOutput {
+    /// Reads the next one.
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let (kind, length) = (from.read_u8().await?, from.read_u32().await?);
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_OUTPUT);
+        let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
+        from.read_exact(&mut bytes).await?;
+        match kind {
+            kind if kind == Frame::Stdout as u8 => Ok(Self::Stdout(bytes)),
+            kind if kind == Frame::Stderr as u8 => Ok(Self::Stderr(bytes)),
+            _ => {
+                let status = bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+                Ok(Self::Ended(i32::from_be_bytes(status)))
+            }
+        }
+    }
 }
 
 impl Channel {
@@ -94,16 +122,23 @@ impl Channel {
         }
     }
 
+    /// Starts a command. The stream takes its standard input, and has its [output](CommandOutput).
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be started.
+    pub(crate) async fn exec(&self, command: Exec) -> Result<Stream, VmError> {
+        match self.request(&Request::Exec(command)).await? {
+            (Reply::Done, stream) => Ok(stream),
+            (reply, _) => Err(refused(Layer::Vm, reply)),
+        }
+    }
+
     /// Runs a command with an input, and waits for its end.
     ///
     /// # Errors
     /// Returns an error if it cannot be started, or the machine ends before it.
     pub async fn run(&self, command: Exec, input: &[u8]) -> Result<CommandResult, VmError> {
-        let (reply, stream) = self.request(&Request::Exec(command)).await?;
-        if reply != Reply::Done {
-            return Err(refused(Layer::Vm, reply));
-        }
-        let (mut reader, mut writer) = tokio::io::split(stream);
+        let (mut reader, mut writer) = tokio::io::split(self.exec(command).await?);
         let feeding = async {
             // The command need not read all of it.
             let _ = writer.write_all(input).await;
@@ -113,16 +148,11 @@ impl Channel {
         let reading = async {
             let mut result = CommandResult { status: 0, stdout: Vec::new(), stderr: Vec::new() };
             loop {
-                let (kind, length) = (reader.read_u8().await?, reader.read_u32().await?);
-                let length = usize::try_from(length).ok().filter(|length| *length <= MAX_OUTPUT);
-                let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
-                reader.read_exact(&mut bytes).await?;
-                let output = match kind {
-                    kind if kind == Frame::Stdout as u8 => &mut result.stdout,
-                    kind if kind == Frame::Stderr as u8 => &mut result.stderr,
-                    _ => {
-                        let status = bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-                        result.status = i32::from_be_bytes(status);
+                let (mut bytes, output) = match CommandOutput::read(&mut reader).await? {
+                    CommandOutput::Stdout(bytes) => (bytes, &mut result.stdout),
+                    CommandOutput::Stderr(bytes) => (bytes, &mut result.stderr),
+                    CommandOutput::Ended(status) => {
+                        result.status = status;
                         return Ok(result);
                     }
                 };

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use codebox_core::{Progress, VmPath};
 use codebox_vm_guest::Exec;
-use tokio::io::BufReader;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use crate::channel::CommandResult;
+use crate::channel::{CommandOutput, lost};
 use crate::error::{Layer, VmError};
 use crate::message::{self, Answer, Hello, PlaceRequest, Ready, Request, Status, VERSION};
 use crate::place::VmSettings;
@@ -19,6 +19,9 @@ const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval at which that is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Size of a piece of the input of a command in bytes.
+const PIECE: usize = 32 << 10;
 
 /// Function that starts the process that keeps the machine.
 pub type StartKeeper = dyn Fn() -> io::Result<()> + Send + Sync;
@@ -32,7 +35,7 @@ pub struct VmClient {
 /// Use of the machine, or of directories in it. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Lease {
-    _stream: BufReader<UnixStream>,
+    stream: BufReader<UnixStream>,
 }
 
 impl VmClient {
@@ -72,14 +75,50 @@ impl VmClient {
         }
     }
 
-    /// Runs a command in the machine, which is started first.
+    /// Runs a command in the machine, which is started first, with an input, and returns its exit status. `has_started` is called when it has
+    /// started, and `output` receives what it writes.
     ///
     /// # Errors
     /// Returns an error that names the part that failed.
-    pub async fn run(&self, command: Exec, progress: &dyn Progress) -> Result<CommandResult, VmError> {
-        match self.request(Request::Run(command), progress).await?.0 {
-            Answer::Ran(result) => Ok(result),
-            _ => Err(unexpected()),
+    pub async fn run(
+        &self,
+        command: Exec,
+        mut input: impl AsyncRead + Unpin,
+        has_started: &mut (dyn FnMut() + Send),
+        output: &mut (dyn FnMut(CommandOutput) -> io::Result<()> + Send),
+        progress: &dyn Progress,
+    ) -> Result<i32, VmError> {
+        let (Answer::Started, lease) = self.request(Request::Run(command), progress).await? else {
+            return Err(unexpected());
+        };
+        has_started();
+        let (mut reader, mut writer) = tokio::io::split(lease.stream);
+        let feeding = async {
+            let mut piece = vec![0; PIECE];
+            loop {
+                let length = input.read(&mut piece).await.unwrap_or_default();
+                writer.write_u32(u32::try_from(length).unwrap_or_default()).await?;
+                writer.write_all(&piece[..length]).await?;
+                writer.flush().await?;
+                if length == 0 {
+                    return Ok::<_, io::Error>(());
+                }
+            }
+        };
+        let reading = async {
+            loop {
+                match CommandOutput::read(&mut reader).await.map_err(|error| lost(&error))? {
+                    CommandOutput::Ended(status) => return Ok(status),
+                    piece => output(piece).map_err(|error| {
+                        VmError::new(Layer::Vm, format!("cannot write the output: {error}"), "check the output")
+                    })?,
+                }
+            }
+        };
+        tokio::select! {
+            ended = reading => ended,
+            // The command need not read its input.
+            ended = async { let _ = feeding.await; std::future::pending().await } => ended,
         }
     }
 
@@ -147,11 +186,21 @@ async fn exchange(stream: UnixStream, request: Request, progress: &dyn Progress)
     let mut stream = BufReader::new(stream);
     let sent = message::write(stream.get_mut(), &Hello { version: VERSION.to_owned(), request }).await;
     sent.map_err(|error| failed(&error))?;
+    let mut is_in_step = false;
     loop {
-        match message::read(&mut stream).await.map_err(|error| failed(&error))? {
-            Some(Answer::Progress(what)) => progress.detail(&what),
-            Some(Answer::Failed(error)) => return Err(error),
-            Some(answer) => return Ok((answer, Lease { _stream: stream })),
+        let answer = message::read(&mut stream).await.map_err(|error| failed(&error))?;
+        if let Some(Answer::Failed(error)) = answer {
+            return Err(error);
+        }
+        if std::mem::take(&mut is_in_step) {
+            progress.finished();
+        }
+        match answer {
+            Some(Answer::Progress(what)) => {
+                progress.started(&what, None);
+                is_in_step = true;
+            }
+            Some(answer) => return Ok((answer, Lease { stream })),
             None => return Err(failed(&"it has ended")),
         }
     }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -46,5 +47,14 @@ impl VmError {
     /// Creates an error.
     pub fn new(layer: Layer, reason: impl fmt::Display, fix: impl Into<String>) -> Self {
         Self { layer, reason: reason.to_string().replace(['\n', '\r'], " "), fix: fix.into() }
+    }
+
+    /// Creates an error for an action on the files of a machine.
+    pub(crate) fn of_files(action: &str, error: &io::Error) -> Self {
+        let fix = match error.kind() {
+            io::ErrorKind::StorageFull => "free disk space",
+            _ => "see codebox doctor",
+        };
+        Self::new(Layer::Vm, format!("cannot {action}: {error}"), fix)
     }
 }

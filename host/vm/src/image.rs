@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// Version of the images that this version of codebox uses.
-pub const IMAGE_VERSION: u32 = 2;
+pub const IMAGE_VERSION: u32 = 3;
 
 /// File that lists the others.
 const MANIFEST: &str = "manifest.json";
@@ -48,7 +48,7 @@ pub enum ImageError {
     },
 }
 
-/// Directory with the kernel, the initial file system and the root file system of a virtual machine.
+/// Directory with the files that virtual machines are made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmImage {
     dir: PathBuf,
@@ -70,20 +70,28 @@ impl VmImage {
     pub const INITRD: &str = "initrd.gz";
     /// Root file system, a sparse file.
     pub const ROOT: &str = "root.img";
+    /// Files of the root file system, as an archive for WSL.
+    pub const ARCHIVE: &str = "root.tar";
+    /// Program of the machine, for a distribution that something else has installed.
+    pub const GUEST: &str = "vm-guest";
 
-    /// Opens an image, and checks its version and that it has all files. Their content is checked by [`verify`](Self::verify).
+    /// All of them.
+    pub(crate) const ALL: [&str; 5] = [Self::KERNEL, Self::INITRD, Self::ROOT, Self::ARCHIVE, Self::GUEST];
+
+    /// Opens an image, and checks its version and that it has the files with these names. Their content is checked by
+    /// [`verify`](Self::verify).
     ///
     /// # Errors
     /// Returns an error if a file is missing or the version is another one.
-    pub fn open(dir: &Path) -> Result<Self, ImageError> {
+    pub fn open(dir: &Path, names: &[&str]) -> Result<Self, ImageError> {
         let path = dir.join(MANIFEST);
         let text = fs::read(&path).map_err(|source| ImageError::Read { path: path.clone(), source })?;
         let invalid = |reason: String| ImageError::Manifest { path: path.clone(), reason };
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
+        let mut manifest: Manifest = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
         if manifest.version != IMAGE_VERSION {
             return Err(ImageError::Version { found: manifest.version });
         }
-        for name in [Self::KERNEL, Self::INITRD, Self::ROOT] {
+        for &name in names {
             if !manifest.files.contains_key(name) {
                 return Err(invalid(format!("it does not list {name}")));
             }
@@ -92,6 +100,7 @@ impl VmImage {
                 return Err(ImageError::Read { path, source });
             }
         }
+        manifest.files.retain(|name, _| names.contains(&name.as_str()));
         Ok(Self { dir: dir.to_owned(), manifest })
     }
 
@@ -101,7 +110,7 @@ impl VmImage {
     /// Returns an error if a file cannot be read or the list cannot be written.
     pub fn seal(dir: &Path) -> Result<Self, ImageError> {
         let mut files = BTreeMap::new();
-        for name in [Self::KERNEL, Self::INITRD, Self::ROOT] {
+        for name in Self::ALL {
             files.insert(name.to_owned(), digest(&dir.join(name))?);
         }
         let manifest = Manifest { version: IMAGE_VERSION, files };
@@ -109,7 +118,15 @@ impl VmImage {
         let text = serde_json::to_vec_pretty(&manifest)
             .map_err(|error| ImageError::Manifest { path: path.clone(), reason: error.to_string() })?;
         fs::write(&path, text).map_err(|source| ImageError::Read { path, source })?;
-        Self::open(dir)
+        Self::open_all(dir)
+    }
+
+    /// Opens an image with the files for all providers.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_all(dir: &Path) -> Result<Self, ImageError> {
+        Self::open(dir, &Self::ALL)
     }
 
     /// Checks the content of all files.
@@ -124,6 +141,12 @@ impl VmImage {
             }
         }
         Ok(())
+    }
+
+    /// Returns the sha256 of a file in hexadecimal, as the list has it; `None` for one that it was not opened with.
+    #[must_use]
+    pub fn digest_of(&self, name: &str) -> Option<&str> {
+        self.manifest.files.get(name).map(String::as_str)
     }
 
     /// Returns the path of a file.
@@ -147,22 +170,23 @@ mod tests {
     #[test]
     fn damaged_and_incomplete_images_are_refused() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert!(matches!(VmImage::open(dir.path()), Err(ImageError::Read { .. })));
-        for name in [VmImage::KERNEL, VmImage::INITRD, VmImage::ROOT] {
+        let open = || VmImage::open(dir.path(), &[VmImage::KERNEL, VmImage::ROOT]);
+        assert!(matches!(open(), Err(ImageError::Read { .. })));
+        for name in VmImage::ALL {
             fs::write(dir.path().join(name), name).expect("it is ours");
         }
         let image = VmImage::seal(dir.path()).expect("an image");
         image.verify().expect("it is intact");
         fs::write(image.file(VmImage::ROOT), "changed").expect("it is ours");
-        let error = VmImage::open(dir.path()).expect("it has all files").verify().expect_err("it was changed");
+        let error = open().expect("it has all files").verify().expect_err("it was changed");
         assert!(error.to_string().contains("root.img is damaged"), "{error}");
         let manifest = dir.path().join(MANIFEST);
         let text = fs::read_to_string(&manifest).expect("a list");
-        fs::write(&manifest, text.replace("\"version\": 2", "\"version\": 99")).expect("it is ours");
-        assert!(matches!(VmImage::open(dir.path()), Err(ImageError::Version { found: 99 })));
+        fs::write(&manifest, text.replace("\"version\": 3", "\"version\": 99")).expect("it is ours");
+        assert!(matches!(open(), Err(ImageError::Version { found: 99 })));
         fs::write(&manifest, text.replace("vmlinuz", "other")).expect("it is ours");
-        assert!(matches!(VmImage::open(dir.path()), Err(ImageError::Manifest { .. })));
+        assert!(matches!(open(), Err(ImageError::Manifest { .. })));
         fs::write(&manifest, "{").expect("it is ours");
-        assert!(matches!(VmImage::open(dir.path()), Err(ImageError::Manifest { .. })));
+        assert!(matches!(open(), Err(ImageError::Manifest { .. })));
     }
 }

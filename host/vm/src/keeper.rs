@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use codebox_core::{Silent, VmPath};
-use codebox_vm_guest::{Exec, USER};
+use codebox_core::{Silent, Sweep, VmPath};
+use codebox_vm_guest::{Exec, JOBS_GROUP, USER};
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncReadExt as _, BufReader};
-use tokio::net::unix::OwnedWriteHalf;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -175,6 +175,9 @@ impl Keeper {
             Request::Status => None,
             _ => Some(self.begin_use()),
         };
+        if let Request::Run(command) = request {
+            return self.run(command, &mut reader, &mut writer).await;
+        }
         // A client that is gone ends its request, and nothing is sent to it.
         let is_gone = async {
             let mut rest = [0; 64];
@@ -186,12 +189,47 @@ impl Keeper {
         }
     }
 
+    /// Runs a command, whose input and output the client has.
+    async fn run(
+        &self,
+        command: Exec,
+        client: &mut BufReader<OwnedReadHalf>,
+        writer: &mut OwnedWriteHalf,
+    ) -> io::Result<()> {
+        let started = match self.start(writer).await {
+            Ok(channel) => channel.exec(command).await,
+            Err(error) => Err(error),
+        };
+        let stream = match started {
+            Ok(stream) => stream,
+            Err(error) => return message::write(writer, &Answer::Failed(error)).await,
+        };
+        message::write(writer, &Answer::Started).await?;
+        let (mut output, mut input) = tokio::io::split(stream);
+        let feeding = async {
+            loop {
+                // A client that is gone ends the command.
+                let length = client.read_u32().await?;
+                let mut piece = (&mut *client).take(length.into());
+                // The command need not read its input.
+                let _ = tokio::io::copy(&mut piece, &mut input).await;
+                let _ = if length == 0 { input.shutdown().await } else { input.flush().await };
+                tokio::io::copy(&mut piece, &mut tokio::io::sink()).await?;
+            }
+        };
+        tokio::select! {
+            done = tokio::io::copy(&mut output, writer) => done.map(drop),
+            done = feeding => done,
+        }
+    }
+
     /// Performs a request, and keeps what it has promised until the machine ends.
     async fn perform(&self, request: Request, writer: &mut OwnedWriteHalf) -> io::Result<()> {
         match request {
             Request::Use => match self.start(writer).await {
                 Ok(channel) => {
-                    let ready = Ready { socket: self.settings.podman_socket(), user: USER };
+                    let ready =
+                        Ready { socket: self.settings.podman_socket(), user: USER, group: JOBS_GROUP.to_owned() };
                     message::write(writer, &Answer::Ready(ready)).await?;
                     channel.closed().await;
                     Ok(())
@@ -206,13 +244,7 @@ impl Keeper {
                 }
                 Err(error) => message::write(writer, &Answer::Failed(error)).await,
             },
-            Request::Run(command) => {
-                let ran = match self.start(writer).await {
-                    Ok(channel) => channel.run(command, b"").await,
-                    Err(error) => Err(error),
-                };
-                message::write(writer, &ran.map_or_else(Answer::Failed, Answer::Ran)).await
-            }
+            Request::Run(_) => Ok(()),
             Request::Status => message::write(writer, &Answer::Status(Box::new(self.status().await))).await,
             Request::Down => {
                 self.turn_off().await;
@@ -251,7 +283,7 @@ impl Keeper {
         }
         *running = None;
         let VmSettings { image, spec, .. } = &self.settings;
-        let image = VmImage::open(image).map_err(|error| {
+        let image = VmImage::open(image, self.provider.image_files()).map_err(|error| {
             let fix = "make one with `cargo xtask vm-image`, and name its directory with [vm] image in config.toml";
             VmError::new(Layer::Image, error, fix)
         })?;
@@ -374,20 +406,54 @@ impl Keeper {
     async fn turn_off(&self) {
         let running = self.running.lock().await.take();
         let _ = std::fs::remove_file(self.settings.podman_socket());
-        if let Some(running) = running {
-            let off = async {
-                running.channel.power_off().await?;
-                while self.provider.state()? == VmState::Running {
-                    sleep(CHECK_INTERVAL).await;
-                }
-                Ok::<_, VmError>(())
-            };
-            if matches!(timeout(OFF_TIMEOUT, off).await, Ok(Ok(()))) {
-                return;
+        let off = async {
+            match &running {
+                Some(running) => power_off(&*self.provider, &running.channel).await,
+                None => self.provider.kill(),
             }
+        };
+        if !matches!(timeout(OFF_TIMEOUT, off).await, Ok(Ok(()))) {
+            let _ = self.provider.kill();
         }
-        let _ = self.provider.kill();
     }
+}
+
+/// Ends a machine that runs without a process that keeps it, as a killed one leaves it, or finds it only. Returns true if there is one.
+///
+/// # Errors
+/// Returns an error if the provider does not answer, or the machine cannot be ended.
+pub async fn end_abandoned(settings: &VmSettings, how: Sweep) -> Result<bool, VmError> {
+    let provider = settings.provider();
+    if !settings.dir.exists() || provider.state()? != VmState::Running {
+        return Ok(false);
+    }
+    // While this process has the lock, no other one keeps the machine.
+    let lock = settings.keeper().lock().map_err(|error| VmError::of_files("lock it", &error))?;
+    if lock.is_none() || provider.state()? != VmState::Running {
+        return Ok(false);
+    }
+    if how == Sweep::Remove {
+        let off = async {
+            let channel = Channel::open(provider.connect().await?, OFF_TIMEOUT).await?;
+            power_off(&*provider, &channel).await
+        };
+        if !matches!(timeout(2 * OFF_TIMEOUT, off).await, Ok(Ok(()))) {
+            provider.kill()?;
+        }
+    }
+    Ok(true)
+}
+
+/// Turns a machine off, and waits for its end.
+async fn power_off(provider: &dyn Provider, channel: &Channel) -> Result<(), VmError> {
+    channel.power_off().await?;
+    if !provider.ends_with_system() {
+        return provider.kill();
+    }
+    while provider.state()? == VmState::Running {
+        sleep(CHECK_INTERVAL).await;
+    }
+    Ok(())
 }
 
 /// A directory in the list of those that are shared.

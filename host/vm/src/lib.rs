@@ -12,30 +12,37 @@ mod channel;
 #[cfg(target_os = "linux")]
 mod client;
 mod error;
+mod files;
 #[cfg(unix)]
 pub mod forward;
 mod image;
 #[cfg(target_os = "linux")]
 mod keeper;
+#[cfg(unix)]
+mod lima;
 #[cfg(target_os = "linux")]
 mod message;
 #[cfg(target_os = "linux")]
 mod place;
+mod program;
 mod provider;
 #[cfg(unix)]
 mod qemu;
 #[cfg(target_os = "linux")]
 mod share;
 mod spec;
+mod wsl;
 
-pub use channel::{Channel, CommandResult};
+pub use channel::{Channel, CommandOutput, CommandResult};
 #[cfg(target_os = "linux")]
 pub use client::{Lease, StartKeeper, VmClient};
 pub use codebox_vm_guest::{Exec, Facts};
 pub use error::{Layer, VmError};
 pub use image::{IMAGE_VERSION, ImageError, VmImage};
 #[cfg(target_os = "linux")]
-pub use keeper::keep_vm;
+pub use keeper::{end_abandoned, keep_vm};
+#[cfg(unix)]
+pub use lima::Lima;
 #[cfg(target_os = "linux")]
 pub use message::{PlaceRequest, Ready, Status};
 #[cfg(target_os = "linux")]
@@ -46,3 +53,4 @@ pub use qemu::Qemu;
 #[cfg(target_os = "linux")]
 pub use share::{Share, ShareSpec};
 pub use spec::VmSpec;
+pub use wsl::{DriveError, DriveMount, Wsl};

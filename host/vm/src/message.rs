@@ -32,7 +32,8 @@ pub(crate) enum Request {
     Use,
     /// Uses directories and files of this machine in the virtual machine, which is started first.
     Place(PlaceRequest),
-    /// Runs a command, and returns its output.
+    /// Runs a command. After the answer, the client sends its standard input in pieces, each after its length in four bytes, and an empty one
+    /// at the end. It receives the output as the machine sends it.
     Run(Exec),
     /// Facts about the machine, which is not started.
     Status,
@@ -58,8 +59,8 @@ pub(crate) enum Answer {
     Ready(Ready),
     /// Paths in the machine, in the order of the request: directories, then files.
     Placed(Vec<VmPath>),
-    /// Result of a command.
-    Ran(crate::CommandResult),
+    /// The command has started.
+    Started,
     /// Facts about the machine.
     Status(Box<Status>),
     /// The request is performed.
@@ -75,6 +76,8 @@ pub struct Ready {
     pub socket: PathBuf,
     /// User that Podman and its containers belong to.
     pub user: u32,
+    /// Group of cgroup v2 for containers.
+    pub group: String,
 }
 
 /// Facts about a machine and the process that keeps it.

@@ -28,6 +28,15 @@ pub trait Provider: Send + Sync {
     /// Returns the name in configuration files and messages.
     fn name(&self) -> &'static str;
 
+    /// Returns the names of the files of an image that it needs.
+    fn image_files(&self) -> &'static [&'static str];
+
+    /// Returns true if the machine ends when its program turns it off. Otherwise the program only ends all processes and writes the disk, and
+    /// [`kill`](Self::kill) ends the machine.
+    fn ends_with_system(&self) -> bool {
+        false
+    }
+
     /// Checks that the program is installed, starting nothing.
     ///
     /// # Errors

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use codebox_core::{Access, Silent};
 use codebox_vm::{
-    Channel, CommandResult, Exec, Layer, Provider as _, Qemu, ShareSpec, VmImage, VmSpec, VmState, forward,
+    Channel, CommandResult, Exec, IMAGE_VERSION, Layer, Provider as _, Qemu, ShareSpec, VmImage, VmSpec, VmState,
+    forward,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -18,7 +19,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(180);
 fn image() -> VmImage {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/vm-image");
     let dir = std::env::var_os("CODEBOX_VM_IMAGE").map_or_else(default, PathBuf::from);
-    VmImage::open(&dir).expect("run cargo xtask vm-image")
+    VmImage::open_all(&dir).expect("run cargo xtask vm-image")
 }
 
 /// A machine, which is removed on drop.
@@ -101,7 +102,7 @@ async fn a_machine_runs_commands_and_podman() {
     let large = run(&channel, &["sh", "-c", "head -c 3000000 /dev/zero"], b"").await;
     assert_eq!(large.stdout.len(), 3_000_000);
     assert_eq!(shell(&channel, "id -u").await.trim(), "1000");
-    let controllers = shell(&channel, "cat /sys/fs/cgroup/user/cgroup.controllers").await;
+    let controllers = shell(&channel, "cat /sys/fs/cgroup/codebox/jobs/cgroup.controllers").await;
     for name in ["cpu", "memory", "pids"] {
         assert!(controllers.contains(name), "{controllers}");
     }
@@ -228,7 +229,7 @@ async fn directories_are_shared() {
     // The user of the machine owns the files, and a link leads nowhere on this machine.
     assert_eq!(shell(&channel, &format!("stat -c %u:%g {at} {at}/to/deep/7")).await, "1000:1000\n1000:1000\n");
     assert_eq!(run(&channel, &["cat", &format!("{at}/link")], b"").await.status, 1);
-    assert_eq!(shell(&channel, &format!("cat {at}/there")).await.trim(), "2");
+    assert_eq!(shell(&channel, &format!("cat {at}/there")).await.trim(), IMAGE_VERSION.to_string());
     // Each side sees the changes of the other.
     fs::write(work.join("news"), "one").expect("it is ours");
     assert_eq!(shell(&channel, &format!("cat {at}/news")).await, "one");
@@ -273,7 +274,7 @@ async fn directories_are_shared() {
     while as_root(&channel, &format!("test -e {there}")).await == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(shell(&channel, &format!("cat {at}/there")).await.trim(), "2");
+    assert_eq!(shell(&channel, &format!("cat {at}/there")).await.trim(), IMAGE_VERSION.to_string());
     let missing = channel.share(&spec(&dir.path().join("missing"), Access::ReadOnly, false)).await;
     assert!(missing.expect_err("it is missing").reason.contains("missing"));
 }

@@ -63,6 +63,11 @@ pub fn run(options: &Options) -> Result<()> {
         let mut jobs = project.cargo();
         jobs.args(["test", "--release", "--workspace", "--test", "cli", "--", "--include-ignored", "vm::"]);
         ensure!(jobs.status().context("start cargo")?.success(), "tests of jobs in virtual machines failed");
+        // `CODEBOX_TESTS=full` selects the whole list.
+        let mut list = project.cargo();
+        list.args(["test", "--release", "--workspace", "--test", "conformance"]).env("CODEBOX_REQUIRE", "vm");
+        list.args(["--", "--test-threads=1", "vm::"]);
+        ensure!(list.status().context("start cargo")?.success(), "programs in virtual machines failed");
         return Ok(());
     }
     let mut test = project.cargo();

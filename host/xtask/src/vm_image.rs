@@ -19,7 +19,7 @@ use crate::project::Project;
 const RELEASE: &str = "bookworm";
 
 /// Packages in addition to the essential ones.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "aardvark-dns",
     "ca-certificates",
     "crun",
@@ -29,6 +29,7 @@ const PACKAGES: [&str; 15] = [
     "iproute2",
     "kmod",
     "linux-image-cloud-amd64",
+    "mount",
     "netavark",
     "passt",
     "podman",
@@ -45,6 +46,30 @@ const DISK_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
 
 /// Size of the root file system. The machine extends it to its disk.
 const ROOT_SIZE: &str = "6G";
+
+/// Settings for WSL: nothing of Windows is in the machine but what codebox mounts.
+const WSL_SETTINGS: &str = "\
+[automount]
+enabled=false
+mountFsTab=false
+ldconfig=false
+[interop]
+enabled=false
+appendWindowsPath=false
+[network]
+generateHosts=true
+generateResolvConf=true
+hostname=codebox-vm
+[user]
+default=root
+[gpu]
+enabled=false
+appendLibPath=false
+[general]
+guiApplications=false
+[fileServer]
+enabled=false
+";
 
 /// Program of the machine.
 const PROGRAM: &str = "codebox-vm-guest";
@@ -67,7 +92,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let out = options.out.clone().unwrap_or_else(|| project.target.join("vm-image"));
-    if !options.again && VmImage::open(&out).is_ok_and(|image| image.verify().is_ok()) {
+    if !options.again && VmImage::open_all(&out).is_ok_and(|image| image.verify().is_ok()) {
         println!("{} is up to date", out.display());
         return Ok(());
     }
@@ -85,6 +110,11 @@ pub fn run(options: &Options) -> Result<()> {
     let mut make = Command::new("mkfs.ext4");
     make.args(["-q", "-L", "codebox", "-d"]).arg(&root).arg(&image).arg(ROOT_SIZE);
     succeed(&mut make, "mkfs.ext4, of the package e2fsprogs")?;
+    fs::copy(&program, out.join(VmImage::GUEST)).context("copy the program of the machine")?;
+    let mut pack = Command::new("tar");
+    // WSL has a kernel of its own.
+    pack.args(["--numeric-owner", "--xattrs", "--exclude=./usr/lib/modules/*", "-C"]).arg(&root);
+    succeed(pack.arg("-cf").arg(out.join(VmImage::ARCHIVE)).arg("."), "tar")?;
     VmImage::seal(&out)?;
     println!("made {}", out.display());
     Ok(())
@@ -177,6 +207,7 @@ fn configure(root: &Path, program: &Path) -> Result<()> {
         fs::copy(program, &to)?;
         fs::set_permissions(&to, fs::Permissions::from_mode(0o755))?;
         fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
+        write("etc/wsl.conf", WSL_SETTINGS)?;
         write("etc/codebox-image", &format!("{}\n", codebox_vm::IMAGE_VERSION))?;
         add("etc/passwd", "codebox:x:1000:1000::/home/codebox:/bin/sh\n")?;
         add("etc/group", "codebox:x:1000:\n")?;

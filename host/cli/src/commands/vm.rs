@@ -1,8 +1,11 @@
 //! `codebox vm`.
 
-use std::io::Write as _;
+#[cfg(unix)]
+use std::io::IsTerminal as _;
 
-use codebox_core::{ResultKind, RunnerError, exit};
+#[cfg(unix)]
+use codebox_core::WindowSize;
+use codebox_core::{RunnerError, exit};
 use serde_json::json;
 
 use crate::answer;
@@ -10,6 +13,8 @@ use crate::args::VmCommand;
 use crate::messages::Messages;
 use crate::progress::progress;
 use crate::render::Escaped;
+#[cfg(unix)]
+use crate::terminal::{RawTerminal, size};
 use crate::vm::{MachineControl, MachineStatus, RunningMachine};
 
 /// Exit status of `status` if the machine does not run.
@@ -33,14 +38,14 @@ pub(super) fn vm(command: VmCommand, messages: Messages, control: &dyn MachineCo
             Ok(if status.state == "running" { printed } else { NOT_RUNNING })
         }
         VmCommand::Shell { root, words } => {
-            let output = control.run(words, root, &*progress(messages))?;
-            let written = std::io::stderr().write_all(&output.stderr).and_then(|()| {
-                let mut stdout = std::io::stdout();
-                stdout.write_all(&output.stdout)?;
-                stdout.flush()
-            });
-            written.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-            Ok(u8::try_from(output.status).unwrap_or(exit::FAILURE))
+            let is_shell = words.is_empty();
+            let (words, has_terminal) = if is_shell { shell() } else { (words, false) };
+            let mut terminal = None;
+            // Interrupts end the command until then.
+            let mut has_started = || terminal = has_terminal.then(pass_keys);
+            let status = control.run(words, root, &mut has_started, &*progress(messages))?;
+            drop(terminal);
+            Ok(u8::try_from(status).unwrap_or(exit::FAILURE))
         }
         VmCommand::Reset => {
             let text = match control.reset()? {
@@ -57,6 +62,34 @@ pub(super) fn vm(command: VmCommand, messages: Messages, control: &dyn MachineCo
         }
     }
 }
+
+/// Returns the command of a shell, and true if it has a terminal, which `script` of util-linux gives it, of the size of that of this process.
+#[cfg(unix)]
+fn shell() -> (Vec<String>, bool) {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return (PLAIN_SHELL.map(str::to_owned).to_vec(), false);
+    }
+    let WindowSize { rows, columns } = size();
+    let shell = format!("stty rows {rows} cols {columns}; TERM=xterm-256color exec bash -l");
+    (["script", "-q", "-e", "-c", &shell, "/dev/null"].map(str::to_owned).to_vec(), true)
+}
+
+#[cfg(not(unix))]
+fn shell() -> (Vec<String>, bool) {
+    (PLAIN_SHELL.map(str::to_owned).to_vec(), false)
+}
+
+/// Makes the terminal of this process pass all keys on until the value is dropped.
+#[cfg(unix)]
+fn pass_keys() -> RawTerminal {
+    RawTerminal::enter()
+}
+
+#[cfg(not(unix))]
+fn pass_keys() {}
+
+/// Command of a shell that reads its commands from standard input.
+const PLAIN_SHELL: [&str; 2] = ["bash", "-l"];
 
 fn text(status: &MachineStatus) -> String {
     let MachineStatus { provider, state, reason, running } = status;

@@ -118,6 +118,24 @@ impl LeftoverCollector for ContainerBackend {
                 found: gc::mounts(&self.shared.mounts_dir(), self.shared.owners(), sweep),
                 unreachable: Vec::new(),
             };
+            if let Some(machine) = &self.machine {
+                let leftover = |kept| Leftover {
+                    kind: "virtual machine".to_owned(),
+                    name: "codebox".to_owned(),
+                    place: "this machine".to_owned(),
+                    kept,
+                };
+                let found = match machine.sweep(sweep).await {
+                    Ok(false) => None,
+                    Ok(true) => Some(leftover(None)),
+                    Err(error) => Some(leftover(Some(error.reason))),
+                };
+                if let Some(found) = found {
+                    // Its containers end with it.
+                    leftovers.found.push(found);
+                    return leftovers;
+                }
+            }
             match self.leftover_containers(sweep).await {
                 Ok(containers) => leftovers.found.extend(containers),
                 // An engine that does not exist has no leftovers.

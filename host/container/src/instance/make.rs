@@ -100,6 +100,7 @@ impl ContainerInstance {
             binds: &binds,
             port_forwards: &port_forwards,
             labels,
+            group: engine.machine.as_ref().map(|place| place.group.as_str()),
             engine_exec,
         };
         let body = harden::container(inputs, &engine.facts)?;

@@ -35,7 +35,7 @@ pub(super) fn arguments(image: &VmImage, spec: &VmSpec, files: &Files, accelerat
     add("-smp", spec.cpus.to_string().into());
     add("-m", format!("{}M", spec.memory).into());
     add("-display", "none".into());
-    add("-serial", with_path("file:", &files.log(), ""));
+    add("-serial", with_path("file:", &files.dir.log(), ""));
     add("-kernel", image.file(VmImage::KERNEL).into());
     add("-initrd", image.file(VmImage::INITRD).into());
     add("-append", "console=ttyS0 quiet panic=-1".into());
@@ -69,16 +69,18 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::files::MachineDir;
 
     #[test]
     fn paths_are_quoted_and_nothing_else_is_reachable() {
         let dir = tempfile::tempdir().expect("a directory");
-        for name in [VmImage::KERNEL, VmImage::INITRD, VmImage::ROOT] {
+        for name in VmImage::ALL {
             fs::write(dir.path().join(name), name).expect("it is ours");
         }
         let image = VmImage::seal(dir.path()).expect("an image");
         let spec = VmSpec::for_machine(2, 4096);
-        let args = arguments(&image, &spec, &Files::new("/data/a,b".into()), Accelerator::Translation);
+        let args =
+            arguments(&image, &spec, &Files { dir: MachineDir::new("/data/a,b".into()) }, Accelerator::Translation);
         let text: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
         assert!(text.contains(&"if=none,id=root,format=raw,discard=unmap,file=/data/a,,b/disk.img"), "{text:?}");
         assert!(text.contains(&"unix:/data/a,,b/monitor.sock,server=on,wait=off"), "{text:?}");

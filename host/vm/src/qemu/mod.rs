@@ -10,7 +10,9 @@ use codebox_core::{BoxFuture, Progress};
 use tokio::net::UnixStream;
 
 use crate::error::{Layer, VmError};
+use crate::files::{MachineDir, end_of, remove};
 use crate::image::VmImage;
+use crate::program::find;
 use crate::provider::{ByteStream, Provider, VmState};
 use crate::spec::VmSpec;
 
@@ -19,9 +21,6 @@ mod disk;
 mod monitor;
 
 use args::{Accelerator, arguments};
-
-/// Maximum length of the log that is read, in bytes from its end.
-const MAX_LOG: u64 = 64 << 10;
 
 /// Beginning of the line of a machine whose disk cannot be mounted.
 const DAMAGED: &str = "codebox-vm: the disk is damaged";
@@ -36,36 +35,20 @@ pub struct Qemu {
 /// Files of the machine.
 #[derive(Debug, Clone)]
 struct Files {
-    dir: PathBuf,
+    dir: MachineDir,
 }
 
 impl Files {
-    fn new(dir: PathBuf) -> Self {
-        Self { dir }
-    }
-
     fn disk(&self) -> PathBuf {
-        self.dir.join("disk.img")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.dir.join("log")
+        self.dir.path().join("disk.img")
     }
 
     fn monitor(&self) -> PathBuf {
-        self.dir.join("monitor.sock")
+        self.dir.path().join("monitor.sock")
     }
 
     fn port(&self) -> PathBuf {
-        self.dir.join("port.sock")
-    }
-
-    /// Locks the machine against another process that starts or makes it.
-    fn lock(&self) -> io::Result<File> {
-        codebox_files::private_dir(&self.dir)?;
-        let lock = File::options().write(true).create(true).truncate(false).open(self.dir.join("lock"))?;
-        lock.lock()?;
-        Ok(lock)
+        self.dir.path().join("port.sock")
     }
 }
 
@@ -73,7 +56,7 @@ impl Qemu {
     /// Returns the machine whose files are in this directory.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
-        Self { files: Files::new(dir) }
+        Self { files: Files { dir: MachineDir::new(dir) } }
     }
 
     fn run(&self, program: &Path, args: &[impl AsRef<OsStr>]) -> Result<(), VmError> {
@@ -92,6 +75,14 @@ impl Qemu {
 impl Provider for Qemu {
     fn name(&self) -> &'static str {
         "qemu"
+    }
+
+    fn image_files(&self) -> &'static [&'static str] {
+        &[VmImage::KERNEL, VmImage::INITRD, VmImage::ROOT]
+    }
+
+    fn ends_with_system(&self) -> bool {
+        true
     }
 
     fn probe(&self) -> Result<(), VmError> {
@@ -114,7 +105,7 @@ impl Provider for Qemu {
     }
 
     fn create(&self, image: &VmImage, spec: &VmSpec, progress: &dyn Progress) -> Result<(), VmError> {
-        let _lock = self.files.lock().map_err(|error| failed("use its directory", &error))?;
+        let _lock = self.files.dir.lock().map_err(|error| failed("use its directory", &error))?;
         let disk = self.files.disk();
         if disk.exists() {
             return Ok(());
@@ -127,7 +118,7 @@ impl Provider for Qemu {
 
     fn start(&self, image: &VmImage, spec: &VmSpec) -> Result<(), VmError> {
         let program = program()?;
-        let _lock = self.files.lock().map_err(|error| failed("use its directory", &error))?;
+        let _lock = self.files.dir.lock().map_err(|error| failed("use its directory", &error))?;
         match self.state()? {
             VmState::Running => return Ok(()),
             VmState::Missing => {
@@ -135,7 +126,7 @@ impl Provider for Qemu {
             }
             VmState::Stopped | VmState::Damaged(_) => {}
         }
-        for file in [self.files.monitor(), self.files.port(), self.files.log()] {
+        for file in [self.files.monitor(), self.files.port(), self.files.dir.log()] {
             let _ = fs::remove_file(file);
         }
         // A processor can offer KVM to this user and refuse to run a machine, as in some virtual machines.
@@ -163,26 +154,14 @@ impl Provider for Qemu {
     }
 
     fn log(&self) -> String {
-        let read = || -> io::Result<Vec<u8>> {
-            use std::io::{Read as _, Seek as _, SeekFrom};
-            let mut file = File::open(self.files.log())?;
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(MAX_LOG)))?;
-            let mut text = Vec::new();
-            file.take(MAX_LOG).read_to_end(&mut text)?;
-            Ok(text)
-        };
-        String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+        end_of(&self.files.dir.log())
     }
 
     fn delete(&self) -> Result<(), VmError> {
-        let _lock = self.files.lock().map_err(|error| failed("use its directory", &error))?;
+        let _lock = self.files.dir.lock().map_err(|error| failed("use its directory", &error))?;
         self.kill()?;
-        for file in [self.files.monitor(), self.files.port(), self.files.log(), self.files.disk()] {
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove it", &error)),
-                _ => {}
-            }
+        for file in [self.files.monitor(), self.files.port(), self.files.dir.log(), self.files.disk()] {
+            remove(&file).map_err(|error| failed("remove it", &error))?;
         }
         Ok(())
     }
@@ -191,9 +170,7 @@ impl Provider for Qemu {
 /// Returns the program for machines with the processor of this one.
 fn program() -> Result<PathBuf, VmError> {
     let name = format!("qemu-system-{}", std::env::consts::ARCH);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(&name));
-    found.into_iter().find(|file| file.is_file()).ok_or_else(|| {
+    find(&name, &[]).ok_or_else(|| {
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
         VmError::new(Layer::Hypervisor, format!("{name} is not installed"), install_command(&release))
     })
@@ -218,11 +195,7 @@ fn install_command(release: &str) -> String {
 }
 
 fn failed(action: &str, error: &io::Error) -> VmError {
-    let fix = match error.kind() {
-        io::ErrorKind::StorageFull => "free disk space",
-        _ => "see codebox doctor",
-    };
-    VmError::new(Layer::Vm, format!("cannot {action}: {error}"), fix)
+    VmError::of_files(action, error)
 }
 
 #[cfg(test)]
