@@ -72,23 +72,35 @@ async fn run(words: &[String], input: &Value, limits: CallLimits, facts: &CallFa
         status
     };
     let (mut output, mut errors) = (Vec::new(), Vec::new());
-    let ended = async {
-        let streams = async { tokio::join!(write, read(stdout, &mut output), read(stderr, &mut errors)) };
-        tokio::pin!(streams, wait);
-        tokio::select! {
-            status = &mut wait => {
-                // A process that has left the group may keep the streams open.
-                let _ = tokio::time::timeout(STREAM_TIME, streams).await;
-                status
+    let ended = {
+        let streams = async {
+            tokio::join!(write, read(stdout, &mut output), read(stderr, &mut errors));
+        };
+        let reached = async {
+            tokio::select! {
+                () = tokio::time::sleep(limits.time) => Outcome::LimitHit(LimitKind::Wall),
+                () = limits.cancel.cancelled() => Outcome::Cancelled,
             }
-            _ = &mut streams => wait.await,
+        };
+        tokio::pin!(streams, wait, reached);
+        let mut is_read = false;
+        let ended = loop {
+            tokio::select! {
+                status = &mut wait => break Ok(status),
+                outcome = &mut reached => break Err(outcome),
+                () = &mut streams, if !is_read => is_read = true,
+            }
+        };
+        // A process that has left the group may keep the streams open.
+        if ended.is_ok() && !is_read {
+            let _ = tokio::time::timeout(STREAM_TIME, streams).await;
         }
+        // The output up to a limit is kept, and the process group is killed with `wait`.
+        ended
     };
-    // The output up to a limit is kept. The process group is killed when `ended` is dropped.
-    let ended = tokio::select! {
-        status = ended => Ok(status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?),
-        () = tokio::time::sleep(limits.time) => Err(Outcome::LimitHit(LimitKind::Wall)),
-        () = limits.cancel.cancelled() => Err(Outcome::Cancelled),
+    let ended = match ended {
+        Ok(status) => Ok(status.map_err(|error| failed(format!("cannot wait for {shown}: {error}")))?),
+        Err(outcome) => Err(outcome),
     };
     let none = SecretValues::default();
     let stderr = end_of(&errors, &none);
@@ -270,6 +282,10 @@ mod tests {
         // It outlives the time of the call.
         let call = words(&["sh", "-c", "setsid sleep 90 & sleep 0.2; echo 5"]);
         assert_eq!(run(&call, &json!({})).await, Ok(json!(5)));
+        // The time limit is that of the command, and not of the rest of its output.
+        let limits = CallLimits { time: Duration::from_millis(1_100), cancel: CancelToken::new() };
+        let ended = super::run(&call, &json!({}), limits, &CallFacts::default()).await;
+        assert_eq!(ended, Ok(json!(5)));
     }
 
     #[tokio::test]
