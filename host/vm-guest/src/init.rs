@@ -30,6 +30,10 @@ const MODULES: [&str; 14] = [
     "nft_compat",
 ];
 
+/// Order of the smallest blocks of free memory that the host gets back, 128 KiB. By default they have 2 MiB, and free memory is mostly in smaller
+/// ones after a few jobs.
+const REPORTED_ORDER: &str = "5";
+
 /// Time between the request to end and the end by force of all processes.
 const END_TIME: Duration = Duration::from_secs(3);
 
@@ -63,6 +67,8 @@ pub(crate) fn init() -> io::Result<()> {
     }
     fs::write("/etc/resolv.conf", "nameserver 10.0.2.3\n")?;
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
+    // A kernel without it has no balloon.
+    let _ = fs::write("/sys/module/page_reporting/parameters/page_reporting_order", REPORTED_ORDER);
     groups::delegate()?;
     user_dirs()?;
     let manager = Command::new("/proc/self/exe").arg("manage").stdin(Stdio::null()).spawn()?;

@@ -19,6 +19,9 @@ use crate::serve::serve;
 /// Pause before Podman is started again, and before the port is opened again while no host is connected.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Time without use after which the machine gives memory back.
+const IDLE: Duration = Duration::from_secs(30);
+
 /// Starts Podman, and serves hosts one after another until one turns the machine off.
 pub(crate) fn manage() -> io::Result<()> {
     groups::join()?;
@@ -33,7 +36,7 @@ pub(crate) fn manage() -> io::Result<()> {
         loop {
             // An earlier connection may still have the port.
             if let Ok(port) = port::open()
-                && serve(port.ok_or_else(|| io::Error::other("the machine has no port to its host"))?)
+                && serve(port.ok_or_else(|| io::Error::other("the machine has no port to its host"))?, Some(IDLE))
                     .await
                     .unwrap_or(false)
             {
@@ -64,7 +67,8 @@ pub(crate) fn serve_stdio() -> io::Result<()> {
         if rustix::process::geteuid().is_root() {
             tokio::spawn(keep_podman());
         }
-        if serve(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await? {
+        // Other programs can use this kernel.
+        if serve(tokio::io::join(tokio::io::stdin(), tokio::io::stdout()), None).await? {
             // The host ends the machine.
             rustix::fs::sync();
         }

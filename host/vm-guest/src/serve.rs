@@ -9,7 +9,8 @@ use codebox_vm_guest::{Facts, GREETING, MAX_FRAME, MAX_LINE, NONCE_SIZE, PODMAN_
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_util::compat::{FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
 use yamux::{Config, Connection, Mode};
 
@@ -22,8 +23,12 @@ const MAX_STREAMS: usize = 1024;
 /// Time without a host after which the machine turns itself off: nothing else would end one whose host was killed.
 const ABANDONED: Duration = Duration::from_secs(15 * 60);
 
-/// Serves a host until it is gone; true if it has turned the machine off, or if none has come.
-pub(crate) async fn serve(mut host: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> io::Result<bool> {
+/// Serves a host until it is gone; true if it has turned the machine off, or if none has come. After the time `idle` without a stream, memory
+/// that only saves reading is given back to the host.
+pub(crate) async fn serve(
+    mut host: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    idle: Option<Duration>,
+) -> io::Result<bool> {
     match timeout(ABANDONED, greet(&mut host)).await {
         Ok(greeted) => greeted?,
         Err(_) => return Ok(true),
@@ -34,9 +39,18 @@ pub(crate) async fn serve(mut host: impl AsyncRead + AsyncWrite + Unpin + Send +
     config.set_split_send_size(MAX_FRAME);
     let mut connection = Connection::new(host.compat(), config, Mode::Server);
     let off = Arc::new(Notify::new());
+    let mut streams = JoinSet::new();
+    // True if streams have been used since memory was last given back.
+    let mut is_used = true;
     loop {
         let stream = tokio::select! {
             stream = poll_fn(|cx| connection.poll_next_inbound(cx)) => stream,
+            Some(_) = streams.join_next() => continue,
+            () = sleep(idle.unwrap_or_default()), if idle.is_some() && is_used && streams.is_empty() => {
+                is_used = false;
+                give_back_memory();
+                continue;
+            }
             () = off.notified() => {
                 // The reply reaches the host.
                 let _ = timeout(Duration::from_secs(1), poll_fn(|cx| connection.poll_close(cx))).await;
@@ -46,9 +60,20 @@ pub(crate) async fn serve(mut host: impl AsyncRead + AsyncWrite + Unpin + Send +
         let Some(stream) = stream else { return Ok(false) };
         let stream = stream.map_err(io::Error::other)?;
         let off = Arc::clone(&off);
-        tokio::spawn(async move {
+        is_used = true;
+        streams.spawn(async move {
             let _ = answer(stream.compat(), &off).await;
         });
+    }
+}
+
+/// Drops what the kernel keeps of files, and joins free pages to blocks: the host gets back larger blocks only.
+fn give_back_memory() {
+    rustix::fs::sync();
+    for (file, value) in [("/proc/sys/vm/drop_caches", "3"), ("/proc/sys/vm/compact_memory", "1")] {
+        if let Err(error) = std::fs::write(file, value) {
+            eprintln!("codebox-vm: cannot write {file}: {error}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// Version of the images that this version of codebox uses.
-pub const IMAGE_VERSION: u32 = 3;
+pub const IMAGE_VERSION: u32 = 4;
 
 /// File that lists the others.
 const MANIFEST: &str = "manifest.json";
@@ -182,7 +182,7 @@ mod tests {
         assert!(error.to_string().contains("root.img is damaged"), "{error}");
         let manifest = dir.path().join(MANIFEST);
         let text = fs::read_to_string(&manifest).expect("a list");
-        fs::write(&manifest, text.replace("\"version\": 3", "\"version\": 99")).expect("it is ours");
+        fs::write(&manifest, text.replace("\"version\": 4", "\"version\": 99")).expect("it is ours");
         assert!(matches!(open(), Err(ImageError::Version { found: 99 })));
         fs::write(&manifest, text.replace("vmlinuz", "other")).expect("it is ours");
         assert!(matches!(open(), Err(ImageError::Manifest { .. })));

@@ -68,6 +68,9 @@ pub fn run(options: &Options) -> Result<()> {
         list.args(["test", "--release", "--workspace", "--test", "conformance"]).env("CODEBOX_REQUIRE", "vm");
         list.args(["--", "--test-threads=1", "vm::"]);
         ensure!(list.status().context("start cargo")?.success(), "programs in virtual machines failed");
+        let mut bench = project.cargo();
+        bench.args(["bench", "--workspace", "--bench", "machine"]);
+        ensure!(bench.status().context("start cargo")?.success(), "measurements of virtual machines failed");
         return Ok(());
     }
     let mut test = project.cargo();

@@ -9,6 +9,9 @@ use super::Files;
 use crate::image::VmImage;
 use crate::spec::VmSpec;
 
+/// Memory in MiB for translated instructions. It is never given back, and the default of 1 GiB fills up within minutes.
+const CODE_MEMORY: u32 = 128;
+
 /// Way in which QEMU runs the instructions of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accelerator {
@@ -21,8 +24,8 @@ pub(super) enum Accelerator {
 /// Returns the arguments. The machine has no device but those that are named here.
 pub(super) fn arguments(image: &VmImage, spec: &VmSpec, files: &Files, accelerator: Accelerator) -> Vec<OsString> {
     let (accelerator, cpu) = match accelerator {
-        Accelerator::Kvm => ("kvm", "host"),
-        Accelerator::Translation => ("tcg,thread=multi", "max"),
+        Accelerator::Kvm => ("kvm".to_owned(), "host"),
+        Accelerator::Translation => (format!("tcg,thread=multi,tb-size={CODE_MEMORY}"), "max"),
     };
     let mut args: Vec<OsString> = Vec::new();
     let mut add = |name: &str, value: OsString| {
