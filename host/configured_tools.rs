@@ -246,7 +246,10 @@ fn values_of(env: &[EnvRequest]) -> SecretValues {
         EnvRequest::FromHost(name) => std::env::var(name.as_str()).ok(),
     });
     // A value in JSON text has escapes.
-    let in_json = |value: &String| Value::from(value.as_str()).to_string().trim_matches('"').to_owned();
+    let in_json = |value: &String| {
+        let text = Value::from(value.as_str()).to_string();
+        text[1..text.len() - 1].to_owned()
+    };
     SecretValues::new(values.flat_map(|value| [in_json(&value), value]))
 }
 
@@ -354,7 +357,8 @@ fn commands_in_box(
                 };
                 let report = done.map_err(|error| unavailable(&error.to_string()))?;
                 let report = report.map_err(|error| unavailable(error.message()))?;
-                // The process of the box has masked the values of its variables in standard error.
+                // The process of the box has masked the values of its variables in standard error and in the output of a
+                // command that has failed.
                 let secrets = SecretValues::default();
                 write_facts(&facts, &report, &secrets);
                 result_of(&report, &shown, &secrets)

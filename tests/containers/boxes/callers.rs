@@ -63,7 +63,7 @@ fn agents_use_named_boxes(test_env: &TestEnvironment) -> Result<()> {
 fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
     let sandbox = Sandbox::start(test_env, &["--env", "TOK=box-secret-1"])?;
     let config = format!(
-        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n\n[tools.slow]\nbox = {0:?}\nrun = ['sh', '-c', 'echo early; sleep 600']\n",
+        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; echo {{\"a\": \"$TOK\"}}; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n\n[tools.slow]\nbox = {0:?}\nrun = ['sh', '-c', 'echo early; sleep 600']\n",
         sandbox.name
     );
     std::fs::write(test_env.home().join("config/config.toml"), config)?;
@@ -82,6 +82,7 @@ fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
     );
     let (_, leaked) = call("leaks", "{}")?;
     ensure!(leaked["error"]["stderr"] == "of ***" && !leaked.to_string().contains("box-secret"), "{leaked}");
+    ensure!(leaked["metadata"]["partial_output"] == "{a: ***}", "{leaked}");
     let records = test_env.codebox().args(["audit", "list", "--json"]).run()?.stdout_text();
     let records: Value = serde_json::from_str(&records)?;
     let events = records["records"].as_array().context("records")?.iter().map(|record| &record["event"]);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use codebox_core::{BoxCommand, CancelToken, CommandInput, ResultKind, RunReport, RunnerError, ToolName, exit_status};
 use codebox_runner::{BoxLogEntry, CommandIo, Shaping};
 use codebox_worker::frame::{self, Kind, MaxSizes};
+use serde::de::IgnoredAny;
 use serde_bytes::ByteBuf;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
@@ -88,7 +89,7 @@ async fn exec(
     let cancel = CancelToken::new();
     let reading = tokio::spawn(read_input(reader, input_sender, control_sender, taken_sender, cancel.clone()));
     let began = Instant::now();
-    let mut of_tool = tool.is_some().then(Vec::new);
+    let mut of_tool = tool.is_some().then(<[Vec<u8>; 2]>::default);
     let running = {
         let (keeper, cancel) = (Arc::clone(keeper), cancel.clone());
         tokio::spawn(async move {
@@ -104,9 +105,12 @@ async fn exec(
             biased;
             Some(()) = taken.recv() => BoxAnswer::InputTaken,
             piece = output.recv() => match piece {
-                // Failures of tools contain the end of it, without secrets.
-                Some((1, bytes)) if let Some(errors) = &mut of_tool => {
-                    keep_end(errors, &bytes);
+                // The output of a tool is shown without secrets if it fails, which its end tells.
+                Some((stream, bytes)) if let Some([output, errors]) = &mut of_tool => {
+                    match stream {
+                        0 => output.extend(bytes),
+                        _ => keep_end(errors, &bytes),
+                    }
                     continue;
                 }
                 Some((stream, bytes)) => BoxAnswer::Output(u8::try_from(stream).unwrap_or(1), ByteBuf::from(bytes)),
@@ -133,9 +137,15 @@ async fn exec(
     match ran {
         Ok(Ok(report)) => {
             keeper.add(entry_of(argv, &report));
-            if let Some(errors) = of_tool.filter(|errors| !errors.is_empty()) {
-                let text = keeper.masked(&String::from_utf8_lossy(&errors));
-                let _ = send(writer, &BoxAnswer::Output(1, ByteBuf::from(text.into_bytes()))).await;
+            if let Some([output, errors]) = of_tool {
+                let masked = |bytes: &[u8]| keeper.masked(&String::from_utf8_lossy(bytes)).into_bytes();
+                let has_result = report.is_success() && serde_json::from_slice::<IgnoredAny>(&output).is_ok();
+                let output = if has_result { output } else { masked(end_of(&output)) };
+                for (stream, bytes) in [(0, output), (1, masked(&errors))] {
+                    for piece in bytes.chunks(MAX_PIECE) {
+                        let _ = send(writer, &BoxAnswer::Output(stream, ByteBuf::from(piece))).await;
+                    }
+                }
             }
             BoxAnswer::Ended(Box::new(report))
         }
@@ -144,13 +154,21 @@ async fn exec(
     }
 }
 
-/// Maximum number of bytes of the standard error of a tool, the last ones.
-const MAX_TOOL_ERRORS: usize = 64 << 10;
+/// Maximum number of bytes of the standard error of a tool, and of the output of one that has failed, the last ones.
+const MAX_TOOL_END: usize = 64 << 10;
+
+/// Maximum number of bytes of an output in one message.
+const MAX_PIECE: usize = 64 << 10;
 
 /// Adds bytes, and keeps the last ones.
 fn keep_end(errors: &mut Vec<u8>, bytes: &[u8]) {
     errors.extend(bytes);
-    errors.drain(..errors.len().saturating_sub(MAX_TOOL_ERRORS));
+    errors.drain(..errors.len() - end_of(errors).len());
+}
+
+/// Returns the last bytes of an output.
+fn end_of(output: &[u8]) -> &[u8] {
+    &output[output.len().saturating_sub(MAX_TOOL_END)..]
 }
 
 /// Returns the entry of a command whose box was stopped.
