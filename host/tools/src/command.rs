@@ -172,7 +172,7 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
 }
 
 /// Process group of a command, which ends with this value.
-struct Group(Option<u32>);
+struct Group(#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix has process groups"))] Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {

@@ -26,7 +26,7 @@ mod message;
 mod place;
 mod program;
 mod provider;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod qemu;
 #[cfg(target_os = "linux")]
 mod share;
@@ -48,7 +48,7 @@ pub use message::{PlaceRequest, Ready, Status};
 #[cfg(target_os = "linux")]
 pub use place::{DEFAULT_IDLE, VmSettings};
 pub use provider::{ByteStream, Provider, VmState};
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use qemu::Qemu;
 #[cfg(target_os = "linux")]
 pub use share::{Share, ShareSpec};

@@ -14,6 +14,7 @@ mod lint_prose;
 mod nightly;
 mod project;
 mod soak;
+mod targets;
 mod venv;
 #[cfg(unix)]
 mod vm_image;
@@ -42,6 +43,8 @@ enum Task {
     /// Make the image of virtual machines from packages of Debian, unless it exists
     #[cfg(unix)]
     VmImage(vm_image::Options),
+    /// Check the crates that other systems use, for Windows and macOS
+    Targets,
     /// Check the prose of comments and documents
     LintProse,
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Task::Guests(options) => guests::run(&options),
         #[cfg(unix)]
         Task::VmImage(options) => vm_image::run(&options),
+        Task::Targets => targets::run(),
         Task::LintProse => lint_prose::run(),
     };
     match done {

@@ -10,6 +10,7 @@ use crate::protocol::Report;
 pub(super) struct Process(std::convert::Infallible);
 
 /// The reason why an exchange with an analyzer failed.
+#[expect(dead_code, reason = "no exchange takes place")]
 pub(super) enum ExchangeError {
     /// The analyzer did not answer in time.
     Timeout,

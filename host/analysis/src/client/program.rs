@@ -23,6 +23,7 @@ pub(super) enum Program {
 
 impl Program {
     /// Returns a command that starts the program.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only systems with an analyzer start it"))]
     pub(super) fn command(&self) -> Command {
         match self {
             Self::BuiltIn(file) => file.command(),
