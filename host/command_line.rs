@@ -19,7 +19,7 @@ use crate::processes;
 pub fn cli_main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     crate::name_service::use_built_in_services();
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args = codebox_cli::with_run(std::env::args_os().collect());
     if let Some(done) = processes::dispatch(&args) {
         return match done {
             Ok(status) => ExitCode::from(status),

@@ -14,7 +14,7 @@ use crate::start_host::{COMPLETE_PROGRAM, RUN_PROGRAM, is_enabled};
 
 /// Runs the command line of this process in a worker of the host process, or executes the complete program.
 pub fn launch() -> ExitCode {
-    let args: Vec<OsString> = env::args_os().collect();
+    let args = codebox_cli::with_run(env::args_os().collect());
     let program = match env::current_exe() {
         Ok(program) => program.with_file_name(COMPLETE_PROGRAM),
         Err(error) => return fail(&format!("cannot find the directory of this program: {error}")),
@@ -51,11 +51,13 @@ pub fn launch() -> ExitCode {
 /// Returns true if options or words of `run` show that the program for jobs in WebAssembly would execute the complete program. It
 /// decides that itself as well; this only saves the time of its start.
 fn needs_complete_program(args: &[OsString]) -> bool {
-    const OPTIONS: [&[u8]; 10] = [
+    const OPTIONS: [&[u8]; 12] = [
         b"--with",
         b"-r",
         b"--requirements",
         b"--image",
+        b"--python",
+        b"--node",
         b"--isolation=container",
         b"--isolation=devcontainer",
         b"--container",

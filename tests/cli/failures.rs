@@ -41,7 +41,17 @@ const REFUSALS: &[Refusal] = &[
     (&["run", "--dir", "nope:/d", "-c", "1"], 126, "nope"),
     (&["run", "--dir", "file.py:/d", "-c", "1"], 126, "file.py"),
     (&["run", "--dir", "d:/d:xx", "-c", "1"], 125, "d:/d:xx"),
-    (&["run", "--dir", "d", "-c", "1"], 125, "d"),
+    (&["run", "--dir", "..", "-c", "1"], 125, ".."),
+    (&["run", "a.rb"], 125, "a.rb"),
+    (&["run", "nb.ipynb"], 125, "nb.ipynb"),
+    (&["nope.py"], 125, "nope.py"),
+    (&["run", "ls", "-l"], 125, "ls"),
+    (&["run", "-v", "d:/d", "file.py"], 125, "d:/d"),
+    (&["run", "-e", "A=1", "file.py"], 125, "-e"),
+    (&["run", "--rm", "-it", "file.py"], 125, "--rm"),
+    (&["run", "--env-file", "file.py", "-c", "1"], 125, "file.py"),
+    (&["run", "--env-file", "nope.env", "-c", "1"], 125, "nope.env"),
+    (&["run", "--python", "three", "file.py"], 125, "three"),
     (&["run", "--dir", "d:relative", "-c", "1"], 125, "relative"),
     (&["run", "--dir", "d:/a/../b", "-c", "1"], 125, "/a/../b"),
     (&["run", "--dir", "d:/d", "--dir", "d:/d", "-c", "1"], 126, "/d"),
@@ -83,6 +93,8 @@ fn prepare_folder() -> tempfile::TempDir {
     fs::create_dir(dir("d")).expect("a folder");
     fs::write(dir("file.py"), "print(1)\n").expect("a file");
     fs::write(dir("file.ts"), "console.log(1)\n").expect("a file");
+    fs::write(dir("a.rb"), "puts 1\n").expect("a file");
+    fs::write(dir("nb.ipynb"), "{}").expect("a file");
     fs::write(dir("latin.py"), b"x = 1\nprint('\xff')\n").expect("a file");
     let made = Command::new("mkfifo").arg(dir("pipe.py")).status().expect("mkfifo starts");
     assert!(made.success());

@@ -4,6 +4,7 @@
 
 #[cfg(target_os = "linux")]
 mod audit;
+mod everyday;
 mod explain;
 mod failures;
 mod first_use;

@@ -39,6 +39,7 @@ mod rng;
 mod row;
 mod running_jobs;
 mod secrets;
+mod shell_scripts;
 mod symlink_races;
 mod termination;
 mod test_env;
@@ -80,6 +81,7 @@ fn rows() -> Vec<Row> {
         network::rows(),
         net::rows(),
         secrets::rows(),
+        shell_scripts::rows(),
         flood::rows(),
         hostile_image::rows(),
         leftovers::rows(),

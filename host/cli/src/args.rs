@@ -28,6 +28,7 @@ pub(crate) use blocks::BlocksArgs;
 pub(crate) use boxes::{BoxCommands, BoxExecArgs, BoxStartArgs, Idle};
 pub(crate) use mcp::McpArgs;
 pub(crate) use repl::ReplArgs;
+pub use run::with_run;
 pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
 pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, ResumeArgs, SessionCommand};
 pub(crate) use tools::ToolArgs;
@@ -131,7 +132,11 @@ pub(crate) enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Packages(PackagesCommand),
     /// Report which parts of codebox work on this machine, and how to fix the others
-    Doctor,
+    Doctor {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// List the last jobs and their results
     ///
     /// A job is recorded before it runs. A job whose codebox process was killed is listed as interrupted; it is not run
@@ -191,6 +196,12 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(name = "box", subcommand, arg_required_else_help = true)]
     Box(BoxCommands),
+    /// Print the version
+    Version {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -224,7 +235,11 @@ pub(crate) enum HostCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum RuntimeCommand {
     /// List all runtimes, installed or not
-    List,
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Download, verify and prepare a runtime, and replace an installed one; the first run that needs it installs it too
     Install {
         /// The runtime
@@ -296,7 +311,11 @@ pub(crate) struct LockArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackagesCommand {
     /// List the stored packages
-    List,
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the stored files of a package
     Show {
         /// Name of the package
@@ -438,6 +457,9 @@ pub(crate) enum ImageCommand {
         /// List the images of this container engine instead
         #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
         engine: Option<String>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
     },
     /// Pull a container image; the first run that needs it does the same
     Pull {

@@ -60,7 +60,7 @@ pub(crate) fn dispatch(
         Command::Explain(args) => explain::explain(*args, messages, &runner, host),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),
-        Command::Doctor => doctor::doctor(&runner),
+        Command::Doctor { json } => doctor::doctor(json, &runner),
         Command::Tool(command) => call_tool::tool(command, messages, host),
         Command::Audit(command) => audit::audit(command, &runner),
         Command::Jobs { last, json: false } => jobs::jobs(last, &runner),
@@ -77,6 +77,7 @@ pub(crate) fn dispatch(
         Command::Repl(args) => repl::repl(*args, messages, &runner, host),
         Command::Mcp(args) => mcp::mcp(*args, messages, host),
         Command::Blocks(args) => blocks::blocks(*args, messages, host),
+        Command::Version { json } => version(json, &runner),
         Command::Completions { shell } => completions(shell),
         Command::ManPages { dir } => man_pages(&dir),
         Command::HelpMarkdown => answer::print(&reference()),
@@ -106,6 +107,23 @@ fn runner(confinement: Confinement, messages: Messages, host: RunHost<'_>) -> Ma
 fn server_runner(messages: Messages, host: Host<'_>, tools: Option<&CommandTools>) -> Arc<Runner> {
     let tools = tools.map(CommandTools::toolbox);
     Arc::new((host.server_runner)(ServerOptions { progress: progress(messages), tools }))
+}
+
+/// Prints the version of codebox, and as JSON those of the runtimes as well.
+fn version(is_json: bool, runner: &Runner) -> Result<u8, RunnerError> {
+    let version = env!("CARGO_PKG_VERSION");
+    if !is_json {
+        return answer::print(&format!("codebox {version}\n"));
+    }
+    let runtimes = runner.catalog()?.runtimes()?;
+    let runtimes: serde_json::Map<_, _> =
+        runtimes.into_iter().map(|entry| (entry.name, entry.version.into())).collect();
+    answer::print_json(&serde_json::json!({
+        "version": version,
+        "os": std::env::consts::OS,
+        "arch": std::env::consts::ARCH,
+        "runtimes": runtimes,
+    }))
 }
 
 fn man_pages(dir: &Path) -> Result<u8, RunnerError> {

@@ -27,6 +27,7 @@ mod host;
 mod images;
 mod interrupt;
 mod messages;
+mod missing_files;
 mod progress;
 mod reference;
 mod render;
@@ -41,6 +42,7 @@ mod trace;
 mod usage;
 mod vm;
 
+pub use args::with_run;
 #[cfg(unix)]
 pub use box_exec::{BoxExec, Input};
 pub use host::{HostControl, HostStatus, NoHostProcess};

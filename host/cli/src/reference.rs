@@ -149,7 +149,7 @@ mod tests {
             "## codebox run\n",
             "## codebox runtime install\n",
             "## codebox image build\n",
-            "- `--dir HOST:GUEST[:ro|rw]`: ",
+            "- `--dir HOST[:GUEST][:ro|rw]`: ",
             "- `--isolation WHERE`: ",
             "`auto`, `wasm`, `container`, `devcontainer`, `vm` (default: `auto`)",
             "- `-q, --quiet`: ",

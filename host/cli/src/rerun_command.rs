@@ -18,6 +18,16 @@ pub(crate) fn rerun_command(args: &[OsString], program_words: usize, image: Imag
     in_container(&words, program_words, image)
 }
 
+/// Returns the command of a run with a directory granted in addition, quoted for a shell. `None` if it is no run.
+pub(crate) fn command_with_dir(args: &[OsString], grant: &str) -> Option<String> {
+    let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let place = words.iter().position(|word| word == "run")?;
+    let (before, after) = words.split_at(place + 1);
+    let grant = ["--dir".to_owned(), grant.to_owned()];
+    let line = before.iter().chain(&grant).chain(after).map(|word| quoted(word));
+    Some(std::iter::once("codebox".to_owned()).chain(line).collect::<Vec<_>>().join(" "))
+}
+
 fn in_container(words: &[String], program_words: usize, image: ImageOption) -> String {
     let (options, program) = words.split_at(words.len().saturating_sub(program_words));
     let mut line = vec!["codebox".to_owned()];

@@ -45,11 +45,40 @@ fn failure(rendered: &str, args: &[OsString]) -> RunnerError {
     let mut paragraphs = rendered.split("\n\n");
     let first = paragraphs.next().unwrap_or_default();
     let message = drop_repeated_value(one_line(first.trim_start().trim_start_matches("error: ")));
+    if let Some(fix) = unexpected(&message).and_then(neighbour) {
+        return RunnerError::new(ResultKind::InvalidRequest, message).with_fix(fix);
+    }
     let mut tips = paragraphs.filter_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
     let tip = tips.find(|tip| is_useful(tip));
     let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
     let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
     RunnerError::new(ResultKind::InvalidRequest, message).with_fix(fix)
+}
+
+/// Returns the option in a message about an unexpected one.
+fn unexpected(message: &str) -> Option<&str> {
+    let (option, _) = message.strip_prefix("unexpected argument '")?.split_once('\'')?;
+    Some(option.split('=').next().unwrap_or(option))
+}
+
+/// Returns how an option of `docker run`, `deno` or `uv` is written here.
+fn neighbour(option: &str) -> Option<&'static str> {
+    Some(match option {
+        "-e" | "--allow-env" => "pass a variable with --env NAME=VALUE, or --env NAME for one of this environment",
+        "--volume" | "--mount" | "--allow-read" | "--allow-write" => "grant a directory with --dir HOST:GUEST[:ro|rw]",
+        "--rm" => "leave it out: nothing of a run is kept",
+        "-i" | "-t" | "--interactive" | "--tty" => "leave it out: standard input is passed to the program",
+        "--network" | "--allow-net" => "grant each host with --net HOST[:PORT]; all others are refused",
+        "-w" => "change the directory in the program: it starts in /work",
+        "-p" | "--publish" => "leave it out: programs accept no connections from outside",
+        "-d" | "--detach" => "start a container for many commands with codebox box start",
+        "-A" | "--allow-all" | "--allow-run" | "--privileged" | "--cap-add" => {
+            "grant directories with --dir, hosts with --net and variables with --env; there is no grant for everything"
+        }
+        "--entrypoint" => "pass the command after --: codebox run --image NAME -- COMMAND",
+        "-u" | "--user" => "leave it out: a program has no user of this machine",
+        _ => return None,
+    })
 }
 
 /// Returns false for tips of clap that are wrong here: `'run --option' exists` names an option of some subcommand that is
@@ -140,6 +169,27 @@ mod tests {
 
         let (message, _) = failure_of(&["codebox", "run", "--isolation", "jail", "x.py"]);
         assert!(message.contains("[possible values: auto, wasm, container, devcontainer, vm]"), "{message}");
+    }
+
+    #[test]
+    fn options_of_other_programs_are_answered() {
+        for (line, fix) in [
+            (&["-e", "A=1"][..], "--env"),
+            (&["--volume", "a:/b"], "--dir"),
+            (&["--mount=type=bind"], "--dir"),
+            (&["--rm"], "nothing of a run is kept"),
+            (&["-it"], "standard input"),
+            (&["--allow-net"], "--net HOST"),
+            (&["--network=none"], "--net HOST"),
+            (&["-w", "/x"], "/work"),
+            (&["--privileged"], "no grant for everything"),
+        ] {
+            for command in ["run", "explain"] {
+                let line = [&["codebox", command], line, &["x.py"]].concat();
+                let (message, advice) = failure_of(&line);
+                assert!(message.starts_with("unexpected argument '-") && advice.contains(fix), "{line:?}: {advice}");
+            }
+        }
     }
 
     #[test]

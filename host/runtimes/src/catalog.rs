@@ -54,7 +54,9 @@ impl RuntimeCatalog {
         if let Err(error) = check_extension(ending) {
             return bad(error.rule.to_owned());
         }
-        match self.languages().of_extension(ending).filter(|owner| owner != language) {
+        let languages = self.languages();
+        let mut others = languages.with_runtime().filter(|owner| owner != language);
+        match others.find(|owner| owner.spec().has_extension(ending)) {
             Some(owner) => bad(format!("already used by {owner}")),
             None => Ok(()),
         }

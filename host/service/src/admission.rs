@@ -17,6 +17,7 @@ mod attached;
 mod ceilings;
 mod denied;
 mod dirs;
+mod env_file;
 mod environment;
 mod host_environment;
 mod hosts;
@@ -34,6 +35,7 @@ mod script;
 mod secrets;
 
 pub use denied::Denied;
+pub use env_file::{EnvFileError, parse_env_file};
 pub use host_environment::{HostEnvironment, Process};
 use image::Image;
 pub use image::is_allowed_image;
@@ -308,7 +310,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
     };
     let hidden = attachment.as_ref().map(|attachment| attachment.container.hidden.as_slice()).unwrap_or_default();
-    let loaded = load(program, language, &policy.languages, (&map, hidden), host_environment)?;
+    let loaded = load((program, &args), language, &policy.languages, (&map, hidden), host_environment)?;
     let LoadedProgram { source, language, file, is_repeatable } = loaded;
     if !packages.is_empty() {
         dirs::check_package_paths(&typed, &language)?;
@@ -393,9 +395,9 @@ impl LoadedProgram {
     }
 }
 
-/// Returns the program as a job's source.
+/// Returns a program, which has these arguments, as a job's source.
 fn load(
-    program: Program,
+    (program, args): (Program, &[String]),
     language: Option<Language>,
     languages: &Languages,
     (map, hidden): (&PathMap<HostPath, GuestPath>, &[GuestPath]),
@@ -404,7 +406,7 @@ fn load(
     let language = language.map(|language| languages.described(language));
     let (source, text_of) = match program {
         Program::File(path) => {
-            let script = script::read(&path, language, languages, host_environment)?;
+            let script = script::read(&path, args, language, languages, host_environment)?;
             let (language, is_repeatable) = (script.language.clone(), script.is_regular);
             let (source, file) = place::place(script, map, hidden)?;
             return Ok(LoadedProgram { source, language, file, is_repeatable });
@@ -414,7 +416,7 @@ fn load(
             return Ok(LoadedProgram::text(source, Language::Command));
         }
         Program::Source(source) => {
-            let language = language.ok_or_else(|| language::unknown(source.file_name()))?;
+            let language = language.ok_or_else(|| language::unknown(Path::new(""), source.file_name()))?;
             if let Some(text) = source.text() {
                 script::check_size(text.len() as u64, source.file_name())?;
             }
@@ -431,8 +433,9 @@ fn load(
     script::check_size(text.len() as u64, text_of)?;
     let language = match (language, &source) {
         (Some(language), _) => language,
-        (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
-        (None, _) => language::of_text(text, languages, host_environment).ok_or_else(|| language::unknown(text_of))?,
+        (None, Source::Stdin(_)) => return Err(language::unknown(Path::new(""), text_of)),
+        (None, _) => language::of_text(text, languages, host_environment)
+            .ok_or_else(|| language::unknown(Path::new(""), text_of))?,
     };
     Ok(LoadedProgram::text(source, language))
 }

@@ -12,7 +12,7 @@ use codebox_service::{EnvRequest, Preference, SecretRequest};
 
 use super::show::ShowArgs;
 use super::tools::ToolArgs;
-use super::values::{engine, parse_small_count, preference, preferred};
+use super::values::{engine, parse_small_count, preference, preferred, version};
 
 /// Usage of `run`, and of other commands that take the same program and options.
 macro_rules! usage {
@@ -59,7 +59,9 @@ pub(crate) struct RunArgs {
     pub prefer: Option<Preference>,
 
     /// Grant a directory of this machine to the program, read-only unless `:rw` is added; repeatable
-    #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
+    ///
+    /// Without GUEST, a directory is at /work/NAME, and the current one, `.`, is /work itself.
+    #[arg(long = "dir", value_name = "HOST[:GUEST][:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,
 
     /// Allow the program to connect to this host: a name, `*.domain`, an address or a range; repeatable
@@ -73,6 +75,13 @@ pub(crate) struct RunArgs {
     /// Pass a variable of this environment to the program, or set one to a value; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
+
+    /// Set the variables in this file, such as `.env`; repeatable
+    ///
+    /// Each line is NAME=VALUE, with or without quotes. References to other variables are not replaced. A variable of `--env` takes
+    /// precedence, and then one of a later file.
+    #[arg(long = "env-file", value_name = "FILE")]
+    pub env_files: Vec<PathBuf>,
 
     /// Let the program use a secret of this environment in requests to HOST, without seeing it; repeatable
     ///
@@ -103,6 +112,14 @@ pub(crate) struct RunArgs {
     /// Start from this image: one of `codebox image list`, or a container image such as node:22-slim
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
+
+    /// Start from the container image of this version of Python, such as 3.12
+    #[arg(long, value_name = "VERSION", value_parser = version, conflicts_with_all = ["image", "node"])]
+    pub python: Option<String>,
+
+    /// Start from the container image of this version of Node, such as 22
+    #[arg(long, value_name = "VERSION", value_parser = version, conflicts_with = "image")]
+    pub node: Option<String>,
 
     /// Container engine to use for runs in a container
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
@@ -280,6 +297,13 @@ pub(crate) enum ProgramLocation {
 }
 
 impl RunArgs {
+    /// Returns the image that the arguments name, by itself or by a version of its interpreter.
+    pub(crate) fn image(&self) -> Option<String> {
+        let of_python = || self.python.as_ref().map(|version| format!("python:{version}-slim"));
+        let of_node = || self.node.as_ref().map(|version| format!("node:{version}-slim"));
+        self.image.clone().or_else(of_python).or_else(of_node)
+    }
+
     /// Returns the number of words at the end of the command line that are the program and its arguments.
     pub(crate) fn program_word_count(&self) -> usize {
         self.words.iter().filter(|word| *word != SEPARATOR_MARKER).count()
@@ -295,7 +319,7 @@ impl RunArgs {
         };
         let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;
         let is_attached = self.container.is_some() || self.dev_config.is_some();
-        let has_container = self.image.is_some() || self.engine.is_some() || self.warm.is_some() || is_attached;
+        let has_container = self.image().is_some() || self.engine.is_some() || self.warm.is_some() || is_attached;
         let has_others = !self.tools.is_empty() || self.show.show.is_some();
         is_file && !has_packages && !has_container && !has_others
     }
@@ -325,6 +349,20 @@ impl RunArgs {
 /// Marker after the first `--` of a command line during parsing, because clap does not report if there was one. A word
 /// that a user types cannot contain a NUL.
 const SEPARATOR_MARKER: &str = "\0--";
+
+/// Returns the command line with `run` before a file that is its first word, as in `codebox script.py`.
+#[must_use]
+pub fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
+    // No command has a dot or a slash in its name.
+    let is_file = |word: &OsString| {
+        let word = word.as_encoded_bytes();
+        !word.starts_with(b"-") && word.iter().any(|byte| matches!(byte, b'.' | b'/'))
+    };
+    if args.get(1).is_some_and(is_file) {
+        args.insert(1, "run".into());
+    }
+    args
+}
 
 /// Inserts the marker after the first `--` of a command that takes a program.
 pub(crate) fn mark_separator(mut args: Vec<OsString>) -> Vec<OsString> {

@@ -186,7 +186,7 @@ pub(crate) struct ImportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
     /// Grant a directory of this machine, read-only unless `:rw` is added; repeatable
-    #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
+    #[arg(long = "dir", value_name = "HOST[:GUEST][:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,
 
     /// Allow connections to this host: a name, `*.domain`, an address or a range; repeatable

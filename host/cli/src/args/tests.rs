@@ -144,7 +144,7 @@ fn rejects_invalid_command_lines() {
         &["run", "--timeout", "-5s", "x.py"],
         &["run", "--memory", "1e3", "x.py"],
         &["run", "--max-open-files", "5000000000", "x.py"],
-        &["run", "--dir", "data", "x.py"],
+        &["run", "--dir", "..", "x.py"],
         &["run", "--dir", ".:work", "x.py"],
         &["run", "--env", "=x", "x.py"],
         &["run", "--json", "--json", "x.py"],
@@ -172,7 +172,7 @@ fn parses_other_commands() {
     ));
     assert!(matches!(
         parse(&["codebox", "-v", "doctor"]),
-        Cli { verbosity: VerbosityArgs { verbose: true, .. }, command: Command::Doctor, .. }
+        Cli { verbosity: VerbosityArgs { verbose: true, .. }, command: Command::Doctor { json: false }, .. }
     ));
     assert!(matches!(parse(&["codebox", "completions", "fish"]).command, Command::Completions { .. }));
 }
@@ -180,4 +180,39 @@ fn parses_other_commands() {
 #[test]
 fn clap_definition_is_consistent() {
     <Cli as clap::CommandFactory>::command().debug_assert();
+}
+
+#[test]
+fn a_file_alone_is_run() {
+    let of = |line: &[&str]| with_run(line.iter().map(Into::into).collect());
+    for (line, expected) in [
+        (&["codebox", "a.py", "doctor"][..], &["codebox", "run", "a.py", "doctor"][..]),
+        (&["codebox", "./tool"], &["codebox", "run", "./tool"]),
+        (&["codebox", "doctor"], &["codebox", "doctor"]),
+        (&["codebox", "--log=a.json", "doctor"], &["codebox", "--log=a.json", "doctor"]),
+        (&["codebox", "run", "a.py"], &["codebox", "run", "a.py"]),
+        (&["codebox"], &["codebox"]),
+    ] {
+        assert_eq!(of(line), expected, "{line:?}");
+    }
+    let Command::Run(args) = parse(&["codebox", "run", "a.py", "--json"]).command else { panic!("a run") };
+    assert!(!args.json, "the words after the file are its arguments");
+}
+
+#[test]
+fn versions_name_images() {
+    for (line, image) in [
+        (&["--python", "3.12", "x.py"][..], Some("python:3.12-slim")),
+        (&["--node=22", "x.js"], Some("node:22-slim")),
+        (&["--image", "debian", "x.py"], Some("debian")),
+        (&["x.py"], None),
+    ] {
+        assert_eq!(run(line).image().as_deref(), image, "{line:?}");
+    }
+    for line in
+        [&["--python", "3.12-alpine"][..], &["--node", "lts"], &["--python", "3", "--image", "a"], &["--python="]]
+    {
+        let line = [&["codebox", "run"], line, &["x.py"]].concat();
+        assert!(Cli::try_parse_from(&line).is_err(), "{line:?}");
+    }
 }

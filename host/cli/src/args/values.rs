@@ -42,3 +42,12 @@ pub(super) fn parse_small_count(text: &str) -> Result<Limit<NonZeroU32>, LimitPa
         Limit::At(count) => small(count).map(Limit::At),
     }
 }
+
+/// Parses the version of an interpreter: up to three numbers.
+pub(super) fn version(text: &str) -> Result<String, &'static str> {
+    let is_number = |part: &str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    match text.split('.').count() <= 3 && text.split('.').all(is_number) {
+        true => Ok(text.to_owned()),
+        false => Err("write numbers with dots, such as 3.12"),
+    }
+}

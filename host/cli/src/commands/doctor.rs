@@ -6,20 +6,36 @@ use clap::builder::styling::{AnsiColor, Style};
 use codebox_core::{RunnerError, exit};
 use codebox_runner::Runner;
 use codebox_service::{Check, CheckState, highest_severity};
+use serde_json::{Value, json};
 
 use crate::answer;
 use crate::render::Escaped;
 
-pub(super) fn doctor(runner: &Runner) -> Result<u8, RunnerError> {
-    show(&runner.checks())
+pub(super) fn doctor(is_json: bool, runner: &Runner) -> Result<u8, RunnerError> {
+    let checks = runner.checks();
+    if !is_json {
+        return show(&checks);
+    }
+    let shown: Vec<Value> = checks
+        .iter()
+        .map(|Check { name, state, detail, fix }| {
+            json!({ "name": name, "state": state.as_str(), "detail": detail, "fix": fix })
+        })
+        .collect();
+    let printed = answer::print_json(&json!({ "checks": shown }))?;
+    Ok(status(&checks, printed))
 }
 
 /// Prints checks and returns the exit status, which is codebox's failure status if a check failed.
 pub(super) fn show(checks: &[Check]) -> Result<u8, RunnerError> {
     let printed = answer::print(&lines(checks))?;
+    Ok(status(checks, printed))
+}
+
+fn status(checks: &[Check], printed: u8) -> u8 {
     match highest_severity(checks) {
-        CheckState::Fail => Ok(exit::FAILURE),
-        CheckState::Ok | CheckState::Warn => Ok(printed),
+        CheckState::Fail => exit::FAILURE,
+        CheckState::Ok | CheckState::Warn => printed,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use codebox_core::{LocalImage, ResultKind, RunnerError};
 use codebox_runner::Runner;
-use codebox_service::catalog::{Catalog, ImageOrigin, Removal};
+use codebox_service::catalog::{Catalog, ImageEntry, ImageOrigin, Removal};
+use serde_json::{Value, json};
 
-use super::state::{print_removal, size, state};
+use super::state::{print_removal, size, state, state_words};
 use crate::answer;
 use crate::args::ImageCommand;
 use crate::messages::Messages;
@@ -13,8 +14,14 @@ use crate::render::{Table, bytes};
 pub(super) fn image(command: ImageCommand, messages: Messages, runner: &Runner) -> Result<u8, RunnerError> {
     let catalog = runner.catalog()?;
     match command {
-        ImageCommand::List { engine: None } => answer::print(&list(catalog)?),
-        ImageCommand::List { engine: Some(engine) } => answer::print(&of_engine(&engine, runner)?),
+        ImageCommand::List { engine: None, json: false } => answer::print(&list(catalog)?),
+        ImageCommand::List { engine: None, json: true } => answer::print_json(&json!({ "images": listed(catalog)? })),
+        ImageCommand::List { engine: Some(engine), json: false } => answer::print(&of_engine(&engine, runner)?),
+        ImageCommand::List { engine: Some(engine), json: true } => {
+            let image = |LocalImage { names, id, size }| json!({ "names": names, "id": id, "size": size });
+            let images: Vec<Value> = runner.engine_images(&engine)?.into_iter().map(image).collect();
+            answer::print_json(&json!({ "images": images }))
+        }
         ImageCommand::Pull { name, engine } => {
             let engine = runner.pull_image(engine.as_deref(), &name)?;
             messages.note(format!("image {name} is available in {engine}"));
@@ -41,18 +48,37 @@ pub(super) fn image(command: ImageCommand, messages: Messages, runner: &Runner) 
     }
 }
 
+fn origin(origin: ImageOrigin) -> &'static str {
+    match origin {
+        ImageOrigin::BuiltIn => "built in",
+        ImageOrigin::User => "user",
+        ImageOrigin::Automatic => "automatic",
+    }
+}
+
+fn listed(catalog: &dyn Catalog) -> Result<Vec<Value>, RunnerError> {
+    let entry = |entry: ImageEntry| {
+        let (state, reason) = state_words(&entry.state);
+        json!({
+            "name": entry.name,
+            "runtime": entry.runtime,
+            "origin": origin(entry.origin),
+            "state": state,
+            "reason": reason,
+            "size": entry.size,
+            "imports": entry.imports,
+        })
+    };
+    Ok(catalog.images(None)?.into_iter().map(entry).collect())
+}
+
 fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {
     let mut table = Table::new(["NAME", "RUNTIME", "ORIGIN", "STATE", "SIZE", "IMPORTS"]);
     for entry in catalog.images(None)? {
-        let origin = match entry.origin {
-            ImageOrigin::BuiltIn => "built in",
-            ImageOrigin::User => "user",
-            ImageOrigin::Automatic => "automatic",
-        };
         table.row([
             entry.name,
             entry.runtime,
-            origin.to_owned(),
+            origin(entry.origin).to_owned(),
             state(&entry.state),
             size(entry.size),
             entry.imports.join(", "),

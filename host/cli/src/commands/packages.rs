@@ -7,6 +7,7 @@ use codebox_core::{ResultKind, RunnerError};
 use codebox_runner::Runner;
 use codebox_service::config::normalized_name;
 use codebox_service::{Program, Request, StoredPackage};
+use serde_json::{Value, json};
 
 use crate::answer;
 use crate::args::{LockArgs, PackagesCommand};
@@ -40,7 +41,15 @@ pub(super) fn lock(args: LockArgs, runner: &Runner) -> Result<u8, RunnerError> {
 /// Lists, shows or removes packages.
 pub(super) fn packages(command: PackagesCommand, runner: &Runner) -> Result<u8, RunnerError> {
     match command {
-        PackagesCommand::List => answer::print(&list(&runner.packages()?.list())),
+        PackagesCommand::List { json: false } => answer::print(&list(&runner.packages()?.list())),
+        PackagesCommand::List { json: true } => {
+            let package = |StoredPackage { name, file, content, size, targets, origin }| {
+                let source = origin.map(|(file, content)| json!({ "file": file, "content": content }));
+                json!({ "name": name, "file": file, "content": content, "size": size, "targets": targets, "source": source })
+            };
+            let packages: Vec<Value> = runner.packages()?.list().into_iter().map(package).collect();
+            answer::print_json(&json!({ "packages": packages }))
+        }
         PackagesCommand::Show { name } => {
             let mut kept = runner.packages()?.list();
             kept.retain(|package| normalized_name(&package.name) == normalized_name(&name));

@@ -5,9 +5,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
+use codebox_core::{BackendError, HostPath, Language, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
 use codebox_runner::{RunEnd, Runner};
-use codebox_service::{ContainerTarget, MAX_PROGRAM, Preference, Program, Request};
+use codebox_service::{ContainerTarget, EnvRequest, MAX_PROGRAM, Preference, Program, Request, parse_env_file};
 
 use crate::args::{ProgramLocation, RunArgs};
 use crate::commands::tools::{CommandTools, Questions};
@@ -15,9 +15,11 @@ use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
 use crate::images::{self, Show};
 use crate::messages::Messages;
+use crate::missing_files::advice;
 use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
+use crate::text_file::read_text;
 use crate::trace::RunTrace;
 use crate::{Host, RunHost, ServerOptions, answer};
 
@@ -43,13 +45,31 @@ pub(super) fn run(
         takeover.watch_preparation(streams.io.cancel.clone());
     }
     let show = args.show.show;
+    let granted_none = args.dirs.is_empty() && args.container.is_none() && args.dev_config.is_none();
+    let script = match args.program() {
+        Ok((ProgramLocation::File(path), _)) => Some(path),
+        _ => None,
+    };
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
     if takeover.is_some_and(|takeover| takeover.refuse(why)) {
         // The first process reports the end.
         return exit::FAILURE;
     }
-    if is_json { print_json_report(finished, messages) } else { print_lines(finished, show, messages) }
+    if is_json {
+        return print_json_report(finished, messages);
+    }
+    let missed = match &finished {
+        Ok(FinishedRun { ended: RunEnd::Report(report), .. }) if granted_none => {
+            report.error.as_ref().and_then(|error| advice(error, script.as_deref(), host.args))
+        }
+        _ => None,
+    };
+    let status = print_lines(finished, show, messages);
+    if let Some(line) = missed {
+        messages.note(line);
+    }
+    status
 }
 
 /// Runs a program that calls host tools, or whose images are saved. The guest runs in a process of its own, because this one is not confined.
@@ -167,6 +187,11 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
     let container = target(&args)?;
+    let env = variables(&args)?;
+    let image = args.image();
+    // Text without a file name can be in any language; Node runs two.
+    let is_text = matches!(program, ProgramLocation::Inline(_) | ProgramLocation::Stdin);
+    let language = args.python.as_ref().filter(|_| is_text).map(|_| Language::Python);
     let (program, stdin) = match program {
         ProgramLocation::Inline(code) => (Program::Inline(code), Stdin::Streamed),
         ProgramLocation::File(path) => (Program::File(path), Stdin::Streamed),
@@ -177,15 +202,15 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         ProgramLocation::Command => (Program::Command(std::mem::take(&mut words)), Stdin::Streamed),
     };
     Ok(Request {
-        language: args.lang,
+        language: args.lang.or(language),
         args: words,
         dirs: args.dirs,
         net: args.net,
-        env: args.env,
+        env,
         secrets: args.secrets,
         limits,
         isolation: args.isolation,
-        image: args.image,
+        image,
         out: args.out,
         stdin,
         warm: args.warm,
@@ -201,6 +226,22 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         prefers: args.prefer,
         ..Request::new(program)
     })
+}
+
+/// Returns the variables of the files and of the options, which take precedence.
+fn variables(args: &RunArgs) -> Result<Vec<EnvRequest>, RunnerError> {
+    let mut variables: Vec<EnvRequest> = Vec::new();
+    for path in &args.env_files {
+        let parsed = parse_env_file(&read_text("variables", path)?).map_err(|error| {
+            let line = format!("cannot use {}: {error}", path.display());
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("write each variable as NAME=VALUE")
+        })?;
+        variables.retain(|earlier| parsed.iter().all(|later| later.name() != earlier.name()));
+        variables.extend(parsed);
+    }
+    variables.retain(|earlier| args.env.iter().all(|given| given.name() != earlier.name()));
+    variables.extend(args.env.iter().cloned());
+    Ok(variables)
 }
 
 /// Returns the container that the arguments name.

@@ -2,10 +2,11 @@
 
 use codebox_core::{ResultKind, RunnerError};
 use codebox_runner::Runner;
-use codebox_service::catalog::{Catalog, Description, PackageSource};
+use codebox_service::catalog::{Catalog, Description, PackageSource, RuntimeEntry};
+use serde_json::{Value, json};
 
 use super::doctor::show;
-use super::state::{place, print_removal, size, state};
+use super::state::{place, print_removal, size, state, state_words};
 use crate::answer;
 use crate::args::RuntimeCommand;
 use crate::messages::Messages;
@@ -14,7 +15,8 @@ use crate::render::Table;
 pub(super) fn runtime(command: RuntimeCommand, messages: Messages, runner: &Runner) -> Result<u8, RunnerError> {
     let catalog = runner.catalog()?;
     match command {
-        RuntimeCommand::List => answer::print(&list(catalog)?),
+        RuntimeCommand::List { json: false } => answer::print(&list(catalog)?),
+        RuntimeCommand::List { json: true } => answer::print_json(&json!({ "runtimes": listed(catalog)? })),
         RuntimeCommand::Install { name, from } => {
             let source = from.map_or(PackageSource::Index, PackageSource::File);
             let entry = catalog.install(&name, &source, runner.progress())?;
@@ -42,6 +44,23 @@ pub(super) fn runtime(command: RuntimeCommand, messages: Messages, runner: &Runn
             Ok(0)
         }
     }
+}
+
+fn listed(catalog: &dyn Catalog) -> Result<Vec<Value>, RunnerError> {
+    let entry = |entry: RuntimeEntry| {
+        let (state, reason) = state_words(&entry.state);
+        json!({
+            "name": entry.name,
+            "version": entry.version,
+            "language": entry.language.as_str(),
+            "language_version": entry.language_version,
+            "state": state,
+            "reason": reason,
+            "size": entry.size,
+            "path": entry.path.map(|path| path.display().to_string()),
+        })
+    };
+    Ok(catalog.runtimes()?.into_iter().map(entry).collect())
 }
 
 fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {

@@ -15,6 +15,15 @@ pub(super) fn state(state: &EntryState) -> String {
     }
 }
 
+/// Returns the state and the reason for damage, for JSON.
+pub(super) fn state_words(state: &EntryState) -> (&'static str, Option<&str>) {
+    match state {
+        EntryState::Installed => ("installed", None),
+        EntryState::Missing => ("missing", None),
+        EntryState::Damaged(why) => ("damaged", Some(why)),
+    }
+}
+
 pub(super) fn size(size: Option<u64>) -> String {
     size.map_or_else(|| "-".to_owned(), bytes)
 }

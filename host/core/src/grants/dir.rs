@@ -4,7 +4,11 @@ use thiserror::Error;
 
 use crate::path::{Access, DirGrant, GuestPath, HostPath, PathError, Style};
 
-/// Directory grant as a user wrote it: `HOST:GUEST[:ro|rw]`, read-only by default.
+/// Working directory of programs.
+const WORK_DIR: &str = "/work";
+
+/// Directory grant as a user wrote it: `HOST[:GUEST][:ro|rw]`, read-only by default. Without GUEST it is `/work` and the name of the directory,
+/// or `/work` itself for the current directory.
 ///
 /// The host part is kept as written, because making it absolute requires the file system. [`DirGrantSpec::at`] combines
 /// the spec with the absolute path into a [`DirGrant`].
@@ -21,8 +25,10 @@ pub struct DirGrantSpec {
 /// Error for text that is not a valid directory grant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GrantParseError {
-    /// Text that does not have the form `HOST:GUEST[:ro|rw]`.
-    #[error("invalid directory grant {text:?}: {rule}; write HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw")]
+    /// Text that does not have the form `HOST[:GUEST][:ro|rw]`.
+    #[error(
+        "invalid directory grant {text:?}: {rule}; write HOST, HOST:rw, HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw"
+    )]
     Syntax {
         /// The original text.
         text: String,
@@ -53,12 +59,12 @@ impl DirGrantSpec {
             Style::Unix => 0,
             Style::Windows => drive_length(text),
         };
-        let (host, rest) = text[drive..]
-            .split_once(':')
-            .map(|(host, rest)| (&text[..drive + host.len()], rest))
-            .ok_or_else(|| syntax_error("':' is missing"))?;
-        let mut parts = rest.split(':');
-        let guest = parts.next().unwrap_or_default();
+        let (host, rest) = match text[drive..].split_once(':') {
+            Some((host, rest)) => (&text[..drive + host.len()], Some(rest)),
+            None => (text, None),
+        };
+        let mut parts = rest.into_iter().flat_map(|rest| rest.split(':')).peekable();
+        let guest = parts.next_if(|part| !matches!(*part, "ro" | "rw"));
         let access = match parts.next() {
             None => Access::ReadOnly,
             Some("ro") => Access::ReadOnly,
@@ -75,12 +81,13 @@ impl DirGrantSpec {
         if host.contains('\0') {
             return Err(syntax_error("the host part contains a NUL"));
         }
-        if guest.is_empty() {
-            return Err(syntax_error("the guest part is empty"));
-        }
-        let trimmed = guest.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(guest);
-        let guest =
-            GuestPath::new(trimmed).map_err(|source| GrantParseError::Guest { text: text.to_owned(), source })?;
+        let guest = match guest {
+            Some("") => return Err(syntax_error("the guest part is empty")),
+            Some(guest) => guest.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(guest).to_owned(),
+            None => default_guest(&host[drive..], style)
+                .ok_or_else(|| syntax_error("the directory has no name, so the guest part is needed"))?,
+        };
+        let guest = GuestPath::new(guest).map_err(|source| GrantParseError::Guest { text: text.to_owned(), source })?;
         Ok(Self { host: host.to_owned(), guest, access })
     }
 
@@ -89,6 +96,20 @@ impl DirGrantSpec {
     pub fn at(self, host: HostPath) -> DirGrant {
         let Self { host: _, guest, access } = self;
         DirGrant { host, guest, access }
+    }
+}
+
+/// Returns the place in the guest of a directory for which none is given: below `/work` by its name, or `/work` for the current directory.
+/// `None` for a root and for a name like `..`.
+fn default_guest(host: &str, style: Style) -> Option<String> {
+    let separators = match style {
+        Style::Unix => &['/'][..],
+        Style::Windows => &['/', '\\'],
+    };
+    match host.split(separators).rfind(|name| !matches!(*name, "" | ".")) {
+        Some("..") => None,
+        Some(name) => Some(format!("{WORK_DIR}/{name}")),
+        None => (!host.starts_with(separators)).then(|| WORK_DIR.to_owned()),
     }
 }
 
@@ -139,6 +160,12 @@ mod tests {
             ("C:/data:rw", Style::Windows, "C", "/data", rw),
             (r"\\?\C:\a:/data:rw", Style::Windows, r"\\?\C:\a", "/data", rw),
             (r"sub\dir:/data", Style::Windows, r"sub\dir", "/data", ro),
+            ("data", Style::Unix, "data", "/work/data", ro),
+            ("../x/data/:rw", Style::Unix, "../x/data/", "/work/data", rw),
+            (".", Style::Unix, ".", "/work", ro),
+            ("./:rw", Style::Unix, "./", "/work", rw),
+            (r"C:\a", Style::Windows, r"C:\a", "/work/a", ro),
+            (r"C:\a\b:rw", Style::Windows, r"C:\a\b", "/work/b", rw),
         ] {
             let want = Some((host.to_owned(), guest.to_owned(), access));
             assert_eq!(parsed(text, style), want, "{text}");
@@ -150,7 +177,10 @@ mod tests {
         for text in [
             "",
             ":",
-            "a",
+            "/",
+            "..",
+            "a/..:rw",
+            ":rw",
             "a:",
             ":/a",
             "a::ro",
@@ -166,12 +196,13 @@ mod tests {
             "a\0:/b",
             "a:/b\0",
             "/a:/b:/c",
-            "a:ro",
+            "a:ro:rw",
+            "a:rw:/b",
         ] {
             let error = DirGrantSpec::parse(text, Style::Unix).expect_err(text);
             assert!(!error.to_string().contains('\n'), "{error}");
         }
-        for text in [r"C:\a", r"C:\a:", r"C:\a:b", r"C:\a:/b:C:\c"] {
+        for text in [r"C:\", r"C:\a:", r"C:\a:b", r"C:\a:/b:C:\c"] {
             assert!(DirGrantSpec::parse(text, Style::Windows).is_err(), "{text}");
         }
     }

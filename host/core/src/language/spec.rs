@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
+use super::NamedLanguage;
 use super::adapter::Adapter;
 use crate::name::{NameError, RuntimeName};
 use crate::{ImageName, Language};
@@ -145,6 +146,27 @@ pub(super) fn runtime_language(name: &str) -> Option<&'static LanguageSpec> {
     languages.first().map(Arc::as_ref)
 }
 
+/// Languages whose programs run only in containers.
+static CONTAINER_ONLY: LazyLock<Vec<Language>> = LazyLock::new(|| {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let shell = LanguageSpec {
+        name: "shell".to_owned(),
+        aliases: words(&["sh", "bash"]),
+        extensions: words(&["sh", "bash"]),
+        interpreters: words(&["sh", "bash", "dash"]),
+        comment: Some("#".to_owned()),
+        container: Some(Interpreter {
+            image: Some("docker.io/library/debian:stable-slim".to_owned()),
+            command: words(&["bash"]),
+            module_hook: Vec::new(),
+            // The word after the text is the name of the program.
+            inline: words(&["-c", PROGRAM, "bash"]),
+        }),
+        ..LanguageSpec::default()
+    };
+    NamedLanguage::new(shell).into_iter().map(Language::Named).collect()
+});
+
 /// Languages with the descriptions of runtimes that the user added.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Languages {
@@ -158,9 +180,19 @@ impl Languages {
         Self { added: added.into_iter().collect() }
     }
 
-    /// Returns all languages, those of codebox first.
+    /// Returns all languages: those that codebox has a runtime for, those that the user added, and those that run only in containers.
     pub fn all(&self) -> impl Iterator<Item = Language> {
+        Language::built_in().into_iter().chain(self.named().cloned())
+    }
+
+    /// Returns the languages that have a runtime, or are added.
+    pub fn with_runtime(&self) -> impl Iterator<Item = Language> {
         Language::built_in().into_iter().chain(self.added.iter().cloned())
+    }
+
+    fn named(&self) -> impl Iterator<Item = &Language> {
+        let is_added = |language: &&Language| self.added.contains(language);
+        self.added.iter().chain(CONTAINER_ONLY.iter().filter(move |language| !is_added(language)))
     }
 
     /// Returns the language of a file name extension.
@@ -179,6 +211,6 @@ impl Languages {
     #[must_use]
     pub fn described(&self, language: Language) -> Language {
         let name = language.as_str();
-        self.added.iter().find(|added| added.spec().has_name(name)).cloned().unwrap_or(language)
+        self.named().find(|named| named.spec().has_name(name)).cloned().unwrap_or(language)
     }
 }

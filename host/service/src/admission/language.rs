@@ -8,9 +8,21 @@ use super::HostEnvironment;
 use super::denied::Denied;
 
 /// File extensions of other languages, for which the content is never used to guess.
-const OTHER_LANGUAGE_EXTENSIONS: [&str; 24] = [
-    "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "java", "json", "jsx", "kt", "lua", "php", "pl", "ps1",
-    "r", "rb", "rs", "sh", "sql", "swift", "wasm",
+const OTHER_LANGUAGE_EXTENSIONS: [&str; 25] = [
+    "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "ipynb", "java", "json", "jsx", "kt", "lua", "php",
+    "pl", "ps1", "r", "rb", "rs", "sh", "sql", "swift", "wasm",
+];
+
+/// Container images with the interpreters of other languages, by the extensions of their programs.
+const INTERPRETERS: [(&str, &str, &str); 8] = [
+    ("go", "golang:1", "go run"),
+    ("java", "eclipse-temurin:21", "java"),
+    ("php", "php:8-cli", "php"),
+    ("pl", "perl:5-slim", "perl"),
+    ("ps1", "mcr.microsoft.com/powershell", "pwsh"),
+    ("r", "r-base", "Rscript"),
+    ("rb", "ruby:3-slim", "ruby"),
+    ("swift", "swift:6.0-slim", "swift"),
 ];
 
 /// Returns the language by the file's extension, then by its shebang, then by its content; `None` if the extension or
@@ -39,18 +51,34 @@ pub(super) fn of_text(text: &[u8], languages: &Languages, host_environment: &dyn
     }
 }
 
-/// Returns the refusal of a program whose language is not given.
-///
-/// The language of standard input is never guessed, because a pipe can deliver any text.
-pub(super) fn unknown(subject: &str) -> Denied {
-    let detail = "cannot determine its language";
-    Denied::new(
-        ResultKind::InvalidRequest,
-        "run",
-        subject,
-        detail,
-        "pass it, as in --lang python, or add a runtime for it with codebox runtime add",
-    )
+/// Returns the refusal of a program whose language is not known. `shown` is its path as typed.
+pub(super) fn unknown(path: &Path, shown: &str) -> Denied {
+    let refused = |detail: &str, fix: &str| Denied::new(ResultKind::InvalidRequest, "run", shown, detail, fix);
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    match extension {
+        "ipynb" => return refused("it is a notebook", "export its code, as in jupyter nbconvert --to script"),
+        "wasm" => {
+            let fix = "add it with codebox runtime add if it is the runtime of a language";
+            return refused("it is a compiled module", fix);
+        }
+        _ => {}
+    }
+    let other = INTERPRETERS.iter().find(|(other, ..)| *other == extension);
+    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/'));
+    match (other, path.file_name().and_then(|name| name.to_str())) {
+        (Some((_, image, command)), Some(name)) if plain(shown) => {
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let fix = format!(
+                "use its interpreter in a container: codebox run --image {image} --dir {}:/work -- {command} {name}",
+                dir.display()
+            );
+            refused("codebox has no runtime for its language", &fix)
+        }
+        _ => {
+            let fix = "pass it, as in --lang python, or add a runtime for it with codebox runtime add";
+            refused("cannot determine its language", fix)
+        }
+    }
 }
 
 /// Returns the words of a text's shebang line; `None` if the text has none.
@@ -185,6 +213,30 @@ mod tests {
             assert_eq!(look(path, text), None, "{path}");
         }
         assert_eq!(look("a.v2", "print(1)"), Some(Language::Python));
+    }
+
+    #[test]
+    fn refusals_name_the_command() {
+        for (path, detail, fix) in [
+            ("a.rb", "codebox has no runtime", "codebox run --image ruby:3-slim --dir .:/work -- ruby a.rb"),
+            ("x/b.go", "codebox has no runtime", "codebox run --image golang:1 --dir x:/work -- go run b.go"),
+            ("a;b.rb", "cannot determine its language", "--lang python"),
+            ("a.ipynb", "it is a notebook", "nbconvert"),
+            ("a.wasm", "it is a compiled module", "codebox runtime add"),
+            ("a.sql", "cannot determine its language", "--lang python"),
+        ] {
+            let denied = unknown(Path::new(path), path);
+            assert!(denied.detail.starts_with(detail) && denied.fix.contains(fix), "{denied:?}");
+        }
+    }
+
+    #[test]
+    fn shell_scripts_are_programs() {
+        for (path, text) in
+            [("a.sh", "echo"), ("a.bash", ""), ("tool", "#!/bin/sh\n"), ("tool", "#!/usr/bin/env bash\n")]
+        {
+            assert_eq!(look(path, text).map(|language| language.to_string()).as_deref(), Some("shell"), "{path}");
+        }
     }
 
     #[test]

@@ -318,6 +318,16 @@ pub enum EnvRequest {
     Set(EnvName, String),
 }
 
+impl EnvRequest {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &EnvName {
+        match self {
+            Self::FromHost(name) | Self::Set(name, _) => name,
+        }
+    }
+}
+
 /// Reason that a text is not a valid [`EnvRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EnvRequestError {

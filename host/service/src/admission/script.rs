@@ -27,9 +27,10 @@ pub(super) struct Script {
     pub language: Language,
 }
 
-/// Reads the script at `path`, which is given as typed.
+/// Reads the script at `path`, which is given as typed, with the arguments that follow it.
 pub(super) fn read(
     path: &Path,
+    args: &[String],
     language: Option<Language>,
     languages: &Languages,
     host_environment: &dyn HostEnvironment,
@@ -37,9 +38,12 @@ pub(super) fn read(
     let shown = path.display().to_string();
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
     let place = absolute(path, host_environment).map_err(|error| unreadable(&shown, &error))?;
-    let (text, is_regular) = bytes(&place, &shown)?;
+    let (text, is_regular) = bytes(&place, &shown).map_err(|denied| match place.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => missing(&shown, args),
+        _ => denied,
+    })?;
     let Some(language) = language.or_else(|| language::of(path, &text, languages, host_environment)) else {
-        return Err(language::unknown(&shown));
+        return Err(language::unknown(path, &shown));
     };
     check_size(text.len() as u64, &shown)?;
     check_encoding(&text, &language, &shown)?;
@@ -89,13 +93,31 @@ fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), D
 
 pub(super) fn unreadable(shown: &str, error: &io::Error) -> Denied {
     match error.kind() {
-        io::ErrorKind::NotFound => refused(shown, "no such file", "check the name, or use -c to pass program text"),
+        io::ErrorKind::NotFound => missing(shown, &[]),
         io::ErrorKind::NotADirectory => refused(shown, "part of its path is not a directory", "check the path"),
         io::ErrorKind::PermissionDenied => refused(shown, "permission denied", "make the file readable for this user"),
         // Windows cannot open directories as files.
         io::ErrorKind::IsADirectory => directory(shown),
         _ => refused(shown, &error.to_string(), "check the file"),
     }
+}
+
+/// Returns the refusal of a file that does not exist: it may be a command, or a directory as for `docker run -v`.
+fn missing(shown: &str, args: &[String]) -> Denied {
+    refused(shown, "no such file", &missing_fix(shown, args))
+}
+
+fn missing_fix(shown: &str, args: &[String]) -> String {
+    let is_grant = shown.split_once(":/").is_some_and(|(host, _)| !host.is_empty() && !host.contains([' ', '\n']));
+    let is_command = !shown.is_empty() && shown.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if is_grant && !shown.contains("://") {
+        return format!("grant a directory with --dir {shown}; -v is --verbose");
+    }
+    if is_command {
+        let words = [&[shown.to_owned()], args].concat().join(" ");
+        return format!("check the name; a command, which runs in a container, follows --: codebox run -- {words}");
+    }
+    "check the name, or use -c to pass program text".to_owned()
 }
 
 fn directory(shown: &str) -> Denied {

@@ -56,7 +56,7 @@ fn tools_with_faults_are_refused() {
         ("[tools.a]\ncommand = ['b']\nnet = ['x.org']", "tools.a: only a tool with run has grants"),
         ("[tools.a]\nrun = '../a.py'", "tools.a.run: ../a.py is not a path below"),
         ("[tools.a]\nrun = '/a.py'", "tools.a.run: /a.py is not a path below"),
-        ("[tools.a]\nrun = 'a.py'\ndirs = ['x']", "tools.a.dirs: "),
+        ("[tools.a]\nrun = 'a.py'\ndirs = ['x:y']", "tools.a.dirs: "),
         ("[tools.a]\nrun = 'a.py'\ntimeout = 'unlimited'", "tools.a.timeout: a call has a time limit"),
         ("[tools.a]\nrun = 'a.py'\nisolation = 'x'", "tools.a.isolation: "),
         ("[tools.a]\nrun = 'a.py'\nprefer-isolation = 'auto'", "tools.a.prefer-isolation: "),

@@ -1,0 +1,120 @@
+//! Files with variables for a program, as `.env` files are written.
+
+use thiserror::Error;
+
+use super::request::EnvRequest;
+
+/// Line of a file with variables that is invalid. The message omits values, because they may be secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}: {reason}")]
+pub struct EnvFileError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// Reason.
+    pub reason: String,
+}
+
+/// Returns the variables of a text. A line is `NAME=VALUE`, with `export` before it or not; empty lines and those that begin with `#` are left
+/// out. A value in single quotes is taken as it is, one in double quotes has the escapes `\n`, `\r`, `\t`, `\"`, `\\` and `\$`, and any other one
+/// ends before ` #`, without the spaces around it. Values in quotes can have several lines. References to other variables are not replaced: a file
+/// must not read the environment of this machine. Of several lines with one name, the last one counts.
+///
+/// # Errors
+/// Returns the first line that has no `=`, a name that is no name of a variable, or a quote without end.
+pub fn parse_env_file(text: &str) -> Result<Vec<EnvRequest>, EnvFileError> {
+    let mut variables: Vec<EnvRequest> = Vec::new();
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut number = 1;
+    while !rest.is_empty() {
+        let fault = |reason: &str| EnvFileError { line: number, reason: reason.to_owned() };
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            (rest, number) = (after, number + 1);
+            continue;
+        }
+        let (name, _) = line.split_once('=').ok_or_else(|| fault("'=' is missing"))?;
+        let begin = rest[name.len() + 1..].trim_start_matches([' ', '\t']);
+        let name = name.trim();
+        let name = name.strip_prefix("export ").map_or(name, str::trim);
+        if name.contains(char::is_whitespace) {
+            return Err(fault("a name has no spaces"));
+        }
+        let (value, end) = match begin.chars().next() {
+            Some(quote @ ('\'' | '"')) => quoted(&begin[1..], quote).ok_or_else(|| fault("a quote has no end"))?,
+            _ => {
+                let (value, after) = begin.split_once('\n').unwrap_or((begin, ""));
+                let value = value.split_once(" #").map_or(value, |(value, _)| value);
+                (value.trim().to_owned(), after)
+            }
+        };
+        let variable = format!("{name}={value}").parse::<EnvRequest>().map_err(|error| fault(&error.to_string()))?;
+        variables.retain(|other| other.name() != variable.name());
+        variables.push(variable);
+        number += rest[..rest.len() - end.len()].matches('\n').count();
+        rest = end;
+    }
+    Ok(variables)
+}
+
+/// Returns a value in quotes, whose first one is not part of `text`, and the text after its line. `None` without a second one.
+fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            c if c == quote => {
+                let (_, after) = text[at..].split_once('\n').unwrap_or(("", ""));
+                return Some((value, after));
+            }
+            '\\' if quote == '"' => match chars.next()?.1 {
+                'n' => value.push('\n'),
+                'r' => value.push('\r'),
+                't' => value.push('\t'),
+                c @ ('"' | '\\' | '$') => value.push(c),
+                other => value.extend(['\\', other]),
+            },
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_variables() {
+        let text = "\u{feff}# all\n\nA=1\nexport B = two words # not this\r\nC='$HOME \\n #'\nD=\"x\\n\\\"y\\\" \\$Z\\q\"  # no\nE=\nF=a#b\nG=\"1\n2\"\nA=3\nH=#x";
+        let parsed = parse_env_file(text).expect("variables");
+        let shown: Vec<(String, String)> = parsed
+            .into_iter()
+            .map(|variable| match variable {
+                EnvRequest::Set(name, value) => (name.as_str().to_owned(), value),
+                EnvRequest::FromHost(name) => panic!("{name:?} is read from this machine"),
+            })
+            .collect();
+        let expected = [
+            ("B", "two words"),
+            ("C", "$HOME \\n #"),
+            ("D", "x\n\"y\" $Z\\q"),
+            ("E", ""),
+            ("F", "a#b"),
+            ("G", "1\n2"),
+            ("A", "3"),
+            ("H", "#x"),
+        ];
+        assert_eq!(shown, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn invalid_lines_are_named_without_their_values() {
+        for (text, line) in [("A=1\nSECRET", 2), ("A='x\ny'\n=secret", 3), ("A=1\n\nB=\"secret", 3), ("a b=secret", 1)]
+        {
+            let error = parse_env_file(text).expect_err(text);
+            assert_eq!(error.line, line, "{text}");
+            assert!(!error.to_string().to_lowercase().contains("secret"), "{error}");
+        }
+    }
+}
