@@ -1,7 +1,7 @@
 //! Host tools of the configuration files.
 
 use std::io::{self, Read as _};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -263,6 +263,8 @@ const START_TIME: Duration = Duration::from_secs(30 * 60);
 /// Paths of this machine in the input and the output of a tool, which sees the directories that it is granted at other places.
 struct ToolPaths {
     map: PathMap<HostPath, GuestPath>,
+    /// The directories on this machine.
+    roots: Vec<PathBuf>,
     input: PathMarks,
     output: PathMarks,
 }
@@ -279,9 +281,10 @@ impl ToolPaths {
         };
         let dirs: Vec<DirGrant> = request.dirs.iter().filter_map(&mut grant).collect();
         let map = PathMap::from_grants(&dirs)?;
+        let roots = dirs.iter().map(|grant| PathBuf::from(grant.host.as_str())).collect();
         let map = names.into_iter().fold(map, |map, (name, host)| map.with_name(name, host));
         let marks = |schema: Option<&Value>| schema.map(PathMarks::of_schema).unwrap_or_default();
-        Ok(Self { map, input: marks(Some(&settings.input)), output: marks(settings.output.as_ref()) })
+        Ok(Self { map, roots, input: marks(Some(&settings.input)), output: marks(settings.output.as_ref()) })
     }
 
     fn to_guest(&self, input: Value) -> Result<Value, ToolFailure> {
@@ -291,7 +294,35 @@ impl ToolPaths {
 
     fn to_host(&self, output: Value) -> Result<Value, ToolFailure> {
         let mapped = self.map.map_marked_json(output, Direction::ToHost, MaxDepth::default(), &self.output);
-        mapped.map_err(|error| ToolFailure::new(ToolFailure::INVALID_OUTPUT, error.to_string()))
+        let mapped = mapped.map_err(|error| ToolFailure::new(ToolFailure::INVALID_OUTPUT, error.to_string()))?;
+        match self.outside(&mapped, "") {
+            None => Ok(mapped),
+            Some(pointer) => {
+                let message = format!("the path at {pointer:?} leads through a link out of the directories of the tool");
+                Err(ToolFailure::new(ToolFailure::INVALID_OUTPUT, message))
+            }
+        }
+    }
+
+    /// Returns the JSON pointer of a path below one of the directories that is outside of all of them in truth: the tool can make links.
+    fn outside(&self, value: &Value, pointer: &str) -> Option<String> {
+        match value {
+            Value::String(text) => {
+                let path = Path::new(text);
+                let is_below = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
+                let real = is_below(path).then(|| path.canonicalize().ok()).flatten()?;
+                (!is_below(&real)).then(|| pointer.to_owned())
+            }
+            Value::Array(items) => {
+                let mut items = items.iter().enumerate();
+                items.find_map(|(index, item)| self.outside(item, &format!("{pointer}/{index}")))
+            }
+            Value::Object(members) => members.iter().find_map(|(name, member)| {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                self.outside(member, &format!("{pointer}/{name}"))
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -420,6 +451,27 @@ fn result_of(report: &RunReport, name: &str, secrets: &SecretValues) -> Result<V
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn outputs_do_not_lead_out_of_the_directories() {
+        let home = tempfile::tempdir().expect("a directory");
+        let home = home.path().canonicalize().expect("it is there");
+        for dir in ["data/sub", "other"] {
+            std::fs::create_dir_all(home.join(dir)).expect("a directory");
+        }
+        std::fs::write(home.join("other/file"), "").expect("it is ours");
+        std::os::unix::fs::symlink(home.join("other"), home.join("data/out")).expect("it is ours");
+        std::os::unix::fs::symlink("sub", home.join("data/in")).expect("it is ours");
+        let roots = vec![home.join("data")];
+        let [input, output] = [PathMarks::default(), PathMarks::default()];
+        let paths = ToolPaths { map: PathMap::from_grants(&[]).expect("a map"), roots, input, output };
+        let at = |name: &str| Value::from(home.join(name).display().to_string());
+        for name in ["data/sub", "data/in", "data/missing", "data/out/missing", "other/file"] {
+            assert_eq!(paths.outside(&json!([at(name)]), ""), None, "{name}");
+        }
+        let pointer = paths.outside(&json!({ "a": [1, { "b/c": at("data/out/file") }] }), "");
+        assert_eq!(pointer.as_deref(), Some("/a/1/b~1c"));
+    }
 
     #[test]
     fn programs_are_read_without_following_links() {

@@ -27,7 +27,7 @@ use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SI
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-/// Signals that are passed on.
+/// Signals that are passed on, unless this process ignores them.
 const SIGNALS: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
 
 /// Exit status if the agent cannot be reached, or does not answer.
@@ -71,7 +71,10 @@ fn call() -> io::Result<ShimReply> {
     send(&mut stream, &pack(&request))?;
     // A signal that arrives before ends this process, and thereby the command.
     let (signal_reader, signal_writer) = UnixStream::pair()?;
-    let mut signals = SignalDelivery::with_pipe(signal_reader, signal_writer, SignalOnly, SIGNALS)?;
+    let ignored = ignored_signals();
+    // The command does not receive a signal that its caller has this process ignore, as after `nohup`.
+    let passed = SIGNALS.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = SignalDelivery::with_pipe(signal_reader, signal_writer, SignalOnly, passed)?;
     let mut decoder = Decoder::new(ShimEvent::MAX_PAYLOAD_SIZE);
     let mut buffer = vec![0; 8 << 10];
     // True if this process writes the output, and so notices that its reader is gone.
@@ -121,6 +124,13 @@ fn call() -> io::Result<ShimReply> {
             }
         }
     }
+}
+
+/// Returns the signals that this process ignores: a bit for each, that of signal 1 is the lowest.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Writes output of the command. A reader that is gone ends this process, as it ends a command.

@@ -37,6 +37,9 @@ const HARMLESS_OPTIONS: [(&str, usize); 16] = [
     ("--read-only", 0),
 ];
 
+/// Beginnings of labels that a description must not set.
+const OWN_LABELS: [&str; 2] = ["devcontainer.", "codebox."];
+
 impl Description {
     /// Reads the answer of the official program: the description itself, and the one that it has merged with those of the image and of
     /// an existing container. Both count, because each of them leaves out settings of the other.
@@ -162,6 +165,11 @@ fn unknown_options(value: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
     while let Some(word) = words.next() {
         let (name, has_value) = word.split_once('=').map_or((word.as_str(), false), |(name, _)| (name, true));
+        // By these labels, the official program and codebox tell their containers apart.
+        let label = word.strip_prefix("--label=").or_else(|| words.as_slice().first().map(String::as_str));
+        if name == "--label" && label.is_some_and(|label| OWN_LABELS.iter().any(|own| label.starts_with(own))) {
+            unknown.push(format!("--label {}", label.unwrap_or_default()));
+        }
         match HARMLESS_OPTIONS.iter().find(|(harmless, _)| *harmless == name) {
             // Without its value it would take the next word of the program.
             Some((_, count)) if !has_value && words.by_ref().take(*count).count() < *count => {
@@ -191,6 +199,18 @@ mod tests {
             "configuration": own, "mergedConfiguration": merged, "workspace": {"workspaceMount": mount}
         });
         Description::read(&answer, &container).powers.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn labels_of_other_programs_are_found() {
+        for args in
+            [json!(["--label", "devcontainer.local_folder=/home/me/other"]), json!(["--label=codebox.box=x", "--init"])]
+        {
+            let found = powers(json!({ "image": "debian", "runArgs": args }), json!({}));
+            assert!(found.iter().any(|power| power.contains("--label ")), "{found:?}");
+        }
+        let plain = json!({ "image": "debian", "runArgs": ["--label", "a=devcontainer.x"] });
+        assert_eq!(powers(plain, json!({})), Vec::<String>::new());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Events of a runner in the audit log.
 
 use codebox_core::{ResultKind, RunnerError, SecretValues, ToolName};
-use codebox_service::audit::BoxAction;
+use codebox_service::audit::{BoxAction, BoxStarted};
 use codebox_service::{
     Audit, AuditError, AuditLog, CallEntry, EnvRequest, Event, Journal, Program, Request, SessionAction,
 };
@@ -111,10 +111,26 @@ impl Runner {
         Ok(Some((entry, self.note_unaudited(failure.as_ref()))))
     }
 
-    /// Records a change of a box in the audit log.
-    pub(crate) fn audit_box(&self, name: &str, action: BoxAction, omitted: u64) -> Result<(), RunnerError> {
+    /// Records in the audit log that a box starts.
+    pub(crate) fn audit_box_start(&self, name: &str, start: BoxStarted) -> Result<(), RunnerError> {
+        self.audit_box(name, BoxAction::Started, Some(Box::new(start)), 0)
+    }
+
+    /// Records in the audit log that a box has ended. `omitted` is the number of calls that have no record.
+    pub(crate) fn audit_box_end(&self, name: &str, omitted: u64) -> Result<(), RunnerError> {
+        self.audit_box(name, BoxAction::Stopped, None, omitted)
+    }
+
+    fn audit_box(
+        &self,
+        name: &str,
+        action: BoxAction,
+        start: Option<Box<BoxStarted>>,
+        omitted: u64,
+    ) -> Result<(), RunnerError> {
         let Some(journal) = self.journal()? else { return Ok(()) };
-        let failure = journal.audit(&Event::Box { name: name.to_owned(), action, call: None, omitted })?;
+        let event = Event::Box { name: name.to_owned(), action, start, call: None, omitted };
+        let failure = journal.audit(&event)?;
         self.note_unaudited(failure.as_ref());
         Ok(())
     }

@@ -19,6 +19,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::attach::refuse_settings_of_runs;
+use crate::audit::Refusal;
 use crate::offload::block_on;
 use crate::open::spec_of;
 use crate::output::{LimitedOutput, SpillFile};
@@ -105,7 +106,10 @@ impl Runner {
         RunnerError: From<R::Error>,
     {
         let span = info_span!("start_box", backend = Empty, outcome = Empty);
-        let request = self.with_own_limits(box_request(request.try_into()?)?)?;
+        let request = request.try_into()?;
+        let refusal = Refusal::of(&request);
+        let request = box_request(request).inspect_err(|error| self.record_refusal(&refusal, error))?;
+        let request = self.with_own_limits(request)?;
         spans::stage(span, self.start_box_stages(request, settings)).await
     }
 
@@ -114,11 +118,13 @@ impl Runner {
         request: Request,
         mut settings: BoxSettings,
     ) -> Result<CommandBox, RunnerError> {
+        let refusal = Refusal::of(&request);
         let admitted = self.admit_stage(request).await?;
-        let (admitted, packages) = self.with_packages(admitted).await?;
+        let recorded = |error: &RunnerError| self.record_refusal(&refusal, error);
+        let (admitted, packages) = self.with_packages(admitted).await.inspect_err(recorded)?;
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
         let job = self.analyze_job(admitted).await?;
-        let (plan, backend) = self.select(&job).await?;
+        let (plan, backend) = self.select(&job).await.inspect_err(recorded)?;
         let boxes = backend.boxes().ok_or_else(|| {
             let line = format!("{} has no boxes", plan.choice.backend);
             RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use podman or docker")
@@ -145,7 +151,9 @@ impl Runner {
         }
         settings.name = Some(name.clone());
         // Before the box starts, so that a log that must record it can refuse it.
-        self.audit_box(&name, BoxAction::Started, 0)?;
+        let image = job.admitted.container_image().map(ToString::to_string);
+        let (of, backend_id) = (job.admitted.job(), &planned.plan.choice.backend);
+        self.audit_box_start(&name, audit::BoxStarted::new(of, image, backend_id))?;
         let instance = boxes.open(&spec, &settings).await?;
         let (admitted, backend) = (Arc::clone(&job.admitted), planned.plan.choice.backend.clone());
         Ok(CommandBox {
@@ -278,15 +286,16 @@ impl CommandBox {
     }
 
     /// Records a call of a command with a shim in the audit log. Of calls that come faster than one in a second, the log has the first
-    /// ten thousand, and the number of the others.
+    /// ten thousand, and the number of the others. `masked` returns a text in which secrets are masked.
     ///
     /// # Errors
     /// Returns an error if the log must record it and cannot.
-    pub fn record_shim_call(&self, call: &ShimCall) -> Result<(), RunnerError> {
+    pub fn record_shim_call(&self, call: &ShimCall, masked: &dyn Fn(&str) -> String) -> Result<(), RunnerError> {
         let Some(journal) = self.runner.journal()? else { return Ok(()) };
         let Some(omitted) = self.call_budget().take(Instant::now()) else { return Ok(()) };
-        let call = Some(audit::CommandCall::of(call));
-        let event = audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, call, omitted };
+        let call = Some(audit::CommandCall::of(call, masked));
+        let event =
+            audit::Event::Box { name: self.name.clone(), action: BoxAction::Called, start: None, call, omitted };
         let failure = journal.audit(&event)?;
         if self.runner.note_unaudited(failure.as_ref()).is_some() {
             self.call_budget().add_omitted(omitted + 1);
@@ -409,7 +418,7 @@ impl CommandBox {
     pub async fn stop(self) -> Result<(), RunnerError> {
         let omitted = self.call_budget().omitted();
         self.instance.close().await?;
-        self.runner.audit_box(&self.name, BoxAction::Stopped, omitted)
+        self.runner.audit_box_end(&self.name, omitted)
     }
 
     fn call_budget(&self) -> std::sync::MutexGuard<'_, CallBudget> {

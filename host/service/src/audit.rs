@@ -18,7 +18,7 @@ use chain::Writer;
 pub use chain::{AuditRecord, Broken, Verified};
 pub(crate) use event::audited;
 pub use event::{
-    BoxAction, Called, CommandCall, ContainerGiven, DirGranted, Event, GrantsGiven, Program, SecretGranted,
+    BoxAction, BoxStarted, Called, CommandCall, ContainerGiven, DirGranted, Event, GrantsGiven, Program, SecretGranted,
     SessionAction, Started,
 };
 

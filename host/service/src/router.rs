@@ -261,7 +261,7 @@ impl Rejected {
             candidate: isolation.to_string(),
             kind: ResultKind::EngineUnavailable,
             reason: format!("no {isolation} backend in this build"),
-            fix: "use --isolation wasm or auto".to_owned(),
+            fix: "leave --isolation out, or use another one".to_owned(),
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Schema {
     /// True if the schema refers to itself or to parts of itself. The time of a check can then grow exponentially with the depth of a
     /// value.
     pub has_references: bool,
+    /// True if messages show the values that do not match.
+    shows_values: bool,
 }
 
 impl Schema {
@@ -34,7 +36,12 @@ impl Schema {
             jsonschema::options().with_pattern_options(bounded).build(schema)
         });
         let validator = built.map_err(|error| SchemaError(error.to_string()))?;
-        Ok(Self { validator, has_references: has_references(schema) })
+        Ok(Self { validator, has_references: has_references(schema), shows_values: true })
+    }
+
+    /// Returns the schema with messages that show no values, because those of an output can contain secrets, whole or in part.
+    pub(crate) fn without_values(self) -> Self {
+        Self { shows_values: false, ..self }
     }
 
     /// Checks a value.
@@ -45,7 +52,10 @@ impl Schema {
         self.validator.validate(value).map_err(|error| {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
-            let mut message = format!("{place}{error}");
+            let mut message = match self.shows_values {
+                true => format!("{place}{error}"),
+                false => format!("{place}{}", error.masked()),
+            };
             message.truncate(message.floor_char_boundary(MAX_MESSAGE));
             message
         })
@@ -78,6 +88,8 @@ mod tests {
         assert!(schema.check(&json!({ "a": "x" })).expect_err("it is a text").starts_with("/a: "));
         assert!(schema.check(&json!({})).expect_err("it is missing").contains("\"a\""));
         assert!(schema.check(&json!("x".repeat(10_000))).expect_err("it is long").len() <= MAX_MESSAGE);
+        let fault = schema.without_values().check(&json!({ "a": "secret" })).expect_err("it is a text");
+        assert!(fault.starts_with("/a: ") && !fault.contains("secret"), "{fault}");
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Tool {
     /// Returns an error if the schema is invalid.
     pub fn with_output(mut self, output: Value) -> Result<Self, ToolError> {
         let failed = |source| ToolError::Schema { tool: self.description.name.clone(), source };
-        self.output = Some(Schema::new(&output).map_err(failed)?);
+        self.output = Some(Schema::new(&output).map_err(failed)?.without_values());
         self.description.output = Some(output);
         Ok(self)
     }

@@ -338,15 +338,21 @@ fn is_output_of(descriptor: &OwnedFd, pid: Pid, stream: usize) -> bool {
         .is_ok_and(|(ours, theirs)| (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino))
 }
 
-/// Returns the start of a command line.
+/// Returns the start of a command line, with `...` in place of the words that are left out. No word is cut, because the start of a secret would
+/// not be recognized as one.
 fn recorded(argv: &[ByteBuf]) -> Vec<ByteBuf> {
     let mut left = MAX_RECORDED;
     let mut words = Vec::new();
     for word in argv {
-        words.push(ByteBuf::from(&word[..word.len().min(left)]));
-        left = left.saturating_sub(word.len().max(1));
-        if left == 0 {
-            break;
+        match left.checked_sub(word.len().max(1)) {
+            Some(rest) => {
+                words.push(word.clone());
+                left = rest;
+            }
+            None => {
+                words.push(ByteBuf::from("..."));
+                break;
+            }
         }
     }
     words

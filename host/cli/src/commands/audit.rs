@@ -159,7 +159,7 @@ fn listed(log: &AuditLog, last: usize) -> Result<String, RunnerError> {
                 let of = other.as_ref().map_or_else(String::new, |other| format!(" ({other})"));
                 [at, session, format!("session {}{of}", action.unwrap_or_default()), none(), none(), none()]
             }
-            Event::Box { name, action, call, omitted } => {
+            Event::Box { name, action, start: _, call, omitted } => {
                 let action = serde_json::to_value(action).ok().and_then(|name| name.as_str().map(str::to_owned));
                 let of = call.as_ref().map_or_else(String::new, |call| format!(" {}", call.name));
                 let end = call.map_or_else(none, |call| call.status.to_string());

@@ -78,6 +78,9 @@ pub enum Event {
         name: String,
         /// Action.
         action: BoxAction,
+        /// The box that is started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start: Option<Box<BoxStarted>>,
         /// The call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CommandCall>,
@@ -242,9 +245,9 @@ pub struct CommandCall {
 }
 
 impl CommandCall {
-    /// Describes a call.
+    /// Describes a call. `masked` returns a text in which secrets are masked.
     #[must_use]
-    pub fn of(call: &ShimCall) -> Self {
+    pub fn of(call: &ShimCall, masked: &dyn Fn(&str) -> String) -> Self {
         let mut digest = Sha256::new();
         for word in &call.argv {
             digest.update(word);
@@ -252,11 +255,48 @@ impl CommandCall {
         }
         let name = call.argv.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
         Self {
-            name: shortened(&mask_secrets(&name, &[])),
+            name: shortened(&masked(&name)),
             sha256: digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
             status: call.status,
             wall_ms: u64::try_from(call.wall.as_millis()).unwrap_or(u64::MAX),
             is_denied: call.is_denied,
+        }
+    }
+}
+
+/// Box that is about to start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BoxStarted {
+    /// User, by the number of the system; `None` on systems without numbers.
+    pub uid: Option<u32>,
+    /// Process that keeps the box.
+    pub pid: u32,
+    /// Backend.
+    pub backend: String,
+    /// Image that the request names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Packages, as they were requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
+    /// Grants.
+    pub grants: GrantsGiven,
+    /// Limits.
+    pub limits: LimitsInForce,
+}
+
+impl BoxStarted {
+    /// Describes a box whose commands have the grants and limits of a job.
+    #[must_use]
+    pub fn new(job: &Job, image: Option<String>, backend: &BackendId) -> Self {
+        Self {
+            uid: user(),
+            pid: std::process::id(),
+            backend: backend.to_string(),
+            image,
+            packages: job.packages.clone(),
+            grants: GrantsGiven::from(&job.grants),
+            limits: LimitsInForce::from(&job.limits),
         }
     }
 }

@@ -336,7 +336,10 @@ fn refusal(job_requirements: JobRequirements, constraints: &RoutingConstraints, 
 #[test]
 fn reports_the_reason_against_every_candidate() {
     let none = refusal(job_requirements(), &only(Isolation::Container), &[ready("wasm")]);
-    assert_eq!((none.kind(), none.fix().as_str()), (ResultKind::EngineUnavailable, "use --isolation wasm or auto"));
+    assert_eq!(
+        (none.kind(), none.fix().as_str()),
+        (ResultKind::EngineUnavailable, "leave --isolation out, or use another one")
+    );
     let none = refusal(job_requirements(), &only(Isolation::Wasm), &[missing("wasm")]);
     assert_eq!((none.kind(), none.fix().as_str()), (ResultKind::EngineUnavailable, "start wasm"));
 

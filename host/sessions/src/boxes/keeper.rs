@@ -242,7 +242,8 @@ impl Keeper {
         while let Some(call) = self.sandbox.next_shim_call().await {
             self.touch();
             self.log_call(&call);
-            if let Err(error) = tokio::task::block_in_place(|| self.sandbox.record_shim_call(&call)) {
+            let masked = |text: &str| self.masked(text);
+            if let Err(error) = tokio::task::block_in_place(|| self.sandbox.record_shim_call(&call, &masked)) {
                 return format!("a call in it could not be recorded: {}", error.message());
             }
         }
@@ -312,7 +313,15 @@ impl Keeper {
 }
 
 fn is_alive(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    // A process of another user is alive too.
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+    let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    // A process of another user is alive too. One that has ended, and for which its parent has not waited, is not.
+    process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
+        && !has_ended(pid)
+}
+
+/// Returns true for a process that has ended, and for which its parent has not waited.
+fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which is in parentheses and can contain any.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['Z', 'X']))
 }

@@ -149,7 +149,10 @@ async fn exec(
             }
             BoxAnswer::Ended(Box::new(report))
         }
-        Ok(Err(error)) => BoxAnswer::Failed(error.into()),
+        Ok(Err(error)) => {
+            keeper.add(interrupted(argv, began.elapsed()));
+            BoxAnswer::Failed(error.into())
+        }
         Err(ended) => BoxAnswer::Failed(RunnerError::of(ResultKind::InternalError, &ended).into()),
     }
 }
