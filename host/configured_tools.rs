@@ -298,7 +298,8 @@ impl ToolPaths {
         match self.outside(&mapped, "") {
             None => Ok(mapped),
             Some(pointer) => {
-                let message = format!("the path at {pointer:?} leads through a link out of the directories of the tool");
+                let message =
+                    format!("the path at {pointer:?} leads through a link out of the directories of the tool");
                 Err(ToolFailure::new(ToolFailure::INVALID_OUTPUT, message))
             }
         }

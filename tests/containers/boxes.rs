@@ -238,6 +238,8 @@ fn shims_behave_as_the_command(test_env: &TestEnvironment) -> Result<()> {
         "cat \"$(printf 'odd\\tname')\" 2>&1; echo $?",
         "sleep 0.3 & cat dir/text; wait; echo $?",
         "bash -c 'tail -f /dev/null & kill -TERM $!; wait $!; echo $?' < /dev/zero",
+        "trap '' TERM HUP; tail -f /dev/null & p=$!; sleep 0.3; kill -TERM $p; kill -HUP $p; sleep 0.3; kill -0 $p; echo $?; kill -KILL $p; { wait $p; } 2>/dev/null; echo $?",
+        "tail -f /dev/null & p=$!; sleep 0.3; kill -INT $p; sleep 0.3; kill -0 $p; echo $?; kill $p; { wait $p; } 2>/dev/null; echo $?",
         "echo a | (cat; cat) | cat",
         "diff <(sort dir/text) <(sort dir/text | grep -v root)",
         "cat /dev/fd/3 3< dir/text; exec 5< dir/text; head -n 1 <&5; cat <&5",
@@ -409,27 +411,37 @@ fn records(test_env: &TestEnvironment) -> Result<()> {
     let own = ["box", "exec", "--env", "OWN=s3cr3t-2", &sandbox.name, "--", "sh", "-c", text];
     test_env.codebox().args(own).run()?;
     sandbox.engine_shell("cat /etc/hostname")?;
+    // The value as the name of a command, and where the log cuts a long command line.
+    sandbox.exec(&["bash", "-c", "exec -a \"$KEY\" /.codebox/bin/cat /etc/hostname"])?;
+    sandbox.exec(&["bash", "-c", "exec -a \"/work/$KEY/cat\" /.codebox/bin/cat /etc/hostname"])?;
+    sandbox.exec(&["bash", "-c", "cat $(printf '%4078s' | tr ' ' A) \"$KEY\""])?;
     // The shim answers its caller before the call is recorded.
     let calls = || Ok::<_, anyhow::Error>(sandbox.log()?.iter().filter(|entry| entry["is_shim"] == true).count());
-    wait_until_empty(|| Ok(if calls()? >= 4 { Vec::new() } else { vec!["a call is not recorded".to_owned()] }))?;
+    wait_until_empty(|| Ok(if calls()? >= 7 { Vec::new() } else { vec!["a call is not recorded".to_owned()] }))?;
     let log = sandbox.log()?;
     let text = serde_json::to_string(&log)?;
     ensure!(
-        !text.contains("s3cr3t-")
+        !text.contains("s3cr3t")
             && text.contains("\"cat\",\"***\"")
             && !text.contains("hunter2")
             && text.contains("--password=***"),
         "{text}"
     );
     let shims = log.iter().filter(|entry| entry["is_shim"] == true && entry["argv"][0] == "cat").count();
-    ensure!(shims == 4, "{shims} calls of cat: {text}");
+    ensure!(shims == 5, "{shims} calls of cat: {text}");
     let (name, id) = (sandbox.name.clone(), sandbox.container_id()?);
     drop(sandbox);
     let audit = test_env.codebox().args(["audit", "show", "--json", &name]).run()?.stdout_text();
     for part in ["started", "stopped", "called", "\"box\"", &name, &id] {
         ensure!(audit.contains(part), "{part} is not in {audit}");
     }
-    ensure!(!audit.contains("s3cr3t-value") && !audit.contains("hunter2"));
+    ensure!(!audit.contains("s3cr3t") && !audit.contains("hunter2"), "{audit}");
+    // A box that is used by the engine alone has its grants in the log as well.
+    let records: Value = serde_json::from_str(&audit)?;
+    let records = records["records"].as_array().context("records")?;
+    let start = records.iter().map(|record| &record["event"]).find(|event| event["action"] == "started");
+    let start = &start.with_context(|| audit.clone())?["start"];
+    ensure!(start["grants"]["env"][0] == "KEY" && start["limits"].is_object() && start["pid"].is_u64(), "{audit}");
     ensure!(test_env.codebox().args(["audit", "verify"]).run()?.code == Some(0));
     Ok(())
 }

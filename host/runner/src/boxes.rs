@@ -106,10 +106,7 @@ impl Runner {
         RunnerError: From<R::Error>,
     {
         let span = info_span!("start_box", backend = Empty, outcome = Empty);
-        let request = request.try_into()?;
-        let refusal = Refusal::of(&request);
-        let request = box_request(request).inspect_err(|error| self.record_refusal(&refusal, error))?;
-        let request = self.with_own_limits(request)?;
+        let request = self.box_request(request.try_into()?)?;
         spans::stage(span, self.start_box_stages(request, settings)).await
     }
 
@@ -174,8 +171,15 @@ impl Runner {
     /// # Errors
     /// As for [`start_box`](Self::start_box), without those of the container.
     pub fn prepare_box(&self, request: Request) -> Result<Job, RunnerError> {
-        let request = self.with_own_limits(box_request(request)?)?;
+        let request = self.box_request(request)?;
         block_on(async { Ok(self.admit_stage(request).await?.job().clone()) })?
+    }
+
+    /// Checks a request for a box, and adds its own limits.
+    fn box_request(&self, request: Request) -> Result<Request, RunnerError> {
+        let refusal = Refusal::of(&request);
+        let checked = box_request(request).inspect_err(|error| self.record_refusal(&refusal, error))?;
+        self.with_own_limits(checked)
     }
 
     /// Sets the limits on open files and processes of a box, unless the request or the operator has them. That on open files applies to the

@@ -204,5 +204,9 @@ fn refused_starts(test_env: &TestEnvironment) -> Result<()> {
             refused.stderr_text()
         );
     }
+    let records = test_env.codebox().args(["audit", "export", "--json"]).run()?.stdout_text();
+    for part in ["processor time", "nor secrets"] {
+        ensure!(records.lines().any(|line| line.contains("\"refused\"") && line.contains(part)), "{part}: {records}");
+    }
     Ok(())
 }

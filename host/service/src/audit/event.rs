@@ -295,7 +295,8 @@ impl BoxStarted {
             backend: backend.to_string(),
             image,
             packages: job.packages.clone(),
-            grants: GrantsGiven::from(&job.grants),
+            // The process of the box has the values of all variables, and not their origin.
+            grants: GrantsGiven { env: job.env.keys().cloned().collect(), ..GrantsGiven::from(&job.grants) },
             limits: LimitsInForce::from(&job.limits),
         }
     }
