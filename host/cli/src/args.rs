@@ -375,8 +375,8 @@ pub(crate) enum ToolCommand {
     /// Call a tool, and print the result as one JSON document
     ///
     /// The document has `success`, `output`, `error` with `kind`, `message` and `stderr`, and `metadata`. The exit status is 0 for a
-    /// call that succeeded, 1 for a tool that failed, 124 for one that took too long, and 125 for an input that is refused and a tool
-    /// that cannot be started.
+    /// call that succeeded, 1 for a tool that failed, 124 for one that took too long, 130 for one that a signal to this command ended, and
+    /// 125 for an input that is refused and a tool that cannot be started.
     Call {
         /// Name of the tool
         name: ToolName,
