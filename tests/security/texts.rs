@@ -65,7 +65,7 @@ fn survives_hostile_sources(kit: &Kit, _: Guest) -> Result<Verdict> {
 fn counts_parsing_as_cpu_time(kit: &Kit, _: Guest) -> Result<Verdict> {
     let program = "import fs from 'node:fs';
 const text = '({a=b as '.repeat(60) + 'c' + ':0)=>0}:0)=>0'.repeat(60);
-for (let n = 0; n < 1000; n++) {
+for (let n = 0; n < 5000; n++) {
   fs.writeFileSync(`/work/${n}.ts`, text);
   try { await import(`/work/${n}.ts`) } catch {}
 }";
