@@ -46,6 +46,12 @@ fn variables_come_from_files() {
     let refused = run_in(dir.path(), &["run", "--env-file", "bad.env", "-c", "1"]);
     assert!(refused.stderr_text().contains("bad.env: line 2: "), "{}", refused.stderr_text());
     assert!(!refused.stderr_text().contains("secret-value"), "{}", refused.stderr_text());
+    // An earlier job may have made the link.
+    fs::write(dir.path().join("other"), "KEY=of-the-user\n").expect("it is ours");
+    std::os::unix::fs::symlink("other", dir.path().join("link.env")).expect("it is ours");
+    let refused = run_in(dir.path(), &["run", "--env-file", "link.env", "-c", "1"]);
+    assert_eq!(refused.code, Some(126), "{}", refused.stderr_text());
+    assert!(refused.stderr_text().contains("symbolic link"), "{}", refused.stderr_text());
 }
 
 #[test]

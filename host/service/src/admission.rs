@@ -35,7 +35,7 @@ mod script;
 mod secrets;
 
 pub use denied::Denied;
-pub use env_file::{EnvFileError, parse_env_file};
+pub use env_file::read_env_file;
 pub use host_environment::{HostEnvironment, Process};
 use image::Image;
 pub use image::is_allowed_image;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebox_core::{BackendError, HostPath, Language, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
 use codebox_runner::{RunEnd, Runner};
-use codebox_service::{ContainerTarget, EnvRequest, MAX_PROGRAM, Preference, Program, Request, parse_env_file};
+use codebox_service::{ContainerTarget, EnvRequest, MAX_PROGRAM, Preference, Process, Program, Request, read_env_file};
 
 use crate::args::{ProgramLocation, RunArgs};
 use crate::commands::tools::{CommandTools, Questions};
@@ -19,7 +19,6 @@ use crate::missing_files::advice;
 use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
-use crate::text_file::read_text;
 use crate::trace::RunTrace;
 use crate::{Host, RunHost, ServerOptions, answer};
 
@@ -232,10 +231,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
 fn variables(args: &RunArgs) -> Result<Vec<EnvRequest>, RunnerError> {
     let mut variables: Vec<EnvRequest> = Vec::new();
     for path in &args.env_files {
-        let parsed = parse_env_file(&read_text("variables", path)?).map_err(|error| {
-            let line = format!("cannot use {}: {error}", path.display());
-            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("write each variable as NAME=VALUE")
-        })?;
+        let parsed = read_env_file(path, &Process)?;
         variables.retain(|earlier| parsed.iter().all(|later| later.name() != earlier.name()));
         variables.extend(parsed);
     }

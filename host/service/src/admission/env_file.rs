@@ -1,13 +1,54 @@
 //! Files with variables for a program, as `.env` files are written.
 
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use codebox_core::ResultKind;
+use codebox_files::{open_dir_without_symlinks, open_for_reading};
 use thiserror::Error;
 
+use super::denied::Denied;
+use super::host_environment::{HostEnvironment, absolute};
+use super::links;
 use super::request::EnvRequest;
+use super::script::MAX_PROGRAM;
+
+/// Returns the variables of a regular file.
+///
+/// A link at or below the working directory is refused, as is a file that is itself a link: an earlier job may have created it to be given
+/// another file of the user.
+///
+/// # Errors
+/// Returns an error if the file cannot be read without following such a link, is larger than 16 MiB, or has an invalid line.
+pub fn read_env_file(path: &Path, host_environment: &dyn HostEnvironment) -> Result<Vec<EnvRequest>, Denied> {
+    let shown = path.display().to_string();
+    let refused = |kind: ResultKind, detail: String, fix: &str| Denied::new(kind, "use", &shown, detail, fix);
+    let fail = |error: io::Error| {
+        refused(ResultKind::InvalidRequest, error.to_string(), "name a regular file with variables that can be read")
+    };
+    let typed = absolute(path, host_environment).map_err(fail)?;
+    if let Some(link) = links::below_working_directory(&typed, host_environment).map_err(fail)? {
+        return Err(refused(ResultKind::PathRejected, link.reason(), "name the file itself"));
+    }
+    let parts = typed.parent().zip(typed.file_name().and_then(|name| name.to_str()));
+    let (dir, name) = parts.ok_or_else(|| fail(io::ErrorKind::InvalidInput.into()))?;
+    let dir = dir.canonicalize().and_then(|dir| open_dir_without_symlinks(&dir)).map_err(fail)?;
+    let mut text = String::new();
+    // One byte above the maximum shows that the file is too large.
+    let file = open_for_reading(&dir, name).map_err(fail)?;
+    file.take(MAX_PROGRAM.get() + 1).read_to_string(&mut text).map_err(fail)?;
+    if text.len() as u64 > MAX_PROGRAM.get() {
+        let detail = format!("it is larger than {MAX_PROGRAM}");
+        return Err(refused(ResultKind::InvalidRequest, detail, "name a file with variables"));
+    }
+    parse_env_file(&text)
+        .map_err(|error| refused(ResultKind::InvalidRequest, error.to_string(), "write each variable as NAME=VALUE"))
+}
 
 /// Line of a file with variables that is invalid. The message omits values, because they may be secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {reason}")]
-pub struct EnvFileError {
+pub(super) struct EnvFileError {
     /// Number of the line, from 1.
     pub line: usize,
     /// Reason.
@@ -21,7 +62,7 @@ pub struct EnvFileError {
 ///
 /// # Errors
 /// Returns the first line that has no `=`, a name that is no name of a variable, or a quote without end.
-pub fn parse_env_file(text: &str) -> Result<Vec<EnvRequest>, EnvFileError> {
+fn parse_env_file(text: &str) -> Result<Vec<EnvRequest>, EnvFileError> {
     let mut variables: Vec<EnvRequest> = Vec::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut number = 1;
