@@ -171,6 +171,16 @@ fn jobs_run_in_the_machine() {
     let grown = machine.run(&["--memory", "128M"], "x = [bytearray(8 << 20) for _ in range(100)]");
     assert_eq!(grown["kind"], "memory_limit", "{grown}");
     assert!(grown["usage"]["peak_memory_bytes"].as_u64().is_some_and(|peak| peak <= 129 << 20), "{grown}");
+    // Podman creates containers of several jobs at one time without an end of its service.
+    let texts: Vec<String> = (0..4).map(|number| format!("print({number})")).collect();
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = texts.iter().map(|text| scope.spawn(|| machine.run(&[], text))).collect();
+        for (number, job) in jobs.into_iter().enumerate() {
+            let report = job.join().expect("the thread ends");
+            assert_eq!(report["stdout"], format!("{number}\n"), "{report}");
+        }
+    });
+    assert_eq!(home.run(&["vm", "logs"]).stdout_text().matches("Podman has ended").count(), 0);
     // The directories are not shared after the jobs.
     assert_eq!(machine.shared(), serde_json::json!([]));
     assert_eq!(home.run(&["vm", "down"]).code, Some(0));

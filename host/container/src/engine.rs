@@ -160,6 +160,11 @@ impl Engine {
             AddressOrigin::ByUser(_) | AddressOrigin::WellKnown => CREATE_TIMEOUT,
         };
         let client = client(&candidate.place, known.as_ref(), timeout).map_err(UnreachableEngine::not_listening)?;
+        // The facts of a rootless engine have its ID ranges.
+        let _lock = match &known {
+            None => facts_cache.lock_id_ranges(&candidate.place.to_string()).await,
+            Some(_) => None,
+        };
         let time_limit = if known.is_some() { 2 * CALL_TIMEOUT } else { INFO_TIMEOUT };
         let attempt = tokio::time::timeout(time_limit, async {
             if let Some(facts) = known {

@@ -77,9 +77,14 @@ impl FactsCache {
     }
 
     fn path(&self, place: &EngineAddress) -> PathBuf {
-        let digest = Sha256::digest(place.to_string());
+        self.file(&place.to_string(), "json")
+    }
+
+    /// Returns the path of a file for the engine at an address.
+    pub(crate) fn file(&self, place: &str, extension: &str) -> PathBuf {
+        let digest = Sha256::digest(place);
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(format!("{name}.json"))
+        self.folder.join(format!("{name}.{extension}"))
     }
 }
 

@@ -33,6 +33,7 @@ mod gc;
 mod guest_modules;
 mod harden;
 mod home_secret;
+mod id_ranges;
 mod images;
 mod instance;
 mod labels;

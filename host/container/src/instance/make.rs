@@ -1,5 +1,6 @@
 //! Creation and start of a container.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use super::removal::ContainerGuard;
 use super::{ContainerInstance, files};
 use crate::agent_connection::AgentConnection;
 use crate::boxes::BoxLayout;
-use crate::caller::JobUser;
+use crate::caller::{FileOwnership, JobUser};
 use crate::engine::Engine;
 use crate::engine_machine::place_binds;
 use crate::error::ContainerError;
@@ -105,7 +106,11 @@ impl ContainerInstance {
         };
         let body = harden::container(inputs, &engine.facts)?;
         let (client, limit) = (engine.client.clone(), engine.create_timeout());
-        let made = create_container(client.clone(), limit, name, body).await;
+        let lock = match user.owners {
+            FileOwnership::KeepId => shared.facts_cache.lock_id_ranges(&engine.facts.place).await,
+            FileOwnership::TheCallers | FileOwnership::Mapped => None,
+        };
+        let made = create_container(client.clone(), limit, name, body, lock).await;
         let container = made.map_err(|error| error.map_missing_image(image.name.as_str()))?;
         let agent_connection = match attach_and_start(&client, limit, container.id(), &image).await {
             Ok(agent_connection) => agent_connection,
@@ -148,10 +153,13 @@ async fn create_container(
     limit: Duration,
     name: String,
     body: ContainerCreateBody,
+    lock: Option<File>,
 ) -> Result<ContainerGuard, ContainerError> {
     let making = async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let made = call("create a container", limit, client.create_container(Some(options), body)).await?;
+        let made = call("create a container", limit, client.create_container(Some(options), body)).await;
+        drop(lock);
+        let made = made?;
         Ok(ContainerGuard::of(client, made.id))
     };
     match tokio::spawn(making).await {
