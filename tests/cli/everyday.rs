@@ -106,3 +106,41 @@ fn listings_are_json_documents() {
     assert!(checks.iter().all(|check| check["name"].is_string() && check["state"].is_string()), "{doctor}");
     assert!(json(&["packages", "list", "--json"])["packages"].is_array());
 }
+
+#[test]
+fn notebooks_run_in_one_session() {
+    let dir = folder();
+    let code = |source: &str| serde_json::json!({"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": null});
+    let save = |name: &str, cells: &[&str]| {
+        let cells: Vec<Value> = cells.iter().map(|source| code(source)).collect();
+        let notebook = serde_json::json!({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells});
+        fs::write(dir.path().join(name), notebook.to_string()).expect("it is ours");
+    };
+    save("nb.ipynb", &["%matplotlib inline\nx = 20", "print('out')\nx + 1", "", "1 / 0", "print('never')"]);
+    let ran = run_in(dir.path(), &["run", "--out", "nb.out.ipynb", "nb.ipynb"]);
+    assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(1), "out\n21\n"), "{}", ran.stderr_text());
+    assert!(ran.stderr_text().contains("cell 4 failed; cells that were not run: 1"), "{}", ran.stderr_text());
+    let written = fs::read(dir.path().join("nb.out.ipynb")).expect("it was written");
+    let written: Value = serde_json::from_slice(&written).expect("JSON");
+    let cells = written["cells"].as_array().expect("cells");
+    let counts: Vec<&Value> = cells.iter().map(|cell| &cell["execution_count"]).collect();
+    assert_eq!(serde_json::json!(counts), serde_json::json!([1, 2, null, 3, null]));
+    let outputs = cells[1]["outputs"].as_array().expect("outputs");
+    assert_eq!(outputs[0]["text"], serde_json::json!(["out\n"]));
+    assert_eq!(outputs[1]["data"]["text/plain"], serde_json::json!(["21"]));
+    assert_eq!(cells[3]["outputs"][0]["ename"], "ZeroDivisionError", "{}", cells[3]);
+    assert_eq!(cells[3]["outputs"].as_array().map(Vec::len), Some(1), "{}", cells[3]);
+    // A link could lead to another file of the user.
+    std::os::unix::fs::symlink("nb.ipynb", dir.path().join("link.ipynb")).expect("it is ours");
+    for (out, part) in [("link.ipynb", "symbolic link"), ("nb.json", "ends with .ipynb")] {
+        let refused = run_in(dir.path(), &["run", "--out", out, "nb.ipynb"]);
+        assert!(
+            refused.code.is_some_and(|code| code >= 125) && refused.stderr_text().contains(part),
+            "{}",
+            refused.stderr_text()
+        );
+    }
+    save("ipython.ipynb", &["!pip install x"]);
+    let failed = run_in(dir.path(), &["run", "ipython.ipynb"]);
+    assert!(failed.stderr_text().contains("is a command of IPython"), "{}", failed.stderr_text());
+}

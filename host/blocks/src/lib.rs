@@ -4,10 +4,12 @@
 #![warn(missing_docs)]
 
 pub mod feedback;
+mod notebook;
 mod parse;
 mod report;
 mod run;
 
+pub use notebook::Notebook;
 pub use parse::{Block, BlockLanguage, MAX_BLOCKS, parse};
 pub use report::{BlockReport, BlockStatus, BlocksReport};
 pub use run::{Observer, Options, Silent, run};

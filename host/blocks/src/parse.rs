@@ -74,6 +74,8 @@ pub struct Block {
     pub skip: bool,
     /// True if the info string has `expect-error`: the block is expected to fail.
     pub expects_error: bool,
+    /// True if the block may fail. Only cells of notebooks can.
+    pub may_fail: bool,
 }
 
 /// Returns the fenced code blocks of a CommonMark text whose language codebox runs, in order.
@@ -122,7 +124,8 @@ pub fn parse(text: &str) -> Result<Vec<Block>, RunnerError> {
 fn block_of(info: &str, line: usize) -> Option<Block> {
     let mut words = info.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
     let language = BlockLanguage::from_name(words.next()?)?;
-    let mut block = Block { number: 0, language, line, code: String::new(), skip: false, expects_error: false };
+    let mut block =
+        Block { number: 0, language, line, code: String::new(), skip: false, expects_error: false, may_fail: false };
     for word in words {
         match word {
             "skip" => block.skip = true,

@@ -28,6 +28,7 @@ mod host;
 mod image;
 mod jobs;
 mod mcp;
+mod notebook;
 mod packages;
 mod repl;
 mod run;
@@ -47,12 +48,23 @@ pub(crate) fn dispatch(
     trace: RunTrace,
     takeover: Option<&mut Takeover>,
 ) -> u8 {
+    let notebook = match &command {
+        Command::Run(args) => notebook::of(args),
+        _ => None,
+    };
     let confinement = match &command {
         Command::Run(args) => confinement_of(args),
         _ => Confinement::On,
     };
     let runner = runner(confinement, messages, host.run);
     let done = match command {
+        Command::Run(args) if notebook.is_some() => {
+            let is_json = args.json;
+            match notebook::run(&notebook.unwrap_or_default(), *args, messages, host) {
+                Err(failure) if is_json => return answer::print_failure(&failure),
+                done => done,
+            }
+        }
         Command::Run(args) if !args.tools.is_empty() || args.show.show.is_some() => {
             return run::run_with_tools(*args, messages, host, trace);
         }

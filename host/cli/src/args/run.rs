@@ -314,7 +314,11 @@ impl RunArgs {
     pub(crate) fn needs_only_wasm(&self) -> bool {
         let is_file = match self.program() {
             Ok((ProgramLocation::Inline(_), _)) => true,
-            Ok((ProgramLocation::File(path), _)) => std::fs::metadata(path).is_ok_and(|file| file.is_file()),
+            Ok((ProgramLocation::File(path), _)) => {
+                // The cells of a notebook run in a session.
+                let is_notebook = path.extension().is_some_and(|extension| extension == "ipynb");
+                !is_notebook && std::fs::metadata(path).is_ok_and(|file| file.is_file())
+            }
             Ok((ProgramLocation::Stdin | ProgramLocation::Command, _)) | Err(_) => false,
         };
         let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;

@@ -1,12 +1,15 @@
 //! `codebox blocks`.
 
+use std::sync::Arc;
+
 use codebox_blocks::{Block, BlockReport, BlockStatus, BlocksReport, Observer, Options, Silent, feedback, parse};
-use codebox_core::{CancelToken, ExecIo, OutputShape, ResultKind, RunReport, RunnerError, exit};
+use codebox_core::{CancelToken, ExecIo, OutputShape, ResultKind, RunReport, RunnerError, ToolName, exit};
+use codebox_runner::Runner;
 use codebox_service::Request;
 
 use crate::Host;
 use crate::answer;
-use crate::args::BlocksArgs;
+use crate::args::{BlocksArgs, ToolArgs};
 use crate::commands::server_runner;
 use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
@@ -25,30 +28,17 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Re
     if blocks.is_empty() && is_streamed {
         messages.note("the text has no blocks of a language that codebox runs");
     }
-    let tools = CommandTools::connect(&args.tools, Questions::AtTerminal, messages, host)?;
-    let runner = server_runner(messages, host, tools.as_ref());
-    let names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
+    let (runner, names) = started(&args.tools, messages, host)?;
     let options = Options {
         request: Request { image: args.image, tools: names, ..args.grants.request(None) },
         node_packages: args.with_npm,
         isolated: args.isolated,
         keep_going: args.keep_going,
     };
-    let cancel = CancelToken::new();
-    Signals::handled().cancel(cancel.clone());
-    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
-    let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(&runner, blocks, &options, observer));
-    let mut report = if is_streamed {
-        let mut live = Live { messages, cancel, output: None, status: None, show: args.show.show };
-        let report = run(&mut live);
-        if let Some(status) = live.status {
-            return Ok(status);
-        }
-        report
-    } else {
-        run(&mut Collected { cancel })
-    };
+    let (mut report, stopped) = report_of(&runner, blocks, &options, is_streamed, args.show.show, messages)?;
+    if let Some(status) = stopped {
+        return Ok(status);
+    }
     let printed = if args.feedback {
         report.keep_whole_outputs(&runner, OutputShape::default());
         answer::print(&feedback::of_blocks(&report, OutputShape::default()))?
@@ -59,6 +49,41 @@ pub(super) fn blocks(args: BlocksArgs, messages: Messages, host: Host<'_>) -> Re
         0
     };
     Ok(if printed == 0 { report.exit_status() } else { printed })
+}
+
+/// Connects to host tools, and returns a runner and the names of the tools.
+pub(super) fn started(
+    tools: &ToolArgs,
+    messages: Messages,
+    host: Host<'_>,
+) -> Result<(Arc<Runner>, Vec<ToolName>), RunnerError> {
+    let tools = CommandTools::connect(tools, Questions::AtTerminal, messages, host)?;
+    let names = tools.as_ref().map(CommandTools::names).unwrap_or_default();
+    Ok((server_runner(messages, host, tools.as_ref()), names))
+}
+
+/// Runs blocks, and prints their output as it is written if `is_streamed`. Returns their results, and the exit status if output could not
+/// be written.
+pub(super) fn report_of(
+    runner: &Arc<Runner>,
+    blocks: Vec<Block>,
+    options: &Options,
+    is_streamed: bool,
+    show: Option<Show>,
+    messages: Messages,
+) -> Result<(BlocksReport, Option<u8>), RunnerError> {
+    let cancel = CancelToken::new();
+    Signals::handled().cancel(cancel.clone());
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+    let run = |observer: &mut dyn Observer| executor.block_on(codebox_blocks::run(runner, blocks, options, observer));
+    Ok(if is_streamed {
+        let mut live = Live { messages, cancel, output: None, status: None, show };
+        let report = run(&mut live);
+        (report, live.status)
+    } else {
+        (run(&mut Collected { cancel }), None)
+    })
 }
 
 fn print_failures(report: &BlocksReport, messages: Messages) {
