@@ -29,7 +29,7 @@ pub(crate) use boxes::{BoxCommands, BoxExecArgs, BoxStartArgs, Idle};
 pub(crate) use mcp::McpArgs;
 pub(crate) use repl::ReplArgs;
 pub use run::with_run;
-pub(crate) use run::{ProgramLocation, RunArgs, mark_separator};
+pub(crate) use run::{ProgramLocation, RunArgs, is_notebook, mark_separator};
 pub(crate) use session::{CellArgs, ImportArgs, NewSessionArgs, ResumeArgs, SessionCommand};
 pub(crate) use tools::ToolArgs;
 

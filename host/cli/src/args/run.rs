@@ -1,6 +1,6 @@
 use std::ffi::{OsStr, OsString};
 use std::num::{NonZeroU32, NonZeroU64};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -314,10 +314,9 @@ impl RunArgs {
     pub(crate) fn needs_only_wasm(&self) -> bool {
         let is_file = match self.program() {
             Ok((ProgramLocation::Inline(_), _)) => true,
+            // The cells of a notebook run in a session.
             Ok((ProgramLocation::File(path), _)) => {
-                // The cells of a notebook run in a session.
-                let is_notebook = path.extension().is_some_and(|extension| extension == "ipynb");
-                !is_notebook && std::fs::metadata(path).is_ok_and(|file| file.is_file())
+                !is_notebook(&path) && std::fs::metadata(path).is_ok_and(|file| file.is_file())
             }
             Ok((ProgramLocation::Stdin | ProgramLocation::Command, _)) | Err(_) => false,
         };
@@ -348,6 +347,11 @@ impl RunArgs {
         let args = args.iter().map(|word| text(word)).collect::<Result<_, _>>()?;
         Ok((program, args))
     }
+}
+
+/// Returns true if a path is the name of a notebook.
+pub(crate) fn is_notebook(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "ipynb")
 }
 
 /// Marker after the first `--` of a command line during parsing, because clap does not report if there was one. A word

@@ -12,12 +12,9 @@ use super::blocks::{report_of, started};
 use super::run::request;
 use crate::Host;
 use crate::answer;
-use crate::args::{ProgramLocation, RunArgs};
+use crate::args::{ProgramLocation, RunArgs, is_notebook};
 use crate::messages::Messages;
 use crate::text_file::read_text;
-
-/// Extension of notebooks.
-const EXTENSION: &str = "ipynb";
 
 /// Returns the notebook that is the program of a command, if it is one.
 pub(super) fn of(args: &RunArgs) -> Option<PathBuf> {
@@ -25,10 +22,6 @@ pub(super) fn of(args: &RunArgs) -> Option<PathBuf> {
         Ok((ProgramLocation::File(path), _)) if args.lang.is_none() && is_notebook(&path) => Some(path),
         _ => None,
     }
-}
-
-fn is_notebook(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
 /// Runs the cells of a notebook in one session until the first error, and returns the exit status. The notebook with the outputs is
@@ -67,8 +60,9 @@ fn refuse_others(args: &RunArgs) -> Result<(), RunnerError> {
     if args.image().is_none() && args.engine.is_none() && args.warm.is_none() && !is_attached {
         return Ok(());
     }
-    let line = "cannot run a notebook in a container: its cells run in a session in WebAssembly";
-    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove the options of the container"))
+    let line = "cannot choose the container of a notebook: its cells run in a session";
+    Err(RunnerError::new(ResultKind::InvalidRequest, line)
+        .with_fix("remove --image, --python, --node, --engine, --warm, --container and --dev-config"))
 }
 
 /// Opens the file for the notebook with the outputs.
