@@ -16,6 +16,8 @@ mod installation;
 mod json;
 mod meta;
 mod output;
+#[cfg(unix)]
+mod projects;
 mod results;
 #[cfg(target_os = "linux")]
 mod run_program;

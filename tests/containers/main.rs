@@ -32,6 +32,7 @@ mod net;
 mod network;
 mod parallel_map;
 mod processes;
+mod projects;
 mod rejected_requests;
 mod repeated_kills;
 mod residue;
@@ -81,6 +82,7 @@ fn rows() -> Vec<Row> {
         network::rows(),
         net::rows(),
         secrets::rows(),
+        projects::rows(),
         shell_scripts::rows(),
         flood::rows(),
         hostile_image::rows(),

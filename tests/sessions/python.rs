@@ -96,10 +96,7 @@ fn cells_have_input_and_files_of_their_own() {
         // The unread rest of the input is not the input of the next cell.
         assert_eq!(read(with_input("import sys; sys.stdin.read()", "next")).as_deref(), Some("'next'"));
         assert_eq!(read(Cell::from("sys.stdin.read()")).as_deref(), Some("''"));
-        let file = |path: &str, content: &str| InputFile {
-            path: GuestPath::new(path).expect("a path"),
-            content: content.into(),
-        };
+        let file = |path: &str, content: &str| InputFile::new(GuestPath::new(path).expect("a path"), content.into());
         let with_file = |text: &str, file| Cell { files: vec![file], ..Cell::from(text) };
         let first = with_file("open('a/b.txt').read()", file("/work/a/b.txt", "one"));
         assert_eq!(read(first).as_deref(), Some("'one'"));

@@ -51,7 +51,7 @@ fn requests(data: &Path) -> Vec<(&'static str, Request)> {
         (
             "input files",
             Request {
-                files: vec![InputFile { path: GuestPath::new("/work/a.txt").expect("a path"), content: vec![0, 255] }],
+                files: vec![InputFile::new(GuestPath::new("/work/a.txt").expect("a path"), vec![0, 255])],
                 ..python("print(open('a.txt', 'rb').read()); open('b.txt', 'w').write('x')")
             },
         ),
@@ -110,10 +110,10 @@ fn requests(data: &Path) -> Vec<(&'static str, Request)> {
         (
             "TypeScript modules",
             Request {
-                files: vec![InputFile {
-                    path: GuestPath::new("/work/m.ts").expect("a path"),
-                    content: b"export const f = (x: number): number => x * 2;\n".to_vec(),
-                }],
+                files: vec![InputFile::new(
+                    GuestPath::new("/work/m.ts").expect("a path"),
+                    b"export const f = (x: number): number => x * 2;\n".to_vec(),
+                )],
                 ..Request::typescript("import { f } from './m.ts'; console.log(f(21))")
             },
         ),

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use codebox_core::GuestError;
 
-use crate::rerun_command::command_with_dir;
+use crate::rerun_command::command_with;
 
 /// Directory of the program in the guest.
 const PROGRAM_DIR: &str = "/run/codebox/";
@@ -13,9 +13,20 @@ const PROGRAM_DIR: &str = "/run/codebox/";
 /// Returns the line that names a missed file and the command that grants it; `None` if the program failed for another reason. `script` is the
 /// file of the program, if it has one.
 pub(crate) fn advice(error: &GuestError, script: Option<&Path>, args: &[OsString]) -> Option<String> {
+    if let Some(file) = module_of_project(error) {
+        let command = command_with(args, ["--project", "."])?;
+        return Some(format!("the program does not have {}; copy the project with: {command}", file.display()));
+    }
     let (file, dir) = beside_script(error, script).or_else(|| below_current_dir(error))?;
-    let command = command_with_dir(args, &dir)?;
+    let command = command_with(args, ["--dir", &dir])?;
     Some(format!("the program is not granted {}; grant it with: {command}", file.display()))
+}
+
+/// Returns a module of the current directory that could not be run by its name.
+fn module_of_project(error: &GuestError) -> Option<PathBuf> {
+    let name = error.value.strip_prefix("No module named ")?;
+    let name = name.split(['.', ';']).next().filter(|name| !name.starts_with('\''))?;
+    [format!("{name}.py"), name.to_owned()].iter().find_map(|name| existing(Path::new(""), name))
 }
 
 /// Returns a module beside the program that it could not import, and the grant of its directory.

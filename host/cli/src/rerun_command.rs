@@ -18,13 +18,13 @@ pub(crate) fn rerun_command(args: &[OsString], program_words: usize, image: Imag
     in_container(&words, program_words, image)
 }
 
-/// Returns the command of a run with a directory granted in addition, quoted for a shell. `None` if it is no run.
-pub(crate) fn command_with_dir(args: &[OsString], grant: &str) -> Option<String> {
+/// Returns the command of a run with an option and its value in addition, quoted for a shell. `None` if it is no run.
+pub(crate) fn command_with(args: &[OsString], option: [&str; 2]) -> Option<String> {
     let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let place = words.iter().position(|word| word == "run")?;
     let (before, after) = words.split_at(place + 1);
-    let grant = ["--dir".to_owned(), grant.to_owned()];
-    let line = before.iter().chain(&grant).chain(after).map(|word| quoted(word));
+    let option = option.map(str::to_owned);
+    let line = before.iter().chain(&option).chain(after).map(|word| quoted(word));
     Some(std::iter::once("codebox".to_owned()).chain(line).collect::<Vec<_>>().join(" "))
 }
 

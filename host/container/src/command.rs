@@ -51,7 +51,7 @@ pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<GuestCommand, C
             command.argv.push("-".to_owned());
             command.program = Some(strip_types(&job.language, text, stripper).await?);
         }
-        Source::File { argv0, name, .. } => command.argv.push(program_name(argv0, name)),
+        Source::File { argv0, name, .. } => command.argv.push(program_name(argv0, name, &job.work_dir)),
         Source::Command(_) | Source::Tool { .. } => {}
     }
     command.argv.extend(job.args.iter().cloned());
@@ -104,10 +104,8 @@ pub(crate) async fn strip_types(
 
 /// Returns the name of the program: the path as the user typed it if it leads to the file from the working directory,
 /// otherwise the guest path.
-fn program_name(argv0: &str, file: &GuestPath) -> String {
-    let work = GuestPath::work();
-    let is_direct = argv0 == file.as_str()
-        || file.as_str().strip_prefix(work.as_str()).and_then(|rest| rest.strip_prefix('/')) == Some(argv0);
+fn program_name(argv0: &str, file: &GuestPath, work_dir: &GuestPath) -> String {
+    let is_direct = argv0 == file.as_str() || work_dir.join(argv0).is_ok_and(|path| path == *file);
     if is_direct { argv0.to_owned() } else { file.as_str().to_owned() }
 }
 
@@ -129,7 +127,7 @@ mod tests {
             (plain.argv, plain.query_permission),
             (["node", "-e", "1"].map(str::to_owned).to_vec(), QueryPermission::Denied)
         );
-        let file = |name: &str| InputFile { path: GuestPath::new(name).expect("a path"), content: Vec::new() };
+        let file = |name: &str| InputFile::new(GuestPath::new(name).expect("a path"), Vec::new());
         job.files.push(file("/work/a.ts"));
         let with_modules = command(&job).await;
         let argv = ["node", "--require", "/.codebox/hooks/preload-modules.cjs", "-e", "1"];

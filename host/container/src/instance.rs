@@ -14,8 +14,8 @@ use codebox_core::{
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{
-    Budget, Dir, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, file_time, open_dir_without_symlinks,
-    read_inner_file, write_input_file,
+    Budget, Dir, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, file_time, make_input_dir,
+    open_dir_without_symlinks, read_inner_file, write_input_file,
 };
 use codebox_streams::Stdin;
 use tokio::time::timeout;
@@ -131,7 +131,7 @@ impl ContainerInstance {
                 self.port_forwards.environment(job, self.ca_bundle),
             ),
             from_image: INHERITED_VARIABLES.map(str::to_owned).to_vec(),
-            cwd: GuestPath::work().as_str().to_owned(),
+            cwd: job.work_dir.as_str().to_owned(),
             query_permission: if io.tools.is_some() { QueryPermission::Allowed } else { started.query_permission },
             port_forwards: self.port_forwards.places(),
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
@@ -150,7 +150,7 @@ impl ContainerInstance {
             cancel: io.cancel.clone(),
             tools: io.tools.clone(),
         };
-        let mut watch = Watch::over(self.private_dirs()?, &job.limits);
+        let mut watch = Watch::over(self.private_dirs()?, &job.limits).map(Watch::without_inputs);
         let mut job_connections = self.job_connections(job);
         let since = file_time();
         let done = run(
@@ -242,6 +242,7 @@ impl ContainerInstance {
     /// Creates a report with the facts of the container.
     fn report_of(&self, outcome: Outcome, job: &Job, usage: Usage) -> RunReport {
         let mut report = RunReport::new(outcome, self.provenance(), job.limits);
+        report.provenance.directory = Some(job.work_dir.clone());
         report.usage = usage;
         report.effects = Effects::Possible;
         report.enforcement = Enforcement {
@@ -321,7 +322,7 @@ impl ContainerInstance {
             };
             let path = self.scratch.path(name);
             let dir = self.scratch.open(name).map_err(ContainerError::io("open", &path))?;
-            let put = write_input_file(&dir, &parts[above..], &file.content);
+            let put = write_input_file(&dir, &parts[above..], &file.content, file.executable);
             put.and_then(|digest| {
                 own(&dir, &parts[above..], &self.user)?;
                 Ok(digest)
@@ -329,7 +330,18 @@ impl ContainerInstance {
             .map(|digest| before.insert(file.path.as_str().to_owned(), digest))
             .map_err(ContainerError::io("write", file.path.as_str().as_ref()))?;
         }
+        self.make_work_dir(&job.work_dir)?;
         Ok(before)
+    }
+
+    /// Creates the working directory of a job if it is missing in a private directory.
+    fn make_work_dir(&mut self, path: &GuestPath) -> Result<(), ContainerError> {
+        let Some((name, above)) = self.private_place(path) else { return Ok(()) };
+        let parts: Vec<&str> = path.components().skip(above).collect();
+        let dir = self.scratch.open(name).map_err(ContainerError::io("open", &self.scratch.path(name)))?;
+        make_input_dir(&dir, &parts)
+            .and_then(|()| own(&dir, &parts, &self.user))
+            .map_err(ContainerError::io("create", path.as_str().as_ref()))
     }
 
     /// Returns the private directory that contains a path, and the number of components of the path above it.

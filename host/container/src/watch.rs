@@ -32,7 +32,10 @@ pub(crate) struct Watch {
 
 struct WatchedDirs {
     dirs: Vec<Dir>,
+    /// Limits, with the usage of the inputs added.
     ceiling: UsageLimits,
+    /// Bytes of the inputs, which the job has not written.
+    inputs: u64,
 }
 
 /// Result of a measurement.
@@ -46,7 +49,7 @@ impl Watch {
     pub(crate) fn over(dirs: Vec<Dir>, limits: &Limits) -> Option<Self> {
         let ceiling =
             UsageLimits { bytes: limits.disk.at().map(|size| size.get()), entries: limits.files.at().map(u64::from) };
-        let over = Arc::new(WatchedDirs { dirs, ceiling });
+        let over = Arc::new(WatchedDirs { dirs, ceiling, inputs: 0 });
         (ceiling.bytes.is_some() || ceiling.entries.is_some()).then(|| Self {
             over,
             next: Instant::now() + PAUSE,
@@ -54,6 +57,20 @@ impl Watch {
             incomplete_count: 0,
             hidden: None,
         })
+    }
+
+    /// Excludes the present content of the directories, the inputs of the job, from its usage.
+    pub(crate) fn without_inputs(mut self) -> Self {
+        if let Some(over) = Arc::get_mut(&mut self.over) {
+            let inputs = over.used();
+            let UsageLimits { bytes, entries } = over.ceiling;
+            over.inputs = inputs.bytes;
+            over.ceiling = UsageLimits {
+                bytes: bytes.map(|most| most.saturating_add(inputs.bytes)),
+                entries: entries.map(|most| most.saturating_add(inputs.entries)),
+            };
+        }
+        self
     }
 
     /// Measures repeatedly. Returns when a limit is exceeded, or when the job keeps directories from being measured.
@@ -111,7 +128,11 @@ impl Watch {
             spawn_blocking(move || over.used()).await.unwrap_or(DiskUsage { unreadable: 1, ..DiskUsage::default() });
         let full = self.over.ceiling.bytes.is_some_and(|most| used.bytes >= most).then_some(LimitKind::Disk);
         let exceeded = self.over.exceeded(&used);
-        FinalUsage { full, exceeded, bytes: (used.unreadable == 0).then_some(used.bytes) }
+        FinalUsage {
+            full,
+            exceeded,
+            bytes: (used.unreadable == 0).then(|| used.bytes.saturating_sub(self.over.inputs)),
+        }
     }
 
     /// Returns the denial for a job that was ended because it kept directories from being measured.

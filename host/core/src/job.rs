@@ -28,6 +28,10 @@ pub struct Job {
     pub packages: Vec<String>,
     /// Files to create before the program starts.
     pub files: Vec<InputFile>,
+    /// Working directory of the program. A missing one is created below `/work` and `/tmp` if they are private. Cells of sessions stay in
+    /// their directory.
+    #[serde(default = "GuestPath::work")]
+    pub work_dir: GuestPath,
     /// Host directory that receives the files left in the program's working directory, if they are kept.
     pub out: Option<HostPath>,
     /// Files below `/work` or `/tmp` that the report returns. Only cells of sessions return files.
@@ -60,6 +64,7 @@ impl Job {
             env: BTreeMap::new(),
             packages: Vec::new(),
             files: Vec::new(),
+            work_dir: GuestPath::work(),
             out: None,
             returns: Vec::new(),
             grants: Grants::none(),
@@ -160,6 +165,17 @@ pub struct InputFile {
     /// Content of the file.
     #[serde(with = "serde_bytes")]
     pub content: Vec<u8>,
+    /// True if the file can be executed as a program.
+    #[serde(default)]
+    pub executable: bool,
+}
+
+impl InputFile {
+    /// Creates a file that cannot be executed.
+    #[must_use]
+    pub fn new(path: GuestPath, content: Vec<u8>) -> Self {
+        Self { path, content, executable: false }
+    }
 }
 
 #[cfg(test)]

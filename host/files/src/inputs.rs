@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::hex::hex;
 use crate::open::make_dirs;
+use crate::sys::set_executable;
 
 /// A written input file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,14 +29,25 @@ pub type InputManifest = BTreeMap<String, InputEntry>;
 ///
 /// # Errors
 /// The system's errors, and [`io::ErrorKind::InvalidInput`] if there are no components.
-pub fn write_input_file(dir: &Dir, parts: &[&str], content: &[u8]) -> io::Result<InputEntry> {
+pub fn write_input_file(dir: &Dir, parts: &[&str], content: &[u8], executable: bool) -> io::Result<InputEntry> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let dir = make_dirs(dir, parents)?;
     let _ = dir.remove_file(name);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
+    if executable {
+        set_executable(&mut options);
+    }
     dir.open_with(name, &options)?.write_all(content)?;
     Ok(InputEntry { size: content.len() as u64, sha256: hex(&Sha256::digest(content)) })
+}
+
+/// Creates a directory at the path of these components below `dir`, with its missing parent directories.
+///
+/// # Errors
+/// The system's errors, also if a component is a link or a file.
+pub fn make_input_dir(dir: &Dir, parts: &[&str]) -> io::Result<()> {
+    make_dirs(dir, parts).map(|_| ())
 }
 
 #[cfg(test)]
@@ -49,12 +61,12 @@ mod tests {
     fn writes_file_with_parents_and_replaces_it() -> Result<()> {
         let home = tempfile::tempdir()?;
         let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
-        write_input_file(&dir, &["a", "b", "c.txt"], b"one")?;
-        let entry = write_input_file(&dir, &["a", "b", "c.txt"], b"abc")?;
+        write_input_file(&dir, &["a", "b", "c.txt"], b"one", false)?;
+        let entry = write_input_file(&dir, &["a", "b", "c.txt"], b"abc", false)?;
         assert_eq!(dir.read("a/b/c.txt")?, b"abc");
         assert_eq!(entry.size, 3);
         assert_eq!(entry.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert!(write_input_file(&dir, &[], b"").is_err(), "a directory is no file");
+        assert!(write_input_file(&dir, &[], b"", false).is_err(), "a directory is no file");
         Ok(())
     }
 
@@ -68,14 +80,14 @@ mod tests {
         let dir = Dir::open_ambient_dir(home.path().join("work"), ambient_authority())?;
         std::os::unix::fs::symlink(&canary, home.path().join("work/in"))?;
         std::os::unix::fs::symlink(home.path(), home.path().join("work/sub"))?;
-        write_input_file(&dir, &["in"], b"input")?;
+        write_input_file(&dir, &["in"], b"input", false)?;
         assert!(dir.symlink_metadata("in")?.is_file());
         assert_eq!(dir.read("in")?, b"input");
-        assert!(write_input_file(&dir, &["sub", "canary"], b"input").is_err(), "no parent is a link");
+        assert!(write_input_file(&dir, &["sub", "canary"], b"input", false).is_err(), "no parent is a link");
         assert_eq!(std::fs::read(&canary)?, b"untouched");
         // Another hard link to the canary is replaced and not written through.
         std::fs::hard_link(&canary, home.path().join("work/hard"))?;
-        write_input_file(&dir, &["hard"], b"input")?;
+        write_input_file(&dir, &["hard"], b"input", false)?;
         assert_eq!(std::fs::read(&canary)?, b"untouched");
         Ok(())
     }

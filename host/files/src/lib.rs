@@ -28,6 +28,7 @@ mod open;
 mod outputs;
 mod private;
 mod program;
+mod project;
 mod remove;
 mod returned;
 mod scratch;
@@ -48,7 +49,7 @@ pub use embedded::EmbeddedFile;
 pub use error::FilesError;
 pub use git::is_git_name;
 pub use hex::hex;
-pub use inputs::{InputEntry, InputManifest, write_input_file};
+pub use inputs::{InputEntry, InputManifest, make_input_dir, write_input_file};
 pub use limited_reader::{LimitedReader, MAX_MEMBER_HEADER};
 pub use link::link_or_copy;
 pub use open::{
@@ -57,6 +58,9 @@ pub use open::{
 };
 pub use private::private_dir;
 pub use program::ProgramFile;
+pub use project::{
+    LeftOut, LeftOutReason, MAX_PROJECT_BYTES, MAX_PROJECT_FILES, ProjectError, ProjectFile, ProjectFiles, read_project,
+};
 pub use returned::read_inner_file;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};
 #[cfg(unix)]

@@ -55,7 +55,7 @@ impl TryFrom<FileArgument> for InputFile {
             (None, Some(data)) => BASE64.decode(data).map_err(|error| format!("the file {}: {error}", file.path))?,
             _ => return Err(format!("the file {} needs either text or base64", file.path)),
         };
-        Ok(Self { path, content })
+        Ok(Self::new(path, content))
     }
 }
 

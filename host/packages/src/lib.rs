@@ -40,6 +40,8 @@ mod package_store;
 #[cfg(feature = "index")]
 mod pin;
 #[cfg(feature = "index")]
+mod project_files;
+#[cfg(feature = "index")]
 mod provider;
 #[cfg(feature = "index")]
 mod requirement;

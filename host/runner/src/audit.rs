@@ -44,6 +44,7 @@ fn name_of(program: &Program) -> String {
         Program::Inline(_) => "-c".to_owned(),
         Program::Stdin(_) => "-".to_owned(),
         Program::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Program::Module(name) => name.clone(),
         Program::Command(words) => words.first().cloned().unwrap_or_default(),
         Program::Source(source) => source.file_name().to_owned(),
     }

@@ -3,7 +3,9 @@
 use codebox_core::{Capabilities, Isolation, ResultKind, RunnerError};
 use codebox_service::choice::lacks;
 use codebox_service::levels::LevelSetting;
-use codebox_service::{Candidate, Choice, ImageChoice, Need, NoRoute, PlanError, Rejected, Request, RouteStep, next};
+use codebox_service::{
+    Candidate, Choice, ImageChoice, Need, NoRoute, PlanError, Project, Rejected, Request, RouteStep, next,
+};
 
 use tracing::{Instrument as _, info_span};
 
@@ -26,6 +28,8 @@ pub struct Explanation {
     pub levels: Vec<LevelSetting>,
     /// All backends, in the order of preference.
     pub tiers: Vec<TierReport>,
+    /// Project whose files the program would get, with the entries that are left out.
+    pub project: Option<Project>,
 }
 
 /// A backend, with the reason against it and the features that it lacks.
@@ -93,6 +97,7 @@ impl Runner {
             notes: target_note.into_iter().chain(packages.notes).chain(analysis.unknown.clone()).collect(),
             needs: analysis.needs.powers.clone(),
             levels: admitted.levels().to_vec(),
+            project: admitted.project().cloned(),
             choice: choice.map_err(|why| PlanError::from(why).into()),
         })
     }

@@ -29,10 +29,12 @@ mod out;
 mod output_file;
 mod place;
 mod policy;
+mod project;
 mod request;
 mod reserved_paths;
 mod script;
 mod secrets;
+mod work_dir;
 
 pub use denied::Denied;
 pub use env_file::read_env_file;
@@ -41,6 +43,7 @@ use image::Image;
 pub use image::is_allowed_image;
 pub use output_file::open_output_file;
 pub use policy::{Escalation, LinkPolicy, Policy};
+pub use project::{Manifest, Project};
 pub use request::{ContainerTarget, EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use reserved_paths::NODE_MODULES;
 pub use script::MAX_PROGRAM;
@@ -70,6 +73,7 @@ pub struct Admitted {
     map: PathMap<HostPath, GuestPath>,
     warm: Option<u32>,
     requirements: Vec<PathBuf>,
+    project: Option<Project>,
     build: bool,
     script: Option<PathBuf>,
     is_repeatable: bool,
@@ -143,6 +147,12 @@ impl Admitted {
     #[must_use]
     pub fn requirements(&self) -> &[PathBuf] {
         &self.requirements
+    }
+
+    /// Returns the project whose files the program gets.
+    #[must_use]
+    pub fn project(&self) -> Option<&Project> {
+        self.project.as_ref()
     }
 
     /// Returns true if the request asks to build packages that have no wheels.
@@ -265,6 +275,8 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         requirements,
         build,
         files,
+        project,
+        work_dir,
         returns,
         engine,
         results,
@@ -305,13 +317,44 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
     let net = hosts::admit(net, policy)?;
     let secrets = secrets::admit(secrets, &net, isolations, &mut environment.values, host_environment)?;
     let map = map_of(&dirs, attachment.is_some())?;
+    let named = match &program {
+        Program::File(path) => project::named_directory(path, host_environment),
+        _ => None,
+    };
+    let project_dir = project.or_else(|| match &program {
+        Program::File(path) if named.is_some() => Some(path.clone()),
+        _ => None,
+    });
+    let project = project_dir.map(|path| project::admit(&path, &dirs, policy, host_environment)).transpose()?;
+    let (project, project_files) = project.map_or((None, Vec::new()), |(project, files)| (Some(project), files));
     let script = match &program {
-        Program::File(path) => Some(path.clone()),
-        Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
+        Program::File(path) if named.is_none() => Some(path.clone()),
+        _ => None,
     };
     let hidden = attachment.as_ref().map(|attachment| attachment.container.hidden.as_slice()).unwrap_or_default();
-    let loaded = load((program, &args), language, &policy.languages, (&map, hidden), host_environment)?;
+    let loaded = match (named, &project, &program) {
+        (Some(dir), Some(project), Program::File(typed)) => {
+            project_entry((typed, &dir), project, &project_files, language, &policy.languages, host_environment)?
+        }
+        _ => load(
+            (program, &args),
+            language,
+            &policy.languages,
+            Places { map: &map, hidden, project: project.as_ref() },
+            host_environment,
+        )?,
+    };
     let LoadedProgram { source, language, file, is_repeatable } = loaded;
+    // The program of a project is one of its files, unless they do not have it.
+    let file = file.filter(|file| project_files.iter().all(|other| other.path != file.path));
+    let default_dir = || project.as_ref().map_or_else(GuestPath::work, |project| project.work_dir(host_environment));
+    let work_dir = match work_dir {
+        Some(dir) => work_dir::check(dir, &map, &source, isolations)?,
+        None => default_dir(),
+    };
+    if language == Language::Python {
+        project::add_sources(&project_files, &mut environment.values);
+    }
     if !packages.is_empty() {
         dirs::check_package_paths(&typed, &language)?;
     }
@@ -324,7 +367,8 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         args,
         stdin,
         env: environment.values,
-        files: file.into_iter().chain(files).collect(),
+        files: file.into_iter().chain(project_files).chain(files).collect(),
+        work_dir,
         out: out.clone(),
         returns,
         grants: Grants { dirs, net, env: environment.from_host, secrets, tools },
@@ -345,6 +389,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         map,
         warm,
         requirements,
+        project,
         build,
         script,
         is_repeatable,
@@ -395,20 +440,71 @@ impl LoadedProgram {
     }
 }
 
+/// Places of the files that a program can be.
+#[derive(Clone, Copy)]
+struct Places<'a> {
+    /// Granted directories.
+    map: &'a PathMap<HostPath, GuestPath>,
+    /// Guest paths at which other mounts hide the granted directories.
+    hidden: &'a [GuestPath],
+    project: Option<&'a Project>,
+}
+
+/// Returns the program of a project's directory, which is given as typed and as an absolute path.
+fn project_entry(
+    (typed, dir): (&Path, &Path),
+    project: &Project,
+    files: &[InputFile],
+    language: Option<Language>,
+    languages: &Languages,
+    host_environment: &dyn HostEnvironment,
+) -> Result<LoadedProgram, Denied> {
+    let shown = typed.display().to_string();
+    let guest_dir = dir.canonicalize().ok().and_then(|dir| project.guest_path(&dir));
+    let guest_dir = guest_dir.ok_or_else(|| {
+        let fix = "name a directory of the project, or remove --project";
+        Denied::new(ResultKind::InvalidRequest, "run", &shown, "it is a directory outside of the project", fix)
+    })?;
+    let project::Entry { name, text } = project::entry(&guest_dir, files, &shown)?;
+    let path = PathBuf::from(name.as_str());
+    let language = language.map(|language| languages.described(language));
+    let language = language.or_else(|| language::of(&path, &text, languages, host_environment));
+    let language = language.ok_or_else(|| language::unknown(&path, &shown))?;
+    script::check_size(text.len() as u64, &shown)?;
+    Ok(LoadedProgram::text(Source::File { argv0: shown, name, text }, language))
+}
+
+/// Returns the text of a program that runs a Python module as `python -m` does.
+fn module_program(name: &str, language: Option<&Language>) -> Result<String, Denied> {
+    let refused = |detail, fix| Denied::new(ResultKind::InvalidRequest, "run the module", name, detail, fix);
+    if language.is_some_and(|language| *language != Language::Python) {
+        return Err(refused("only Python has modules that can be run by name", "remove -m or --lang"));
+    }
+    let is_identifier = |part: &str| {
+        let is_start = |c: char| c.is_alphabetic() || c == '_';
+        part.starts_with(is_start) && part.chars().all(|c| is_start(c) || c.is_numeric())
+    };
+    if !name.split('.').all(is_identifier) {
+        return Err(refused("it is not the name of a module", "pass a name such as json.tool"));
+    }
+    Ok(format!("import runpy\nrunpy.run_module({name:?}, run_name='__main__', alter_sys=True)\n"))
+}
+
 /// Returns a program, which has these arguments, as a job's source.
 fn load(
     (program, args): (Program, &[String]),
     language: Option<Language>,
     languages: &Languages,
-    (map, hidden): (&PathMap<HostPath, GuestPath>, &[GuestPath]),
+    places: Places<'_>,
     host_environment: &dyn HostEnvironment,
 ) -> Result<LoadedProgram, Denied> {
+    let Places { map, hidden, project } = places;
     let language = language.map(|language| languages.described(language));
     let (source, text_of) = match program {
         Program::File(path) => {
             let script = script::read(&path, args, language, languages, host_environment)?;
             let (language, is_repeatable) = (script.language.clone(), script.is_regular);
-            let (source, file) = place::place(script, map, hidden)?;
+            let (source, file) = place::place(script, map, hidden, project)?;
             return Ok(LoadedProgram { source, language, file, is_repeatable });
         }
         Program::Command(words) => {
@@ -425,6 +521,10 @@ fn load(
                 return Ok(LoadedProgram::text(source, Language::Command));
             }
             return Ok(LoadedProgram::text(source, language));
+        }
+        Program::Module(name) => {
+            let text = module_program(&name, language.as_ref())?;
+            return Ok(LoadedProgram::text(Source::Inline(text), Language::Python));
         }
         Program::Inline(text) => (Source::Inline(text), "the program text"),
         Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),

@@ -13,7 +13,8 @@ pub fn may_request_packages(admitted: &Admitted) -> bool {
     let job = admitted.job();
     let has_metadata = || job.source.text().is_some_and(has_script_metadata);
     let has_lock = || admitted.script().is_some_and(|script| lock_path(script).symlink_metadata().is_ok());
-    !job.packages.is_empty() || !admitted.requirements().is_empty() || has_metadata() || has_lock()
+    let has_manifest = admitted.project().is_some_and(|project| !project.manifests.is_empty());
+    !job.packages.is_empty() || !admitted.requirements().is_empty() || has_manifest || has_metadata() || has_lock()
 }
 
 /// Returns true if a program may have a block of script metadata.

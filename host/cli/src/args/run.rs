@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, ContainerPower, DirGrantSpec, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant, OutputShape,
-    ResultKind, RunnerError, ToolName, parse_count, parse_duration, parse_size,
+    ByteSize, ContainerPower, DirGrantSpec, GuestPath, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant,
+    OutputShape, ResultKind, RunnerError, ToolName, parse_count, parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference, SecretRequest};
 
@@ -26,6 +26,9 @@ macro_rules! usage {
             " [OPTIONS] -c CODE [--] [ARGS]...\n",
             "       codebox ",
             $command,
+            " [OPTIONS] -m MODULE [ARGS]...\n",
+            "       codebox ",
+            $command,
             " [OPTIONS] - [--] [ARGS]... < PROGRAM\n",
             "       codebox ",
             $command,
@@ -38,10 +41,11 @@ pub(super) use usage;
 /// Arguments of `codebox run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The program and its arguments: a file, or `-` to read the program from standard input
+    /// The program and its arguments: a file, a directory, or `-` to read the program from standard input
     ///
     /// All words after FILE are passed to the program, including options. Words after `--` without a program before it
-    /// are a command line, which runs in a container: `codebox run --image debian:stable -- ls -l`.
+    /// are a command line, which runs in a container: `codebox run --image debian:stable -- ls -l`. A directory is a project, as
+    /// with `--project`, and its program is its `__main__.py`, or the `main` of its `package.json`.
     // One list instead of a file and a list, because only then does clap pass on every word after the first unparsed.
     #[arg(value_name = "FILE", trailing_var_arg = true)]
     pub words: Vec<OsString>,
@@ -49,6 +53,26 @@ pub(crate) struct RunArgs {
     /// Run this text instead of a file; the words that follow are the program's arguments
     #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
     pub code: Option<String>,
+
+    /// Run this Python module, as `python -m` does; all words that follow are the program's arguments
+    ///
+    /// It is one of the project, of the packages or of the library.
+    #[arg(short = 'm', value_name = "MODULE", conflicts_with = "code")]
+    pub module: Option<String>,
+
+    /// Copy the files of this directory to the program's /work, and install the packages that they list
+    ///
+    /// The program can change its copies; `--out` brings files out. Left out are files that `.gitignore` lists, names of secrets such as
+    /// `.env` and `*.pem`, `.git`, directories of installed packages, and links; `codebox explain` lists them. The packages
+    /// are those of uv.lock, pylock.toml, pyproject.toml or requirements.txt, and of package-lock.json or package.json.
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+
+    /// Working directory of the program [default: /work, or the current directory's place in the project]
+    ///
+    /// A directory below /work and /tmp is created if it is missing.
+    #[arg(long, value_name = "GUEST", value_parser = guest_dir)]
+    pub workdir: Option<GuestPath>,
 
     /// Isolation between the program and this machine
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
@@ -291,6 +315,7 @@ impl LimitArgs {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ProgramLocation {
     Inline(String),
+    Module(String),
     Stdin,
     File(PathBuf),
     Command,
@@ -318,6 +343,7 @@ impl RunArgs {
             Ok((ProgramLocation::File(path), _)) => {
                 !is_notebook(&path) && std::fs::metadata(path).is_ok_and(|file| file.is_file())
             }
+            Ok((ProgramLocation::Module(_), _)) => true,
             Ok((ProgramLocation::Stdin | ProgramLocation::Command, _)) | Err(_) => false,
         };
         let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;
@@ -329,6 +355,11 @@ impl RunArgs {
 
     /// Separates the program from its arguments.
     pub(crate) fn program(&self) -> Result<(ProgramLocation, Vec<String>), RunnerError> {
+        if let Some(name) = &self.module {
+            let args = self.words.iter().filter(|word| *word != SEPARATOR_MARKER);
+            let args = args.map(|word| text(word)).collect::<Result<_, _>>()?;
+            return Ok((ProgramLocation::Module(name.clone()), args));
+        }
         let (program, args) = match (&self.code, self.words.split_first()) {
             (Some(code), Some((first, rest))) if first == SEPARATOR_MARKER => {
                 (ProgramLocation::Inline(code.clone()), rest)
@@ -374,11 +405,48 @@ pub fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
 
 /// Inserts the marker after the first `--` of a command that takes a program.
 pub(crate) fn mark_separator(mut args: Vec<OsString>) -> Vec<OsString> {
-    let takes_programs = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "run" || arg == "explain");
+    let command = args.iter().take_while(|arg| *arg != "--").position(|arg| arg == "run" || arg == "explain");
+    let takes_programs = command.is_some();
+    if let Some(end) = command.and_then(|command| module_end(&args, command)) {
+        // The words after the name of a module are its arguments, whatever they look like.
+        args.insert(end, "--".into());
+        args.insert(end + 1, SEPARATOR_MARKER.into());
+        return args;
+    }
     if let (true, Some(place)) = (takes_programs, args.iter().position(|arg| arg == "--")) {
         args.insert(place + 1, SEPARATOR_MARKER.into());
     }
     args
+}
+
+/// Returns the place after the name of a module, if the options of a command name one.
+fn module_end(args: &[OsString], command: usize) -> Option<usize> {
+    args.iter().skip(command).position(|arg| arg == "-m")?;
+    let options = RunArgs::augment_args(clap::Command::new(""));
+    let takes_value = |word: &str| {
+        let option = options.get_arguments().find(|option| match word.strip_prefix("--") {
+            Some(long) => option.get_long() == Some(long),
+            None => word.chars().last() == option.get_short(),
+        });
+        option.is_some_and(|option| option.get_action().takes_values())
+    };
+    let mut at = command + 1;
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        match word {
+            "-m" => return (at + 2 <= args.len()).then_some(at + 2),
+            "-" | "--" => return None,
+            _ if !word.starts_with('-') => return None,
+            _ => at += if takes_value(word) { 2 } else { 1 },
+        }
+    }
+    None
+}
+
+/// Parses a directory of the guest.
+fn guest_dir(text: &str) -> Result<GuestPath, String> {
+    let path = text.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(text);
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/work/{path}") };
+    GuestPath::new(path).map_err(|error| error.rule.to_string())
 }
 
 /// Drops the `--` that may separate a program from its arguments.

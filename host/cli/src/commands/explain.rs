@@ -56,6 +56,7 @@ fn explain_request(
         Program::File(path) => path.display().to_string(),
         Program::Inline(_) | Program::Source(_) => "the program text".to_owned(),
         Program::Stdin(_) => "the program on standard input".to_owned(),
+        Program::Module(name) => format!("the module {name}"),
         Program::Command(words) => words.join(" "),
     };
     Ok(Explained::new(subject, runner.explain(request)?))

@@ -44,7 +44,8 @@ pub(super) fn run(
         takeover.watch_preparation(streams.io.cancel.clone());
     }
     let show = args.show.show;
-    let granted_none = args.dirs.is_empty() && args.container.is_none() && args.dev_config.is_none();
+    let has_files = !args.dirs.is_empty() || args.project.is_some();
+    let granted_none = !has_files && args.container.is_none() && args.dev_config.is_none();
     let script = match args.program() {
         Ok((ProgramLocation::File(path), _)) => Some(path),
         _ => None,
@@ -194,6 +195,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
     let (program, stdin) = match program {
         ProgramLocation::Inline(code) => (Program::Inline(code), Stdin::Streamed),
         ProgramLocation::File(path) => (Program::File(path), Stdin::Streamed),
+        ProgramLocation::Module(name) => (Program::Module(name), Stdin::Streamed),
         ProgramLocation::Stdin => {
             let text = known.map_or_else(|| program_text(io::stdin()), Ok)?;
             (Program::Stdin(text), Stdin::Empty)
@@ -204,6 +206,8 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         language: args.lang.or(language),
         args: words,
         dirs: args.dirs,
+        project: args.project,
+        work_dir: args.workdir,
         net: args.net,
         env,
         secrets: args.secrets,

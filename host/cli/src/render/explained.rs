@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use codebox_core::{RunnerError, wire};
 use codebox_runner::{Explanation, TierReport};
 use codebox_service::levels::LevelSetting;
-use codebox_service::{ImageChoice, Need, Preference};
+use codebox_service::{ImageChoice, Need, Preference, Project};
 use serde::Serialize;
 
 use super::Escaped;
@@ -23,6 +23,7 @@ pub(crate) struct Explained {
     would_need: Vec<NeedLine>,
     settings: Vec<Setting>,
     tiers: Vec<Tier>,
+    project: Option<ProjectReport>,
     error: Option<wire::v1::ErrorReport>,
     /// Same error, as the failure of the command.
     #[serde(skip)]
@@ -94,7 +95,7 @@ pub(crate) struct Tier {
 
 impl Explained {
     pub(crate) fn new(program: String, explanation: Explanation) -> Self {
-        let Explanation { choice, image, notes, needs, levels, tiers } = explanation;
+        let Explanation { choice, image, notes, needs, levels, tiers, project } = explanation;
         let (choice, failure) = match choice {
             Ok(choice) => (Some(choice), None),
             Err(failure) => (None, Some(failure)),
@@ -110,6 +111,7 @@ impl Explained {
             needs: needs.iter().map(NeedLine::from).collect(),
             settings: levels.iter().map(Setting::from).collect(),
             tiers: tiers.into_iter().map(Tier::from).collect(),
+            project: project.map(ProjectReport::from),
             error: failure.as_ref().map(RunnerError::to_wire),
             failure,
         }
@@ -127,6 +129,7 @@ impl Explained {
         if let Some(Image { name, reason }) = &self.image {
             lines.push(format!("it would start from image {name}: {reason}"));
         }
+        lines.extend(self.project.iter().flat_map(ProjectReport::lines));
         lines.extend(self.packages.iter().cloned());
         for NeedLine { power, weight, line, shown_by } in &self.needs {
             let verb = if *weight == "required" { "needs" } else { "optionally uses" };
@@ -138,6 +141,41 @@ impl Explained {
         }
         lines.extend(self.tiers.iter().flat_map(Tier::lines));
         lines
+    }
+}
+
+/// Project whose files the program would get.
+#[derive(Debug, Serialize)]
+struct ProjectReport {
+    directory: String,
+    files: usize,
+    left_out: Vec<LeftOutLine>,
+}
+
+/// Entry of a project that is not copied.
+#[derive(Debug, Serialize)]
+struct LeftOutLine {
+    path: String,
+    reason: String,
+}
+
+impl From<Project> for ProjectReport {
+    fn from(project: Project) -> Self {
+        let Project { host, files, left_out, manifests: _ } = project;
+        let left_out = left_out
+            .into_iter()
+            .map(|entry| LeftOutLine { path: entry.path, reason: entry.reason.to_string() })
+            .collect();
+        Self { directory: host.to_string(), files, left_out }
+    }
+}
+
+impl ProjectReport {
+    fn lines(&self) -> Vec<String> {
+        let Self { directory, files, left_out } = self;
+        let first = format!("it would get copies of {files} files of {directory} in /work");
+        let others = left_out.iter().map(|LeftOutLine { path, reason }| format!("left out {path}: {reason}"));
+        std::iter::once(first).chain(others).collect()
     }
 }
 
@@ -223,7 +261,8 @@ mod tests {
             },
         ];
         let notes = vec!["packages: rich 13.0".to_owned()];
-        let explanation = Explanation { choice: Ok(choice), image: None, notes, needs, levels: Vec::new(), tiers };
+        let explanation =
+            Explanation { choice: Ok(choice), image: None, notes, needs, levels: Vec::new(), tiers, project: None };
         let explained = Explained::new("a.py".to_owned(), explanation);
         assert_eq!(
             explained.to_string(),
@@ -241,7 +280,8 @@ mod tests {
     fn document_contains_error() {
         let failure = RunnerError::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
         let (notes, needs, tiers) = (Vec::new(), Vec::new(), Vec::new());
-        let explanation = Explanation { choice: Err(failure), image: None, notes, needs, levels: Vec::new(), tiers };
+        let explanation =
+            Explanation { choice: Err(failure), image: None, notes, needs, levels: Vec::new(), tiers, project: None };
         let explained = Explained::new("a.py".to_owned(), explanation);
         assert_eq!(explained.to_string(), "a.py would not run\n");
         let json = serde_json::to_value(&explained).expect("it is plain data");

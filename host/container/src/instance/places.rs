@@ -55,7 +55,7 @@ pub(super) fn hook_bind(scratch: &mut InstanceScratch) -> Result<Bind, Container
     let modules = FILES.iter().map(|(path, text)| (*path, *text));
     for (path, text) in HOOK_FILES.into_iter().chain(modules) {
         let parts: Vec<&str> = path.split('/').collect();
-        write_input_file(&dir, &parts, text.as_bytes()).map_err(ContainerError::io("write", &host))?;
+        write_input_file(&dir, &parts, text.as_bytes(), false).map_err(ContainerError::io("write", &host))?;
     }
     Ok(Bind { host, guest: HOOKS_DIR.to_owned(), access: Access::ReadOnly })
 }

@@ -46,7 +46,7 @@ impl Fixture {
 
     fn put(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let parts: Vec<&str> = path.split('/').collect();
-        let put = write_input_file(&self.work, &parts, content)?;
+        let put = write_input_file(&self.work, &parts, content, false)?;
         self.before.insert(format!("/work/{path}"), put);
         Ok(())
     }

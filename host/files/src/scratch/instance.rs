@@ -71,7 +71,7 @@ impl InstanceScratch {
     /// The system's errors.
     pub fn put(&mut self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
         self.dirty = true;
-        write_input_file(self.dir()?, &[name], content)?;
+        write_input_file(self.dir()?, &[name], content, false)?;
         Ok(self.path(name))
     }
 

@@ -6,15 +6,20 @@ use std::thread;
 
 use crate::npm::{
     NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, NpmTreeError, builtin_module,
-    npm_environment,
+    npm_environment, parse_package_json, parse_package_lock,
 };
 use crate::settings::ConfigFiles;
 use codebox_core::{GuestPath, Isolation, Job, Layer, PackageManager, Progress, ResultKind, RunnerError};
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::config::{Packages, Settings};
-use codebox_service::{Admitted, EnvLookup, Escalation, PackageNeeds, lock_path};
+use codebox_service::{Admitted, EnvLookup, Escalation, Manifest, PackageNeeds, lock_path};
 
 use super::{PackageDirs, request};
+
+/// File that lists the packages of a project.
+const PACKAGE_JSON: &str = "package.json";
+/// File with the exact packages of a project.
+const PACKAGE_LOCK: &str = "package-lock.json";
 
 /// Returns true if the packages of a job come from npm.
 pub(super) fn is_npm_job(job: &Job) -> bool {
@@ -24,7 +29,8 @@ pub(super) fn is_npm_job(job: &Job) -> bool {
 /// Returns true if a job requests npm packages.
 pub(super) fn requests_packages(admitted: &Admitted) -> bool {
     let job = admitted.job();
-    is_npm_job(job) && !(job.packages.is_empty() && admitted.requirements().is_empty())
+    let has_manifest = || admitted.project().is_some_and(|project| project.manifest(PACKAGE_JSON).is_some());
+    is_npm_job(job) && !(job.packages.is_empty() && admitted.requirements().is_empty() && !has_manifest())
 }
 
 /// Rejects a script that requests no packages although its lock was made for some, because the packages would be
@@ -79,10 +85,32 @@ impl<'p> NpmPackages<'p> {
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
         let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
-        let specs = specs.map_err(|error| RunnerError::of(ResultKind::InvalidRequest, &error))?;
+        let mut specs = specs.map_err(|error| RunnerError::of(ResultKind::InvalidRequest, &error))?;
+        let invalid = |manifest: &Manifest, reason: String| {
+            let line = format!("cannot read {}: {reason}", manifest.path.display());
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("correct it, or remove --project")
+        };
+        let manifest = |name| admitted.project().and_then(|project| project.manifest(name));
+        let mut project_lock = None;
+        if let Some(package) = manifest(PACKAGE_JSON) {
+            let listed = parse_package_json(&package.text).map_err(|reason| invalid(package, reason))?;
+            // A lock has the packages of its project alone.
+            if let (Some(lock), true) = (manifest(PACKAGE_LOCK), specs.is_empty()) {
+                let tree = parse_package_lock(&lock.text, &listed);
+                let tree = tree.map_err(|error| invalid(lock, error.to_string()))?;
+                check_allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
+                project_lock = Some((lock.path.clone(), tree));
+            }
+            specs.extend(
+                listed
+                    .into_iter()
+                    .filter(|one| specs.iter().all(|other| other.name() != one.name()))
+                    .collect::<Vec<_>>(),
+            );
+        }
         check_allowed(specs.iter().map(|spec| spec.name().as_str()), &settings.packages)?;
         let mut request =
-            Self { specs, lock: None, settings, store: NpmStore::at(&dirs.npm), home: dirs.home.clone(), env };
+            Self { specs, lock: project_lock, settings, store: NpmStore::at(&dirs.npm), home: dirs.home.clone(), env };
         if let (Some(script), LockPolicy::UseExisting) = (admitted.script(), locked) {
             let file = lock_path(script);
             if request::lock_exists(&file)? {
@@ -114,7 +142,12 @@ impl<'p> NpmPackages<'p> {
             notes.push(format!("packages that require a container: {}", reasons.collect::<Vec<_>>().join(", ")));
         }
         // The names are as typed, so that they can be parsed again.
-        Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes, pure: Vec::new() })
+        Ok(PackageNeeds {
+            names: self.specs.iter().map(ToString::to_string).collect(),
+            native,
+            notes,
+            pure: Vec::new(),
+        })
     }
 
     /// Returns the layer for the guest, and the lock that protects it from removal.

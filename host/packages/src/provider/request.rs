@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::lock::{Lock, LockError};
+use crate::project_files::{parse_pylock, parse_pyproject, parse_uv_lock};
 use crate::requirement::Requirement;
 use crate::requirements_file::{
     LineError, ListedRequirements, MAX_REQUIREMENTS, parse_requirements_file, parse_script_metadata, version_satisfies,
@@ -15,7 +16,7 @@ use crate::target::Target;
 use crate::wheel::Wheel;
 use codebox_core::{PackageManager, ResultKind, RunnerError};
 use codebox_service::config::Packages;
-use codebox_service::{Admitted, lock_path};
+use codebox_service::{Admitted, Manifest, Project, lock_path};
 
 /// The largest requirements or lock file, in bytes.
 const MAX_FILE_SIZE: u64 = 4 << 20;
@@ -28,6 +29,8 @@ pub(super) struct PackageRequest {
     pub notes: Vec<String>,
     /// The hashes of the files that may be installed, by package, if a requirements file lists them.
     hashes: BTreeMap<String, BTreeSet<String>>,
+    /// Those of the lock of a project, which do not apply to built-in packages.
+    locked_hashes: BTreeMap<String, BTreeSet<String>>,
     /// The lock of the script, with its path.
     pub lock: Option<(PathBuf, Lock)>,
 }
@@ -87,6 +90,12 @@ impl PackageRequest {
                 request.hashes.entry(name).or_default().extend(hashes);
             }
         }
+        if job.language.package_manager() == Some(PackageManager::Pip)
+            && let Some(project) = admitted.project()
+            && admitted.requirements().is_empty()
+        {
+            request.add_project(project)?;
+        }
         if request.requirements.is_empty() {
             return Ok(request.requires_python.is_some().then_some(request));
         }
@@ -98,6 +107,41 @@ impl PackageRequest {
         request.requirements.retain(|one| seen.insert(one.to_string()));
         check_count(request.requirements.len())?;
         Ok(Some(request))
+    }
+
+    /// Adds the packages of a project: the exact ones of its lock, or those that its `pyproject.toml` or `requirements.txt` lists.
+    fn add_project(&mut self, project: &Project) -> Result<(), RunnerError> {
+        let invalid = |manifest: &Manifest, reason: String| {
+            let line = format!("cannot read {}: {reason}", manifest.path.display());
+            RunnerError::new(ResultKind::InvalidRequest, line).with_fix("correct it, or name packages with -r")
+        };
+        let listed = match project.manifest("pyproject.toml") {
+            Some(manifest) => {
+                let parsed = parse_pyproject(&manifest.text).map_err(|reason| invalid(manifest, reason))?;
+                self.requires_python = self.requires_python.take().or(parsed.requires_python);
+                parsed.dependencies
+            }
+            None => None,
+        };
+        let lock = project.manifest("uv.lock").or_else(|| project.manifest("pylock.toml"));
+        if let Some(manifest) = lock {
+            let locked = match manifest.name {
+                "uv.lock" => parse_uv_lock(&manifest.text),
+                _ => parse_pylock(&manifest.text),
+            };
+            let locked = locked.map_err(|reason| invalid(manifest, reason))?;
+            self.locked_hashes = locked.hashes;
+            self.requirements.extend(locked.requirements);
+        } else if let Some(listed) = listed {
+            self.requirements.extend(listed);
+        } else if let Some(manifest) = project.manifest("requirements.txt") {
+            let listed = parse_requirements_file(&manifest.text);
+            let listed =
+                listed.map_err(|LineError { line, reason }| invalid(manifest, format!("line {line}: {reason}")))?;
+            self.requirements.extend(listed.requirements);
+            self.hashes.extend(listed.hashes);
+        }
+        Ok(())
     }
 
     /// Returns these requests with additional packages.
@@ -144,7 +188,8 @@ impl PackageRequest {
 
     /// Rejects one file whose hash is not among the listed ones.
     pub(super) fn check_hash(&self, file: &Wheel) -> Result<(), RunnerError> {
-        if self.hashes.get(&file.name).is_none_or(|hashes| hashes.contains(&file.sha256)) {
+        let allowed = self.hashes.get(&file.name).or_else(|| self.locked_hashes.get(&file.name));
+        if allowed.is_none_or(|hashes| hashes.contains(&file.sha256)) {
             return Ok(());
         }
         let line = format!("hash mismatch: {} has none of the hashes listed for {}", file.file, file.name);

@@ -29,6 +29,8 @@ pub(super) fn check(request: &Request) -> Result<(), Denied> {
         ("--requirements", request.requirements.is_empty(), "install packages in the container"),
         ("--build", !request.build, "install packages in the container"),
         ("--tool", request.tools.is_empty(), "remove it"),
+        ("--project", request.project.is_none(), "use a directory that is mounted into it"),
+        ("--workdir", request.work_dir.is_none(), "change the directory in the program"),
         ("--out", request.out.is_none(), "write to a directory that is mounted into it"),
     ];
     if let Some((option, _, fix)) = parts.into_iter().find(|(_, is_absent, _)| !is_absent) {

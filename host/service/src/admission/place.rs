@@ -6,6 +6,7 @@ use codebox_core::path::{MappedPath as _, PathMap};
 use codebox_core::{GuestPath, HostPath, InputFile, ResultKind, Source};
 
 use super::denied::Denied;
+use super::project::Project;
 use super::script::Script;
 
 /// Read-only guest directory of a script that is not in a granted directory.
@@ -16,11 +17,12 @@ pub(super) const SCRIPT_DIR: &str = "/run/codebox";
 
 /// Returns the script as a job's source, and the file to place in the guest if no grant contains the script.
 ///
-/// A script in a granted directory keeps its mapped path, unless another mount hides it there. Any other script is placed in [`SCRIPT_DIR`].
+/// A script in a granted directory or in the project keeps its mapped path, unless another mount hides it there. Any other script is placed in [`SCRIPT_DIR`].
 pub(super) fn place(
     script: Script,
     map: &PathMap<HostPath, GuestPath>,
     hidden: &[GuestPath],
+    project: Option<&Project>,
 ) -> Result<(Source, Option<InputFile>), Denied> {
     let Script { typed, canonical, text, is_regular: _, language: _ } = script;
     let host = canonical.as_deref().and_then(|path| HostPath::native(path).ok());
@@ -29,8 +31,9 @@ pub(super) fn place(
         let source = Source::File { argv0: typed, name, text };
         return Ok((source, None));
     }
-    let name = free_place(&typed)?;
-    let file = InputFile { path: name.clone(), content: text.clone() };
+    let of_project = canonical.as_deref().and_then(|path| project?.guest_path(path));
+    let name = of_project.map_or_else(|| free_place(&typed), Ok)?;
+    let file = InputFile::new(name.clone(), text.clone());
     let source = Source::File { argv0: typed, name, text };
     Ok((source, Some(file)))
 }

@@ -51,6 +51,11 @@ pub struct Request {
     pub build: bool,
     /// Files to create in the guest before the program starts.
     pub files: Vec<InputFile>,
+    /// Directory whose files the program gets in `/work`, as copies. The files that list packages there give the packages. A program that
+    /// is a directory is its own project.
+    pub project: Option<PathBuf>,
+    /// Working directory of the program; `None` takes `/work`, or the directory of the project that is the current one.
+    pub work_dir: Option<GuestPath>,
     /// Files to return in the report, which only cells of sessions do.
     pub returns: Vec<GuestPath>,
     /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
@@ -111,6 +116,8 @@ impl Request {
             requirements: Vec::new(),
             build: false,
             files: Vec::new(),
+            project: None,
+            work_dir: None,
             returns: Vec::new(),
             engine: None,
             results: false,
@@ -188,6 +195,7 @@ impl TryFrom<Job> for Request {
             env,
             packages,
             files,
+            work_dir,
             out,
             returns,
             grants,
@@ -221,6 +229,7 @@ impl TryFrom<Job> for Request {
             stdin,
             packages,
             files,
+            work_dir: Some(work_dir),
             returns,
             results,
             tools,
@@ -248,8 +257,10 @@ pub enum Program {
     Inline(String),
     /// Text that was read from standard input.
     Stdin(String),
-    /// A host file, exactly as the user typed its path.
+    /// A host file, exactly as the user typed its path, or a directory with a program.
     File(PathBuf),
+    /// A Python module, searched for as the modules that a program imports.
+    Module(String),
     /// A command line, whose program is searched for in the container.
     Command(Vec<String>),
     /// A source that is complete: nothing is read from the host.

@@ -80,7 +80,7 @@ fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
         .stderr(stdio.output(1))
         .arg(job.source.argv0())
         .args(&job.args)
-        .initial_cwd(crate::guest::CWD);
+        .initial_cwd(job.work_dir.as_str());
     for (name, value) in &job.env {
         builder.env(name, value);
     }

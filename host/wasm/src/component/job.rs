@@ -5,7 +5,7 @@ use rand::Rng as _;
 
 use crate::component::bind::codebox::guest::limits;
 use crate::component::bind::exports::codebox::guest::start;
-use crate::guest::{CWD, argv0};
+use crate::guest::argv0;
 
 /// Bytes of entropy passed to a guest, as the contract specifies.
 const ENTROPY: usize = 32;
@@ -28,7 +28,7 @@ pub(crate) fn contract_job(job: &Job) -> Option<start::Job> {
         source,
         arguments: job.args.clone(),
         environment: job.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-        working_directory: CWD.to_owned(),
+        working_directory: job.work_dir.as_str().to_owned(),
         entropy,
         limits: contract_limits(&job.limits),
     })

@@ -11,7 +11,7 @@ struct JobHeader<'a> {
     argv: Vec<&'a str>,
     env: &'a std::collections::BTreeMap<String, String>,
     path0: &'a str,
-    cwd: &'static str,
+    cwd: &'a str,
     /// True if the user granted the program's directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     local: bool,
@@ -46,17 +46,12 @@ pub(crate) enum JobKind {
     Cell,
 }
 
-/// The guest's working directory.
-pub(crate) const CWD: &str = "/work";
-
 /// Returns the name of the program: the user's spelling if it leads to the program in the guest, otherwise the guest
 /// path.
 pub(crate) fn argv0(job: &Job) -> &str {
     let (typed, file) = (job.source.argv0(), job.source.file_name());
     let names_program = match &job.source {
-        Source::File { .. } => {
-            typed == file || file.strip_prefix(CWD).and_then(|rest| rest.strip_prefix('/')) == Some(typed)
-        }
+        Source::File { .. } => typed == file || job.work_dir.join(typed).is_ok_and(|path| path.as_str() == file),
         _ => true,
     };
     if names_program { typed } else { file }
@@ -87,7 +82,7 @@ pub(crate) fn message(job: &Job, kind: JobKind, packages: &[GuestPath]) -> Optio
         argv,
         env,
         path0,
-        cwd: CWD,
+        cwd: job.work_dir.as_str(),
         local,
         typescript,
         packages,

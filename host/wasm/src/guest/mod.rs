@@ -22,7 +22,7 @@ pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::linker;
 pub(crate) use listing::Listings;
-pub(crate) use message::{CWD, JobKind, argv0, message};
+pub(crate) use message::{JobKind, argv0, message};
 pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest, not_granted};
 pub(crate) use parts::{Parts, load_parts};
 pub(crate) use quota::Quota;

@@ -15,7 +15,8 @@ use codebox_core::{
 };
 use codebox_egress::{Egress, EgressLimits, Secrets};
 use codebox_files::{
-    Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, read_inner_file, write_input_file,
+    Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, make_input_dir, read_inner_file,
+    write_input_file,
 };
 use codebox_streams::{Output, Stdin};
 
@@ -305,9 +306,13 @@ impl WasmInstance {
             if rest.is_empty() {
                 return Err(WasmError::input(&file.path, "it is a directory"));
             }
-            let put = write_input_file(&dir, &rest, &file.content);
+            let put = write_input_file(&dir, &rest, &file.content, file.executable);
             let put = put.map_err(WasmError::io("write", file.path.as_str().as_ref()))?;
             before.insert(file.path.as_str().to_owned(), put);
+        }
+        let work_dir = &job.work_dir;
+        if let Ok((dir, rest)) = self.private_dir_for(work_dir) {
+            make_input_dir(&dir, &rest).map_err(WasmError::io("create", work_dir.as_str().as_ref()))?;
         }
         Ok(before)
     }

@@ -1,0 +1,184 @@
+//! Projects: programs of more than one file, which are copied to the guest's working directory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use codebox_core::path::MappedPath as _;
+use codebox_core::{Access, DirGrant, DirGrantSpec, GuestPath, HostPath, InputFile, ResultKind};
+use codebox_files::{Dir, LeftOut, ProjectError, ProjectFile, ProjectFiles, open_dir_without_symlinks, read_project};
+
+use super::denied::Denied;
+use super::dirs;
+use super::host_environment::{HostEnvironment, absolute};
+use super::policy::Policy;
+
+/// Files that list the packages of a project, and their exact versions.
+const MANIFESTS: [&str; 6] =
+    ["pyproject.toml", "uv.lock", "pylock.toml", "requirements.txt", "package.json", "package-lock.json"];
+
+/// Most directories above a project whose `.gitignore` is read.
+const MAX_ABOVE: usize = 32;
+
+/// Project of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Directory of the project, free of links.
+    pub host: HostPath,
+    /// Number of files that the program gets.
+    pub files: usize,
+    /// Entries of the directory that are not copied.
+    pub left_out: Vec<LeftOut>,
+    /// Files that list packages, in the project's own directory.
+    pub manifests: Vec<Manifest>,
+}
+
+/// File of a project that lists packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// Name of the file.
+    pub name: &'static str,
+    /// Path of the file on this machine, for messages.
+    pub path: PathBuf,
+    /// Content of the file.
+    pub text: String,
+}
+
+impl Project {
+    /// Returns the file with this name that lists packages.
+    #[must_use]
+    pub fn manifest(&self, name: &str) -> Option<&Manifest> {
+        self.manifests.iter().find(|manifest| manifest.name == name)
+    }
+
+    /// Returns the path in the guest of a file or directory of this machine that is below the project.
+    pub(super) fn guest_path(&self, canonical: &Path) -> Option<GuestPath> {
+        let path = HostPath::native(canonical).ok()?;
+        if !path.is_within(&self.host) {
+            return None;
+        }
+        let mut below = path.components().skip(self.host.components().count());
+        below.try_fold(GuestPath::work(), |path, part| path.child(part).ok())
+    }
+
+    /// Returns the working directory of a program: that of this process if it is below the project, and the project itself otherwise.
+    pub(super) fn work_dir(&self, host_environment: &dyn HostEnvironment) -> GuestPath {
+        let current = host_environment.current_dir().and_then(|dir| dir.canonicalize()).ok();
+        current.and_then(|dir| self.guest_path(&dir)).unwrap_or_else(GuestPath::work)
+    }
+}
+
+/// Reads the project at `path`, which is given as typed, and returns it with its files. Files that `granted` directories hide are not
+/// among them.
+pub(super) fn admit(
+    path: &Path,
+    granted: &[DirGrant],
+    policy: &Policy,
+    host_environment: &dyn HostEnvironment,
+) -> Result<(Project, Vec<InputFile>), Denied> {
+    let shown = path.display().to_string();
+    let refused =
+        |detail: String, fix: &str| Denied::new(ResultKind::PathRejected, "copy the project", &shown, detail, fix);
+    let work = GuestPath::work();
+    if granted.iter().any(|dir| dir.guest == work) {
+        let fix = "remove one of them, or grant the directory at another guest path";
+        return Err(refused("a directory is granted at /work, where the project is".to_owned(), fix));
+    }
+    // The rules for directories that are granted read-only apply.
+    let Some(host) = path.to_str().map(str::to_owned) else {
+        return Err(refused("its name is not UTF-8".to_owned(), "rename it"));
+    };
+    let spec = DirGrantSpec { host, guest: work.clone(), access: Access::ReadOnly };
+    let admitted = dirs::admit(vec![spec], policy, host_environment)?;
+    let Some(DirGrant { host, .. }) = admitted.into_iter().next() else {
+        return Err(refused("it was not admitted".to_owned(), "name another directory"));
+    };
+    let place = host.to_path_buf();
+    let fix = "name a directory with fewer files, list files in .gitignore, or grant it with --dir";
+    let read = || -> Result<ProjectFiles, ProjectError> {
+        read_project(&open_dir_without_symlinks(&place)?, &directories_above(&place))
+    };
+    let ProjectFiles { files, left_out } = read().map_err(|error| refused(error.to_string(), fix))?;
+    let manifests = MANIFESTS.iter().filter_map(|name| {
+        let file = files.iter().find(|file| file.path == *name)?;
+        let text = String::from_utf8_lossy(&file.content).into_owned();
+        Some(Manifest { name, path: path.join(name), text })
+    });
+    let manifests = manifests.collect();
+    let is_hidden = |path: &GuestPath| granted.iter().any(|dir| path.is_within(&dir.guest));
+    let mut inputs = Vec::with_capacity(files.len());
+    for ProjectFile { path, content, executable } in files {
+        let path = work.join(&path).map_err(|error| refused(format!("{path}: {}", error.rule), "rename the file"))?;
+        if !is_hidden(&path) {
+            inputs.push(InputFile { path, content, executable });
+        }
+    }
+    Ok((Project { host, files: inputs.len(), left_out, manifests }, inputs))
+}
+
+/// Returns the directories of the repository above a directory, the outermost first, each with the name that leads on to it. Without a
+/// repository there are none.
+fn directories_above(place: &Path) -> Vec<(Dir, OsString)> {
+    let is_top = |dir: &Path| dir.join(".git").symlink_metadata().is_ok();
+    let mut above = Vec::new();
+    let mut at = place;
+    while !is_top(at) {
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Vec::new() };
+        let Ok(dir) = open_dir_without_symlinks(parent) else { return Vec::new() };
+        above.push((dir, name.to_owned()));
+        if above.len() > MAX_ABOVE {
+            return Vec::new();
+        }
+        at = parent;
+    }
+    above.reverse();
+    above
+}
+
+/// Returns the directory of a project that is named in place of a program.
+pub(super) fn named_directory(path: &Path, host_environment: &dyn HostEnvironment) -> Option<PathBuf> {
+    absolute(path, host_environment).ok().filter(|path| path.is_dir())
+}
+
+/// Program that a directory of a project starts with.
+pub(super) struct Entry {
+    /// Path of the file.
+    pub name: GuestPath,
+    /// Content of the file.
+    pub text: Vec<u8>,
+}
+
+/// Finds the program of the directory at `dir`: its `__main__.py`, or the `main` of its `package.json`. `shown` is the directory as typed.
+pub(super) fn entry(dir: &GuestPath, files: &[InputFile], shown: &str) -> Result<Entry, Denied> {
+    let file = |path: &str| {
+        let path = dir.join(path).ok()?;
+        files.iter().find(|file| file.path == path)
+    };
+    let found = file("__main__.py").or_else(|| {
+        let main = file("package.json").map(|file| main_of(&file.content))?;
+        let main = main.as_deref().map_or("", |main| main.trim_start_matches("./").trim_end_matches('/'));
+        let names = ["", ".js", ".mjs", ".cjs", ".ts", "/index.js"].map(|end| format!("{main}{end}"));
+        let names = if main.is_empty() { Vec::new() } else { names.to_vec() };
+        names.iter().find_map(|name| file(name)).or_else(|| file("index.js"))
+    });
+    found.map(|file| Entry { name: file.path.clone(), text: file.content.clone() }).ok_or_else(|| {
+        let detail = "it is a directory without __main__.py, and without a package.json that names its main file";
+        let fix = format!("name a file in it: codebox run --project {shown} FILE");
+        Denied::new(ResultKind::InvalidRequest, "run", shown, detail, fix)
+    })
+}
+
+/// Returns the `main` of a `package.json`.
+fn main_of(text: &[u8]) -> Option<String> {
+    let package: serde_json::Value = serde_json::from_slice(text).ok()?;
+    Some(package.get("main")?.as_str()?.to_owned())
+}
+
+/// Adds the directory `src` of a Python project to the module search path, because the project is not installed.
+pub(super) fn add_sources(files: &[InputFile], env: &mut BTreeMap<String, String>) {
+    const SOURCES: &str = "/work/src";
+    let has = |prefix: &str| files.iter().any(|file| file.path.as_str().starts_with(prefix));
+    if has("/work/pyproject.toml") && has("/work/src/") {
+        env.entry("PYTHONPATH".to_owned()).or_insert_with(|| SOURCES.to_owned());
+    }
+}

@@ -1,0 +1,157 @@
+//! Programs of more than one file, and modules that are run by their names.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{assert_one_line, folder, kit, run, run_in};
+
+/// A project with a module, a package, a secret, an ignored file and a link.
+fn project(at: &Path) {
+    for (path, text) in [
+        ("main.py", "import helper, os, sys\nprint(helper.hi(), os.getcwd(), sys.argv, sorted(os.listdir()))\n"),
+        ("helper.py", "def hi(): return 'hello'\n"),
+        ("app/__init__.py", ""),
+        ("app/__main__.py", "import sys; from app.inner import x; print(sys.argv[1:], x)\n"),
+        ("app/inner.py", "x = 3\n"),
+        ("data/a.txt", "data"),
+        (".env", "SECRET=1"),
+        (".gitignore", "*.log\n"),
+        ("a.log", "log"),
+    ] {
+        let path = at.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("it is ours");
+    }
+    std::os::unix::fs::symlink("/etc/passwd", at.join("link")).expect("it is ours");
+}
+
+fn output(dir: &Path, args: &[&str]) -> String {
+    let ran = run_in(dir, args);
+    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr_text());
+    ran.stdout_text()
+}
+
+#[test]
+fn programs_have_copies_of_their_project() {
+    let dir = folder();
+    project(dir.path());
+    let listed = "['.gitignore', 'app', 'data', 'helper.py', 'main.py']";
+    let ran = output(dir.path(), &["run", "--project", ".", "main.py", "a"]);
+    assert_eq!(ran, format!("hello /work ['main.py', 'a'] {listed}\n"));
+    // The working directory is the place of the current one.
+    let ran = output(&dir.path().join("data"), &["run", "--project", "..", "../main.py"]);
+    assert_eq!(ran, "hello /work/data ['/work/main.py'] ['a.txt']\n");
+    // Changes stay in the copies.
+    let change = "open('data/a.txt', 'a').write('!'); open('new.txt', 'w').write('new')";
+    output(dir.path(), &["run", "--project", ".", "--out", "out", "-c", change]);
+    let mut written: Vec<_> = fs::read_dir(dir.path().join("out")).expect("a directory").flatten().collect();
+    written.sort_by_key(fs::DirEntry::file_name);
+    let names: Vec<_> = written.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(names, ["data", "new.txt"], "only files that the program has written");
+    let text = |path: &str| fs::read_to_string(dir.path().join(path)).expect("it is there");
+    assert_eq!((text("data/a.txt").as_str(), text("out/data/a.txt").as_str()), ("data", "data!"));
+    // A directory that is granted hides the copies.
+    let ran = output(
+        dir.path(),
+        &["run", "--project", ".", "--dir", "out:/work/data", "-c", "import os; print(os.listdir('data'))"],
+    );
+    assert!(ran.contains("new.txt") && !ran.contains("a.txt"), "{ran}");
+}
+
+#[test]
+fn left_out_files_are_listed() {
+    let dir = folder();
+    project(dir.path());
+    let explained = output(dir.path(), &["explain", "--json", "--project", ".", "main.py"]);
+    let explained: Value = serde_json::from_str(&explained).expect("JSON");
+    let expected = json!([
+        {"path": ".env", "reason": "it may be a secret"},
+        {"path": "a.log", "reason": ".gitignore lists it"},
+        {"path": "link", "reason": "it is a link"},
+    ]);
+    assert_eq!((&explained["project"]["left_out"], &explained["project"]["files"]), (&expected, &json!(7)));
+    let explained = output(dir.path(), &["explain", "--project", ".", "main.py"]);
+    assert!(explained.contains("\nleft out .env: it may be a secret\n"), "{explained}");
+}
+
+#[test]
+fn directories_are_programs() {
+    let dir = folder();
+    fs::write(dir.path().join("package.json"), r#"{"main": "./lib/start"}"#).expect("it is ours");
+    fs::create_dir(dir.path().join("lib")).expect("a directory");
+    fs::write(dir.path().join("lib/start.js"), "console.log(require('./u').x, process.argv.slice(2))")
+        .expect("it is ours");
+    fs::write(dir.path().join("lib/u.js"), "exports.x = 1").expect("it is ours");
+    assert_eq!(output(dir.path(), &["run", ".", "a"]), "1 [ 'a' ]\n");
+    let tool = dir.path().join("tool");
+    fs::create_dir(&tool).expect("a directory");
+    fs::write(tool.join("__main__.py"), "import near; print(near.x)").expect("it is ours");
+    fs::write(tool.join("near.py"), "x = 2").expect("it is ours");
+    assert_eq!(output(dir.path(), &["run", "tool"]), "2\n");
+    assert_eq!(output(dir.path(), &["run", "--project", ".", "tool"]), "2\n");
+    let refused = run_in(dir.path(), &["run", "lib"]);
+    assert_one_line(&refused, 125, "cannot run lib: it is a directory without __main__.py");
+}
+
+#[test]
+fn modules_are_run_by_their_names() {
+    let dir = folder();
+    project(dir.path());
+    let ran = output(dir.path(), &["run", "--timeout", "9s", "--project", ".", "-m", "app", "-q", "--json", "--", "x"]);
+    assert_eq!(ran, "['-q', '--json', '--', 'x'] 3\n");
+    let missed = run_in(dir.path(), &["run", "-m", "app", "x"]);
+    let advice = "the program does not have app; copy the project with: codebox run --project . -m app x";
+    assert!(missed.code == Some(1) && missed.stderr_text().contains(advice), "{}", missed.stderr_text());
+    let tool = kit().codebox().args(["run", "-m", "json.tool", "--compact"]);
+    let tool = run(tool.input(codebox_testkit::Input::Bytes(b"{\"a\": [1, 2]}".to_vec())));
+    assert_eq!(tool.stdout_text().trim_end(), "{\"a\":[1,2]}", "{}", tool.stderr_text());
+    for (args, message) in [
+        (&["run", "-m", "a b"][..], "cannot run the module a b: it is not the name of a module"),
+        (&["run", "--lang", "js", "-m", "app"], "cannot run the module app: only Python has modules"),
+    ] {
+        assert_one_line(&run_in(dir.path(), args), 125, message);
+    }
+}
+
+#[test]
+fn working_directories_are_chosen() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("data")).expect("a directory");
+    let show = "import os; print(os.getcwd())";
+    for (option, expected) in [("/work/a/b", "/work/a/b"), ("a", "/work/a"), ("/tmp", "/tmp"), ("/work/", "/work")] {
+        assert_eq!(output(dir.path(), &["run", "--workdir", option, "-c", show]), format!("{expected}\n"));
+    }
+    assert_eq!(output(dir.path(), &["run", "--dir", "data:/d", "--workdir", "/d", "-c", show]), "/d\n");
+    let show = "console.log(process.cwd())";
+    assert_eq!(output(dir.path(), &["run", "--workdir", "x", "--lang", "js", "-c", show]), "/work/x\n");
+    for (args, message) in [
+        (&["run", "--workdir", "/data", "-c", "1"][..], "cannot use the working directory /data"),
+        (&["run", "--dir", "data:/d", "--workdir", "/d/x", "-c", "1"], "cannot use the working directory /d/x"),
+    ] {
+        assert_one_line(&run_in(dir.path(), args), 125, message);
+    }
+}
+
+#[test]
+fn projects_that_cannot_be_copied_are_refused() {
+    let dir = folder();
+    project(dir.path());
+    std::os::unix::fs::symlink("app", dir.path().join("linked")).expect("it is ours");
+    for (args, message) in [
+        (&["run", "--project", "/", "main.py"][..], "cannot grant /: "),
+        (&["run", "--project", "missing", "main.py"], "cannot grant missing: no such directory"),
+        (&["run", "--project", "main.py", "main.py"], "cannot grant main.py: it is not a directory"),
+        (&["run", "--project", "linked", "-c", "1"], "cannot grant linked: "),
+        (
+            &["run", "--project", ".", "--dir", ".:/work", "main.py"],
+            "cannot copy the project .: a directory is granted",
+        ),
+        (&["run", "--project", "app", "data"], "cannot run data: it is a directory outside of the project"),
+    ] {
+        let refused = run_in(dir.path(), args);
+        assert!(refused.code.is_some_and(|code| code == 125 || code == 126), "{args:?}: {}", refused.stderr_text());
+        assert!(refused.stderr_text().contains(message), "{args:?}: {}", refused.stderr_text());
+    }
+}
