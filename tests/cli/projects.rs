@@ -155,3 +155,37 @@ fn projects_that_cannot_be_copied_are_refused() {
         assert!(refused.stderr_text().contains(message), "{args:?}: {}", refused.stderr_text());
     }
 }
+
+#[test]
+fn elements_and_aliases_follow_tsconfig() {
+    let dir = folder();
+    for (path, text) in [
+        (
+            "main.tsx",
+            "import { Card } from '@ui/card';\nimport data from './data.json' with { type: 'json' };\n\
+             const App = ({ n }: { n: number }) => <Card title={`n=${n}`}>{data.a}</Card>;\n\
+             console.log(JSON.stringify(<App n={1} />));\n",
+        ),
+        ("src/ui/card.tsx", "export const Card = (props: object) => <div {...props}/>;\n"),
+        (
+            "src/jsx/runtime.ts",
+            "export const jsx = (type: any, props: any) => typeof type === 'function' ? type(props) : { type, props };\n",
+        ),
+        ("data.json", r#"{"a": 5}"#),
+        ("base.json", r#"{"compilerOptions": {"jsx": "react-jsx", "jsxImportSource": "@my"}}"#),
+        (
+            "tsconfig.json",
+            "{ // a comment\n\"extends\": \"./base\", \"compilerOptions\": {\"paths\": \
+             {\"@ui/*\": [\"./src/ui/*\"], \"@my/jsx-runtime\": [\"src/jsx/runtime.ts\"]},},\n}",
+        ),
+    ] {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("it is ours");
+    }
+    let element = "{\"type\":\"div\",\"props\":{\"title\":\"n=1\",\"children\":5}}\n";
+    assert_eq!(output(dir.path(), &["run", "--project", ".", "main.tsx"]), element);
+    let own = "const React = { createElement: (type, props, child) => [type, props, child] };\nconsole.log(<a x=\"1\">text</a>)\n";
+    fs::write(dir.path().join("own.jsx"), own).expect("it is ours");
+    assert_eq!(output(dir.path(), &["run", "own.jsx"]), "[ 'a', { x: '1' }, 'text' ]\n");
+}

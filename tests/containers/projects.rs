@@ -8,7 +8,7 @@ use crate::row::{Row, row};
 use crate::test_env::TestEnvironment;
 
 pub fn rows() -> Vec<Row> {
-    vec![row("projects::are_copied", copied)]
+    vec![row("projects::are_copied", copied), row("projects::elements_and_aliases", elements_and_aliases)]
 }
 
 fn copied(test_env: &TestEnvironment) -> Result<()> {
@@ -36,5 +36,28 @@ fn copied(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.check_run(&test_env.run().args(args).folder(dir.path()).run()?)?;
     let listed = "/work\ndata.bin\nhelper.py\nmain.py\nother.bin\nrun.sh\n";
     ensure!(report.exit_code() == Some(1) && report.stdout() == listed, "{report:?}");
+    Ok(())
+}
+
+fn elements_and_aliases(test_env: &TestEnvironment) -> Result<()> {
+    let dir = test_env.kit.folder()?;
+    for (path, text) in [
+        ("main.tsx", "import { Card } from '@ui/card';\nconsole.log(JSON.stringify(<Card n={1 as number}/>));\n"),
+        ("ui/card.jsx", "export const Card = (props) => <div {...props}/>;\n"),
+        (
+            "jsx.ts",
+            "export const jsx = (type: any, props: any) => typeof type === 'function' ? type(props) : [type, props];\n",
+        ),
+        (
+            "tsconfig.json",
+            r#"{"compilerOptions": {"jsx": "react-jsx", "jsxImportSource": "@my", "paths": {"@ui/*": ["ui/*"], "@my/jsx-runtime": ["jsx"]}}}"#,
+        ),
+    ] {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(dir.path()))?;
+        std::fs::write(path, text)?;
+    }
+    let report = test_env.check_run(&test_env.run().args(["--project", ".", "main.tsx"]).folder(dir.path()).run()?)?;
+    ensure!(report.stdout() == "[\"div\",{\"n\":1}]\n", "{report:?}");
     Ok(())
 }

@@ -11,10 +11,11 @@ pub(crate) const HOOKS_DIR: &str = "/.codebox/hooks";
 
 /// Files of the hook, which queries the host through the agent: the ones that Node preloads for a program in TypeScript
 /// and for one that can load modules in TypeScript, and the hook itself.
-pub(crate) const HOOK_FILES: [(&str, &str); 3] = [
+pub(crate) const HOOK_FILES: [(&str, &str); 4] = [
     ("preload.cjs", include_str!("preload.cjs")),
     ("preload-modules.cjs", include_str!("preload-modules.cjs")),
     ("typescript.js", include_str!("typescript.js")),
+    ("tsconfig.js", include_str!("../../../guest-runtimes/javascript/prelude/src/loader/tsconfig.js")),
 ];
 
 /// Length limit of the kernel for one argument of a command line, in bytes.

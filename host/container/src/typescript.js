@@ -10,7 +10,13 @@ const path = require('node:path')
 const { fileURLToPath, pathToFileURL } = require('node:url')
 const { compileFunction } = require('node:vm')
 
-const TYPED = /\.([mc]?ts|tsx)$/
+const TYPED = /\.([mc]?ts|[jt]sx)$/
+const isFile = path => fs.statSync(path, { throwIfNoEntry: false })?.isFile() ?? false
+// The module of the guest in WebAssembly, which Node cannot load before the program with its own loader.
+const tsconfig = fs.readFileSync('/.codebox/hooks/tsconfig.js', 'utf8').replace(/^export /gm, '')
+const { aliased, jsxPragmas } = compileFunction(`${tsconfig}\nreturn tsconfigOver`, [], { filename: 'node:codebox/tsconfig' })()({
+  isFile, readText: file => fs.readFileSync(file, 'utf8'), normal: path.posix.normalize, dirname: path.posix.dirname, known: new Map(),
+})
 // True until the program's own file has been loaded, if it is in TypeScript.
 let entry = hasTypedEntry
 
@@ -19,7 +25,7 @@ function strip(file) {
   process.setSourceMapsEnabled(true)
   const text = fs.readFileSync(file, 'utf8')
   const answer = execFileSync('/.codebox/agent', ['query'], {
-    input: JSON.stringify({ file, text }), env: {}, maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'inherit'],
+    input: JSON.stringify({ file, text: jsxPragmas(file, text) + text }), env: {}, maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'inherit'],
   }).toString()
   const end = answer.indexOf('\n')
   const head = JSON.parse(answer.slice(0, end))
@@ -62,7 +68,7 @@ function format(file, code) {
 }
 
 // The specifiers `./x` and `./x.js` may refer to a TypeScript file.
-const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '/index.ts', '/index.tsx']
+const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '.jsx', '/index.ts', '/index.tsx', '/index.jsx']
 const TYPED_FOR = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] }
 
 function instead(specifier, parent) {
@@ -73,18 +79,34 @@ function instead(specifier, parent) {
   } catch {
     return specifier
   }
-  const isFile = path => fs.statSync(path, { throwIfNoEntry: false })?.isFile()
   if (isFile(file)) return specifier
+  const found = typedFor(file)
+  return found ? pathToFileURL(found).href : specifier
+}
+
+function typedFor(file) {
   const ending = path.extname(file)
   const typed = (TYPED_FOR[ending] ?? []).map(other => file.slice(0, -ending.length) + other)
-  const found = [...typed, ...ENDINGS.map(ending => file + ending)].find(isFile)
-  return found ? pathToFileURL(found).href : specifier
+  return [...typed, ...ENDINGS.map(ending => file + ending)].find(isFile)
+}
+
+// Returns the file that an alias of tsconfig.json stands for in a TypeScript module.
+function aliasOf(specifier, parent) {
+  if (!parent?.startsWith('file:') || !TYPED.test(new URL(parent).pathname) || Module.isBuiltin(specifier)) return undefined
+  if (/^([./#]|[a-z][a-z0-9+.-]*:)/i.test(specifier)) return undefined
+  for (const file of aliased(specifier, path.dirname(fileURLToPath(parent)))) {
+    const found = isFile(file) ? file : typedFor(file) ?? ['.js', '.mjs', '.cjs', '.json'].map(ending => file + ending).find(isFile)
+    if (found) return pathToFileURL(found).href
+  }
+  return undefined
 }
 
 if (Module.registerHooks) {
   Module.registerHooks({
     // Node's own resolution comes first: a JavaScript file takes precedence over the TypeScript file beside it.
     resolve(specifier, context, next) {
+      const alias = aliasOf(specifier, context.parentURL)
+      if (alias) return next(context.conditions.includes('require') ? fileURLToPath(alias) : alias, context)
       try {
         return next(specifier, context)
       } catch (error) {
@@ -102,7 +124,7 @@ if (Module.registerHooks) {
     },
   })
 } else {
-  for (const ending of ['.ts', '.cts', '.mts']) {
+  for (const ending of ['.ts', '.cts', '.mts', '.tsx', '.jsx']) {
     Module._extensions[ending] = (module, file) => module._compile(strip(file), file)
   }
 }

@@ -62,7 +62,7 @@ fn can_load(text: &str) -> bool {
 fn file_of(job: &Job) -> &str {
     match job.source.file_name() {
         // Inline text, and files whose language is set to TypeScript.
-        file if job.language.is_typed() && !file.ends_with("ts") => "main.ts",
+        file if job.language.is_typed() && !file.ends_with("ts") && !file.ends_with("sx") => "main.ts",
         file => file,
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Types, interfaces and declarations are removed. Enums, namespaces and parameter properties become the code that they
 //! stand for. Imports that only types need are left out. Only the syntax is checked, and the code is not converted to
-//! an older version of JavaScript, because the engine supports modern JavaScript. JSX and decorators are rejected.
+//! an older version of JavaScript, because the engine supports modern JavaScript. Elements of JSX in `.tsx` and `.jsx` become calls of
+//! functions. Decorators are rejected.
 //!
 //! The text may be hostile. This crate bounds only its length. Parsing it may take any amount of memory, time and
 //! stack, so the calling process must be one that may crash.
@@ -41,8 +42,8 @@ pub struct StrippedProgram {
 
 /// Removes the types from `text`, the content of `file`.
 ///
-/// The name of the file only determines the kind of TypeScript: `.cts` is a CommonJS module, and any other file is an
-/// ES module if it can be. A text may have at most [`MAX_TEXT_LEN`] bytes.
+/// The name of the file only determines the kind of TypeScript: `.cts` is a CommonJS module, `.tsx` and `.jsx` have JSX, and any other
+/// file than `.cts` is an ES module if it can be. A text may have at most [`MAX_TEXT_LEN`] bytes.
 ///
 /// # Errors
 /// [`StripError::Syntax`] if the text is not valid TypeScript, and others if the text is not parsed.

@@ -69,6 +69,8 @@ fn source_type(file: &str) -> SourceType {
         SourceType::ts().with_commonjs(true)
     } else if file.ends_with(".ts") || file.ends_with(".mts") {
         SourceType::ts().with_unambiguous(true)
+    } else if file.ends_with('x') {
+        SourceType::tsx().with_unambiguous(true)
     } else if file.ends_with(".cjs") {
         SourceType::cjs()
     } else {

@@ -120,8 +120,31 @@ fn reports_location_of_syntax_errors() {
         assert_eq!((found.1, found.2), (line, column), "{found:?}: {text}");
         assert!(found.0.contains(part), "{found:?}: {text}");
     }
-    let jsx = strip("a.tsx", "const a = <b>text</b>;").expect_err("JSX is refused").to_string();
-    assert!(jsx.contains("JSX"), "{jsx}");
+    assert!(strip("a.ts", "const a = <b>text</b>;").is_err(), "only some files have JSX");
+}
+
+#[test]
+fn elements_become_calls() {
+    let code = |text: &str| strip("a.tsx", text).expect("it is TSX").code;
+    let automatic = code("export const a: Element = <b id={1 as number}>text</b>;");
+    assert!(automatic.starts_with("import { jsx as _jsx } from \"react/jsx-runtime\";"), "{automatic}");
+    assert!(automatic.contains("_jsx(\"b\", {"), "{automatic}");
+    let source = code("/** @jsxImportSource preact */\nexport const a = <b/>;");
+    assert!(source.contains("\"preact/jsx-runtime\""), "{source}");
+    let imported = code("import React from 'react';\nexport const a = <b/>;");
+    assert!(imported.contains("react/jsx-runtime"), "{imported}");
+    for (text, call) in [
+        ("/** @jsx h */\nconst a = <b/>;", "h(\"b\", null)"),
+        ("const React = { createElement() {} };\nconst a = <b/>;", "React.createElement(\"b\", null)"),
+        ("/** @jsxRuntime classic */\nconst a = <><b/></>;", "React.createElement(React.Fragment, null, "),
+    ] {
+        let code = code(text);
+        assert!(code.contains(call) && !code.contains("jsx-runtime"), "{text}: {code}");
+    }
+    // Type parameters of arrow functions and enums are still TypeScript.
+    let mixed = code("enum E { A }\nconst f = <T,>(x: T) => x;\nexport const a = <b e={E.A}>{f(1)}</b>;");
+    assert!(mixed.contains("f(1)") && !mixed.contains("enum"), "{mixed}");
+    assert!(strip("a.jsx", "export const a = <b/>;").is_ok());
 }
 
 #[test]

@@ -7,9 +7,9 @@ use oxc::ast::ast::{ImportOrExportKind, Program, Statement};
 use oxc::codegen::{Codegen, CodegenOptions, IndentChar};
 use oxc::diagnostics::OxcDiagnostic;
 use oxc::parser::Parser;
-use oxc::semantic::SemanticBuilder;
+use oxc::semantic::{Scoping, SemanticBuilder};
 use oxc::span::SourceType;
-use oxc::transformer::{TransformOptions, Transformer};
+use oxc::transformer::{JsxOptions, JsxRuntime, TransformOptions, Transformer};
 use oxc_sourcemap::{SourceMap, Token};
 
 use crate::error::StripError;
@@ -18,9 +18,17 @@ use crate::lower::{Columns, LoweredText, lowered_text};
 use crate::unsupported::unsupported;
 use crate::{MAX_TEXT_LEN, StrippedProgram};
 
-/// Returns the source type of a file. No type includes JSX, so JSX text cannot hide other constructs.
+/// Returns the source type of a file. Only `.tsx` and `.jsx` have JSX, because `<T>value` is a conversion in other files.
 fn source_type(file: &str) -> SourceType {
-    if file.ends_with(".cts") { SourceType::ts().with_commonjs(true) } else { SourceType::ts().with_unambiguous(true) }
+    if file.ends_with(".cts") {
+        SourceType::ts().with_commonjs(true)
+    } else {
+        SourceType::ts().with_unambiguous(true).with_jsx(has_jsx(file))
+    }
+}
+
+fn has_jsx(file: &str) -> bool {
+    file.ends_with(".tsx") || file.ends_with(".jsx")
 }
 
 pub(crate) fn parse_only(file: &str, text: &str) -> bool {
@@ -50,7 +58,7 @@ enum Pass {
 /// Runs one pass over a text. `columns` is set if the text is a lowered one, and maps back to the original.
 fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, StripError> {
     let failed = |diagnostics: oxc::diagnostics::Diagnostics| {
-        let first = diagnostics.errors().next().map(|error| syntax(file, text, columns, error));
+        let first = diagnostics.errors().next().map(|error| syntax(text, columns, error));
         first.map_or(Ok(()), Err)
     };
     let allocator = Allocator::new();
@@ -75,7 +83,8 @@ fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, S
     move_export_assignment_last(&mut program);
     convert_empty_imports_to_types(&mut program);
     let path = Path::new(file);
-    let options = TransformOptions::default();
+    let jsx = jsx_options(text, &program, &scoping);
+    let options = TransformOptions { jsx, ..TransformOptions::default() };
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
     failed(transformed.diagnostics)?;
     // The output is not indented, because indentation could make a deeply nested program much longer than its text.
@@ -88,6 +97,23 @@ fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, S
     let printed = Codegen::new().with_options(options).build(&program);
     let mappings = printed.map.map(|map| mappings(map, columns)).unwrap_or_default();
     Ok(Pass::StrippedProgram(StrippedProgram { code: printed.code, mappings }))
+}
+
+/// Returns the options for JSX, whose comments in the text take precedence.
+///
+/// Elements are calls of the functions of `react/jsx-runtime`, or of `React.createElement` if the text has a `React` of its own. As in the
+/// TypeScript compiler, a comment that names the function selects that one.
+fn jsx_options(text: &str, program: &Program<'_>, scoping: &Scoping) -> JsxOptions {
+    if !program.source_type.is_jsx() {
+        return JsxOptions::disable();
+    }
+    let is_import = |symbol| scoping.symbol_flags(symbol).is_import();
+    let is_own = scoping.get_root_binding("React".into()).is_some_and(|symbol| !is_import(symbol));
+    let runtime = match is_own || text.contains("@jsx ") {
+        true => JsxRuntime::Classic,
+        false => JsxRuntime::Automatic,
+    };
+    JsxOptions { runtime, pure: false, display_name_plugin: false, ..JsxOptions::enable() }
 }
 
 /// Moves `export = a` to the end, where the TypeScript compiler assigns it.
@@ -123,15 +149,12 @@ fn mappings(map: SourceMap<'_>, columns: Option<&Columns>) -> String {
 }
 
 /// Converts an error of the parser to one line with its position.
-fn syntax(file: &str, text: &str, columns: Option<&Columns>, error: &OxcDiagnostic) -> StripError {
+fn syntax(text: &str, columns: Option<&Columns>, error: &OxcDiagnostic) -> StripError {
     let label = error.labels.first();
     let offset = label.map_or(0, |label| label.offset() as usize);
     let mut message = error.message.lines().collect::<Vec<_>>().join(" ");
     if let Some(help) = &error.help {
         message = format!("{message} ({})", help.lines().collect::<Vec<_>>().join(" "));
-    }
-    if file.ends_with('x') {
-        message.push_str(" (JSX is not supported: only types are removed)");
     }
     let mut location = Location::from_text(text, offset);
     if let Some(columns) = columns {

@@ -8,9 +8,9 @@ use super::HostEnvironment;
 use super::denied::Denied;
 
 /// File extensions of other languages, for which the content is never used to guess.
-const OTHER_LANGUAGE_EXTENSIONS: [&str; 25] = [
-    "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "ipynb", "java", "json", "jsx", "kt", "lua", "php",
-    "pl", "ps1", "r", "rb", "rs", "sh", "sql", "swift", "wasm",
+const OTHER_LANGUAGE_EXTENSIONS: [&str; 24] = [
+    "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "ipynb", "java", "json", "kt", "lua", "php", "pl",
+    "ps1", "r", "rb", "rs", "sh", "sql", "swift", "wasm",
 ];
 
 /// Container images with the interpreters of other languages, by the extensions of their programs.

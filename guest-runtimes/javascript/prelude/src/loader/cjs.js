@@ -6,10 +6,10 @@ import { isModuleWrapper, showAsUrl } from '../engine/frames.js';
 import { remember } from '../engine/sources.js';
 import { lacking } from '../missing.js';
 import { CODEBOX, builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
-import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin, untypedFile, untypedIndex } from './files.js';
+import { aliased, isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin, untypedFile, untypedIndex } from './files.js';
 import { PARAMETERS, formatOfPath, formatOfText, endingOf } from './detect.js';
 import { REQUIRE, findPackage, mainOf, nodeModulesOf, resolveExports, resolveImports, splitName } from './packages.js';
-import { strip, textOf } from './texts.js';
+import { isTypeScript, strip, textOf } from './texts.js';
 import { fileURLToPath } from './urls.js';
 
 export function Module(id = '', parent) {
@@ -74,6 +74,16 @@ function asFile(path, trailing) {
   return undefined;
 }
 
+// Returns the file that an alias of tsconfig.json stands for in a TypeScript module.
+function fromAliases(request, directory, parent) {
+  if (!isTypeScript(parent?.filename ?? '')) return undefined;
+  for (const path of aliased(request, directory)) {
+    const found = asFile(path, false);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
 function fromPackages(request, directory) {
   const { name, subpath, valid } = splitName(request);
   if (!valid) return undefined;
@@ -126,7 +136,7 @@ Module._resolveFilename = function (request, parent, isMain, options) {
     } else if (request[0] === '#' && packageOf(`${directory}/x`)?.data.imports) {
       found = resolveImports(request, parent?.filename ?? `${directory}/x`, REQUIRE, (bare) => (isBuiltin(bare) ? bare : fromPackages(bare, directory)));
       if (isBuiltin(found)) return found;
-    } else if (request !== '') found = fromPackages(request, directory);
+    } else if (request !== '') found = fromAliases(request, directory, parent) ?? fromPackages(request, directory);
     if (found !== undefined) return realPath(found);
   }
   if (request === 'codebox') return CODEBOX;

@@ -2,6 +2,7 @@
 import { native } from '../native.js';
 import { dirname } from '../node/path-posix.js';
 import { SafeMap } from '../engine/uncurry.js';
+import { tsconfigOver } from './tsconfig.js';
 
 export const isFile = (path) => {
   const type = native.statType(path);
@@ -86,9 +87,12 @@ export function packageType(path) {
   return type === 'module' || type === 'commonjs' ? type : undefined;
 }
 
+// Aliases of paths and pragmas of JSX by the tsconfig.json of a program.
+export const { aliased, jsxPragmas } = tsconfigOver({ isFile, readText, normal, dirname, known: new SafeMap() });
+
 // Extensions and index files that TypeScript omits: `import './b'` for b.ts, or for a directory with an index.ts.
-const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json'];
-const INDEX_FILES = ['/index.ts', '/index.tsx', '/index.js'];
+const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '.json'];
+const INDEX_FILES = ['/index.ts', '/index.tsx', '/index.js', '/index.jsx'];
 function withEnding(path, endings) {
   const ending = endings.find((end) => isFile(path + end));
   return ending === undefined ? undefined : path + ending;

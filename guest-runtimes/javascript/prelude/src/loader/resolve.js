@@ -3,7 +3,8 @@ import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
 import { lacking, reportMissing } from '../missing.js';
 import { CODEBOX, isBuiltin, nameOf } from './builtins.js';
-import { isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
+import { aliased, isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
+import { isTypeScript } from './texts.js';
 import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitName } from './packages.js';
 import { fileURLToPath } from './urls.js';
 
@@ -34,7 +35,7 @@ function notFound(what, importer, isPackage, near) {
 function finish(path, suffix, importer) {
   if (/%2f|%5c/i.test(path)) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${path}" must not include encoded "/" or "\\" characters imported from ${shown(importer)}`);
   if (!isFile(path)) {
-    const twin = typedTwin(path) ?? (/\.[mc]?tsx?$/.test(importer) ? untypedTwin(path) : undefined);
+    const twin = typedTwin(path) ?? (isTypeScript(importer) ? untypedTwin(path) : undefined);
     if (twin !== undefined) return realPath(twin) + suffix;
     if (isDirectory(path)) {
       const error = coded(Error, 'ERR_UNSUPPORTED_DIR_IMPORT', `Directory import '${path}' is not supported resolving ES modules imported from ${shown(importer)}`);
@@ -60,8 +61,20 @@ function unescape(path) {
   }
 }
 
+// Returns the file that an alias of tsconfig.json stands for in a TypeScript module.
+function aliasOf(specifier, importer) {
+  if (typeof importer !== 'string' || !isTypeScript(pathOf(importer))) return undefined;
+  for (const path of aliased(specifier, directoryOf(importer))) {
+    const file = isFile(path) ? path : typedTwin(path) ?? untypedTwin(path);
+    if (file !== undefined) return realPath(file);
+  }
+  return undefined;
+}
+
 function resolveBare(specifier, importer) {
   if (isBuiltin(specifier)) return `node:${nameOf(specifier)}`;
+  const alias = aliasOf(specifier, importer);
+  if (alias !== undefined) return alias;
   const { name, subpath, valid } = splitName(specifier);
   if (!valid) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${specifier}" is not a valid package name imported from ${shown(importer)}`);
   const pack = findPackage(name, directoryOf(importer));

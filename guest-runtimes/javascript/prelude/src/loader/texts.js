@@ -3,15 +3,15 @@ import { native } from '../native.js';
 import { coded } from '../node/errors.js';
 import { remember } from '../engine/sources.js';
 import { placed } from '../engine/stacks.js';
-import { readText } from './files.js';
+import { jsxPragmas, readText } from './files.js';
 
-export const isTypeScript = (path) => /\.[mc]?tsx?$/.test(path);
+export const isTypeScript = (path) => /\.([mc]?ts|[jt]sx)$/.test(path);
 
 // Returns the JavaScript of a TypeScript text, and its source map.
 export function strip(file, written) {
   let answer;
   try {
-    answer = native.host(JSON.stringify({ op: 'strip', file, text: written }));
+    answer = native.host(JSON.stringify({ op: 'strip', file, text: jsxPragmas(file, written) + written }));
   } catch {
     // The host rejects a request of this length.
     throw new SyntaxError(`${file} is too long to remove its types: split it, or compile it first`);
