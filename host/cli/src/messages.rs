@@ -66,10 +66,10 @@ impl Messages {
     }
 }
 
-/// True if the last byte of the guest on standard error was no line feed.
+/// True if the last byte of the guest on a stream that messages share was no line feed.
 static IS_WITHIN_LINE: AtomicBool = AtomicBool::new(false);
 
-/// Records bytes that the guest has written to standard error.
+/// Records bytes that the guest has written to a stream that messages share.
 pub(crate) fn guest_wrote(bytes: &[u8]) {
     if let Some(last) = bytes.last() {
         IS_WITHIN_LINE.store(*last != b'\n', Ordering::Relaxed);

@@ -42,8 +42,12 @@ impl Streams {
         let write_error = WriteErrorSlot::default();
         let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout()))
             .with_error_report(Arc::clone(&write_error), cancel.clone());
-        let stderr = MessageStream(Stream::new(io::stderr(), Rendering::of(&io::stderr())));
-        let (stdout, stderr): (Box<dyn OutputSink>, Box<dyn OutputSink>) = (Box::new(stdout), Box::new(stderr));
+        let stdout: Box<dyn OutputSink> = match io::stdout().is_terminal() && io::stderr().is_terminal() {
+            true => Box::new(MessageStream(stdout)),
+            false => Box::new(stdout),
+        };
+        let stderr: Box<dyn OutputSink> =
+            Box::new(MessageStream(Stream::new(io::stderr(), Rendering::of(&io::stderr()))));
         let (stdout, stderr) = (Some(stdout), Some(stderr));
         let io = ExecIo { stdin: Some(stdin()), stdout, stderr, cancel, ..ExecIo::none() };
         Self { io, write_error }
@@ -159,10 +163,10 @@ impl<W: Write + Send> OutputSink for Stream<W> {
     }
 }
 
-/// Standard error of the guest, which messages of codebox share.
-struct MessageStream(Stream<io::Stderr>);
+/// Output of the guest on a stream that messages of codebox share: standard error, and standard output if both are the terminal.
+struct MessageStream<W: Write + Send>(Stream<W>);
 
-impl OutputSink for MessageStream {
+impl<W: Write + Send> OutputSink for MessageStream<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         guest_wrote(bytes);
         self.0.write(bytes)

@@ -26,9 +26,23 @@ fn listed(records: Vec<Record>) -> String {
         };
         let state = record.state.as_str().to_owned();
         let accepted = time(record.accepted_ms);
-        table.row([record.id, accepted, record.program, record.language, record.backend, state, end]);
+        let program = match record.first_line {
+            Some(line) => format!("{}: {}", record.program, shortened(&line)),
+            None => record.program,
+        };
+        table.row([record.id, accepted, program, record.language, record.backend, state, end]);
     }
     table.to_string()
+}
+
+/// Most characters of a program's first line in the table.
+const MAX_LINE: usize = 40;
+
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -40,6 +54,7 @@ mod tests {
         let record = Record {
             id: "0f".to_owned(),
             program: "a\nb.py".to_owned(),
+            first_line: None,
             language: "python".to_owned(),
             backend: "wasm".to_owned(),
             accepted_ms: 1_000,
@@ -49,6 +64,12 @@ mod tests {
             exit_code: Some(0),
         };
         let interrupted = Record { state: State::Interrupted, kind: None, exit_code: None, ..record.clone() };
+        let inline = Record {
+            program: "-c".to_owned(),
+            first_line: Some(format!("print({})", "1".repeat(50))),
+            ..record.clone()
+        };
+        assert!(listed(vec![inline]).contains(&format!("  -c: print({}…  ", "1".repeat(34))));
         let text = listed(vec![record, interrupted]);
         assert_eq!(
             text,

@@ -6,6 +6,7 @@ use codebox_core::{CapturedOutput, DenialKind, FileChanges, HostPath, NeedsEscal
 
 use codebox_service::limit_text::{limit_hit, name_and_flag};
 
+use super::provenance::escalation;
 use super::values::bytes;
 
 /// Maximum number of files that are listed one by one.
@@ -19,6 +20,7 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     lines.extend(truncation("stdout", &report.stdout));
     lines.extend(truncation("stderr", &report.stderr));
     lines.extend(report.spilled.iter().map(ToString::to_string));
+    lines.extend(escalation(&report.provenance));
     lines.extend(ending(report));
     let raised = match &report.outcome {
         Outcome::LimitHit(kind) => name_and_flag(*kind).1,
@@ -116,6 +118,9 @@ fn files(changes: &FileChanges, out: Option<&HostPath>) -> Vec<String> {
     }
     if changes.dropped > 0 {
         lines.push(format!("{} more changes are not listed", changes.dropped));
+    }
+    if lines.is_empty() {
+        lines.push(format!("wrote nothing to {}: the program has created or changed no file in /work", out.as_str()));
     }
     lines
 }

@@ -10,7 +10,6 @@ use super::values::{bytes, duration};
 /// force.
 pub(crate) fn explanation(report: &RunReport) -> Vec<String> {
     let mut lines = vec![ran(&report.provenance)];
-    lines.extend(escalation(&report.provenance));
     lines.push(used(&report.usage));
     lines.extend(network(&report.network));
     lines.push(held(&report.enforcement, &report.limits));
@@ -40,9 +39,11 @@ fn ran(provenance: &Provenance) -> String {
     line
 }
 
-fn escalation(provenance: &Provenance) -> Option<String> {
+/// Returns the line about an attempt in a lighter isolation, which the run repeated.
+pub(super) fn escalation(provenance: &Provenance) -> Option<String> {
     let from = provenance.escalated_from.as_ref()?;
-    Some(format!("escalated from {}: {}", from.isolation, from.reason))
+    let (isolation, backend) = (provenance.isolation, &provenance.backend);
+    Some(format!("ran again in {isolation} ({backend}), after {}: {}", from.isolation, from.reason))
 }
 
 fn used(usage: &Usage) -> String {

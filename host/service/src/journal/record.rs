@@ -17,6 +17,9 @@ pub struct Record {
     pub id: String,
     /// Program: the name of a file or command, or `-c` or `-` for a text.
     pub program: String,
+    /// First line of a text that is the program, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_line: Option<String>,
     /// Language of the program.
     pub language: String,
     /// Backend that was chosen.
@@ -115,6 +118,7 @@ impl Record {
         Self {
             id,
             program: masked_program(job).chars().take(LONGEST).collect(),
+            first_line: first_line(job),
             language: language.to_string(),
             backend: backend.to_string(),
             accepted_ms,
@@ -155,7 +159,16 @@ fn masked_program(job: &Job) -> String {
     mask_secrets(program(&job.source), &values)
 }
 
-/// Returns the name of a program. The text of a program is private to the user and is not recorded.
+/// Returns the first line with content of a text that is the program, without secrets.
+fn first_line(job: &Job) -> Option<String> {
+    let (Source::Inline(text) | Source::Stdin(text)) = &job.source else { return None };
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("#!"))?;
+    let values: Vec<&str> = job.env.values().map(String::as_str).collect();
+    // A secret that the end of the line cuts is masked as a whole.
+    Some(mask_secrets(line, &values).chars().take(LONGEST).collect())
+}
+
+/// Returns the name of a program.
 fn program(source: &Source) -> &str {
     match source {
         Source::Inline(_) => "-c",
