@@ -8,6 +8,7 @@ mod index;
 mod locked;
 mod names;
 mod offline;
+mod projects;
 mod pure;
 mod real;
 mod sdist_source;
@@ -34,6 +35,7 @@ fn main() -> Result<()> {
         ("locked", locked::CASES),
         ("tiers", tiers::CASES),
         ("offline", offline::CASES),
+        ("projects", projects::CASES),
     ];
     let mut trials = Vec::new();
     for (topic, cases) in topics {

@@ -16,6 +16,7 @@ mod blocks;
 #[cfg(unix)]
 mod boxes;
 mod mcp;
+mod packaged;
 mod repl;
 mod run;
 mod session;
@@ -27,6 +28,7 @@ pub(crate) use blocks::BlocksArgs;
 #[cfg(unix)]
 pub(crate) use boxes::{BoxCommands, BoxExecArgs, BoxStartArgs, Idle};
 pub(crate) use mcp::McpArgs;
+pub(crate) use packaged::PackagedArgs;
 pub(crate) use repl::ReplArgs;
 pub use run::with_run;
 pub(crate) use run::{ProgramLocation, RunArgs, is_notebook, mark_separator};
@@ -101,6 +103,14 @@ pub(crate) enum Command {
     /// alone show if they need a container: npm packages and, with `--build`, packages that have to be built.
     #[command(override_usage = run::usage!("explain"))]
     Explain(Box<RunArgs>),
+    /// Run a program of a package, such as ruff, pytest or, with --npm, prettier
+    ///
+    /// Installs the package NAME, in the version after `@` if there is one, and runs its console script, or with `--npm` its `bin`, in the
+    /// isolation that can run it. The program gets copies of the files of the current directory, as with `--project .`, if that is a
+    /// project or an argument names a file in it; `--out .` brings files back that it changes. All words after NAME are its
+    /// arguments. The options are those of `codebox run`.
+    #[command(name = "x", override_usage = "codebox x [OPTIONS] NAME[@VERSION] [ARGS]...")]
+    Packaged(Box<PackagedArgs>),
     /// Run the code blocks of a Markdown text
     ///
     /// Runs every fenced block in Python, JavaScript and TypeScript, in order, those of a language in one session, and blocks of `sh` and `bash`

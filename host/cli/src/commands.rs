@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 
-use codebox_core::{ResultKind, RunnerError, Sweep};
+use codebox_core::{ResultKind, RunnerError, Sweep, exit};
 use codebox_runner::Runner;
 
 use crate::args::{Cli, Command, RunArgs};
@@ -29,6 +29,7 @@ mod image;
 mod jobs;
 mod mcp;
 mod notebook;
+mod packaged;
 mod packages;
 mod repl;
 mod run;
@@ -48,6 +49,16 @@ pub(crate) fn dispatch(
     trace: RunTrace,
     takeover: Option<&mut Takeover>,
 ) -> u8 {
+    let command = match command {
+        Command::Packaged(args) => match packaged::run_of(*args, messages) {
+            Ok(run) => Command::Run(Box::new(run)),
+            Err(failure) => {
+                messages.fail(&failure);
+                return failure.exit_status();
+            }
+        },
+        command => command,
+    };
     let notebook = match &command {
         Command::Run(args) => notebook::of(args),
         _ => None,
@@ -69,6 +80,8 @@ pub(crate) fn dispatch(
             return run::run_with_tools(*args, messages, host, trace);
         }
         Command::Run(args) => return run::run(*args, messages, &runner, host.run, trace, takeover),
+        // It has become a run.
+        Command::Packaged(_) => Ok(exit::FAILURE),
         Command::Explain(args) => explain::explain(*args, messages, &runner, host),
         Command::Runtime(command) => runtime::runtime(command, messages, &runner),
         Command::Image(command) => image::image(command, messages, &runner),

@@ -60,6 +60,8 @@ const MODULES: &str = "modules";
 
 /// Directory of an environment's programs. No job sees it, but the build of a source distribution may run them.
 const PROGRAMS: &str = "programs";
+/// Directory beside the modules of an environment with the programs that are machine code, as `pip install --target` has them.
+const NATIVE_PROGRAMS: &str = "bin";
 
 /// Store of packages on disk.
 #[derive(Debug, Clone)]
@@ -337,7 +339,7 @@ impl PackageStore {
         library: &[String],
     ) -> Result<Environment, StoreError> {
         let named: Vec<_> = wheels.iter().map(|wheel| (&wheel.name, &wheel.version, &wheel.sha256)).collect();
-        let key = Self::key(&(&named, target, compiled, library));
+        let key = Self::key(&(&named, target, compiled, library, NATIVE_PROGRAMS));
         let entry_dir = self.root.join("environments").join(key);
         if let Some(environment) = self.open_environment(&entry_dir)? {
             return Ok(environment);
@@ -358,6 +360,8 @@ impl PackageStore {
             let programs = from.with_file_name(PROGRAMS);
             if programs.is_dir() {
                 tree::link_tree(&programs, &ready.join(PROGRAMS), &[]).map_err(StoreError::io("link", &programs))?;
+                let native = modules.join(NATIVE_PROGRAMS);
+                tree::copy_native_programs(&programs, &native).map_err(StoreError::io("copy", &programs))?;
             }
             if let Some(runtime) = compiled {
                 let from = self.compiled_dir(wheel, runtime);

@@ -329,6 +329,11 @@ impl RunArgs {
         self.image.clone().or_else(of_python).or_else(of_node)
     }
 
+    /// Returns the words of the program and its arguments.
+    pub(crate) fn program_words(&self) -> Vec<OsString> {
+        self.words.iter().filter(|word| *word != SEPARATOR_MARKER).cloned().collect()
+    }
+
     /// Returns the number of words at the end of the command line that are the program and its arguments.
     pub(crate) fn program_word_count(&self) -> usize {
         self.words.iter().filter(|word| *word != SEPARATOR_MARKER).count()
@@ -405,7 +410,9 @@ pub fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
 
 /// Inserts the marker after the first `--` of a command that takes a program.
 pub(crate) fn mark_separator(mut args: Vec<OsString>) -> Vec<OsString> {
-    let command = args.iter().take_while(|arg| *arg != "--").position(|arg| arg == "run" || arg == "explain");
+    let mut words = args.iter().take_while(|arg| *arg != "--");
+    let command = words.position(|arg| arg == "run" || arg == "explain" || arg == "x");
+    let command = command.filter(|command| args[*command] != "x");
     let takes_programs = command.is_some();
     if let Some(end) = command.and_then(|command| module_end(&args, command)) {
         // The words after the name of a module are its arguments, whatever they look like.

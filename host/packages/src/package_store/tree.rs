@@ -1,7 +1,7 @@
 //! Moving, linking and sealing of file trees. Symbolic links are neither followed nor copied.
 
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// Creates a directory that only its owner can enter, including its parents.
@@ -84,6 +84,27 @@ pub(super) fn link_tree(from: &Path, to: &Path, excluded_modules: &[String]) -> 
                 fs::copy(entry.path(), &target)?;
                 make_read_only(&target)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Copies the programs of a directory that are machine code to `to`, so that all users can execute them.
+pub(super) fn copy_native_programs(from: &Path, to: &Path) -> io::Result<()> {
+    const MAGIC: &[u8] = b"\x7fELF";
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let mut start = [0; MAGIC.len()];
+        let is_program = entry.file_type()?.is_file()
+            && fs::File::open(entry.path()).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+            && start == MAGIC;
+        if is_program && fs::symlink_metadata(&target).is_err() {
+            fs::create_dir_all(to)?;
+            make_dir_readable(to)?;
+            fs::copy(entry.path(), &target)?;
+            #[cfg(unix)]
+            fs::set_permissions(&target, std::os::unix::fs::PermissionsExt::from_mode(0o555))?;
         }
     }
     Ok(())

@@ -1,0 +1,14 @@
+# codebox x {name}
+import importlib.metadata as metadata, os, sys
+name = sys.argv[0] = '{name}'
+scripts = metadata.entry_points(group='console_scripts')
+found = list(scripts.select(name=name))
+if found:
+    sys.exit(found[0].load()())
+for place in sys.path:
+    program = os.path.join(place, 'bin', name)
+    if os.path.isfile(program) and os.access(program, os.X_OK):
+        getattr(os, 'execv')(program, sys.argv)
+others = ', '.join(sorted(script.name for script in scripts)) or 'none'
+print(f'{name}: no program of this name in the packages; programs: {others}', file=sys.stderr)
+sys.exit(127)
