@@ -66,12 +66,14 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
     };
     let standby_launcher = || standby_launcher(machine);
     let tool_request = |name: &ToolName, level: CallLevel| crate::configured_tools::request(machine, name, level);
+    let config_files = || machine.config_files();
     let host = Host {
         run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, check: None },
         server_runner: &runner_of_server,
         tools: &tools,
         tool_names: &tool_names,
         tool_request: &tool_request,
+        config_files: &config_files,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]

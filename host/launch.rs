@@ -51,7 +51,7 @@ pub fn launch() -> ExitCode {
 /// Returns true if options or words of `run` show that the program for jobs in WebAssembly would execute the complete program. It
 /// decides that itself as well; this only saves the time of its start.
 fn needs_complete_program(args: &[OsString]) -> bool {
-    const OPTIONS: [&[u8]; 12] = [
+    const OPTIONS: [&[u8]; 13] = [
         b"--with",
         b"-r",
         b"--requirements",
@@ -64,6 +64,7 @@ fn needs_complete_program(args: &[OsString]) -> bool {
         b"--engine",
         b"--warm",
         b"--build",
+        b"--watch",
     ];
     let shows = |arg: &OsString| {
         let arg = arg.as_encoded_bytes();
@@ -83,7 +84,9 @@ fn may_name_descriptor(arg: &OsStr) -> bool {
 
 /// Returns true for an option like `--mcp`, `--tool` or `--show`. A worker is confined: it cannot start servers, run tools or save images.
 fn needs_tools(arg: &OsStr) -> bool {
-    [&b"--mcp"[..], b"--tool", b"--show"].into_iter().any(|option| arg.as_encoded_bytes().starts_with(option))
+    [&b"--mcp"[..], b"--tool", b"--show", b"--watch"]
+        .into_iter()
+        .any(|option| arg.as_encoded_bytes().starts_with(option))
 }
 
 fn fail(message: &str) -> ExitCode {

@@ -25,6 +25,8 @@ use codebox_service::Policy;
 use codebox_service::catalog::Catalog;
 #[cfg(not(feature = "wasm"))]
 use codebox_service::catalog::NoRuntimes;
+#[cfg(feature = "cli")]
+use codebox_service::config::ConfigFiles;
 use codebox_service::config::{Settings, read_user};
 #[cfg(feature = "cli")]
 use codebox_service::config::{narrow, read_project};
@@ -126,6 +128,12 @@ impl Machine {
 
     pub(crate) fn settings(&self) -> Result<&Settings, RunnerError> {
         get_or_create(&self.settings, || self.read_settings())
+    }
+
+    /// Returns the paths of the configuration files of the user and of the project in the working directory.
+    #[cfg(feature = "cli")]
+    pub(crate) fn config_files(&self) -> Result<ConfigFiles, RunnerError> {
+        Ok(ConfigFiles { user: self.places()?.config_file(), project: Path::new(PROJECT_FILE).to_owned() })
     }
 
     /// Returns the place of the journal, and the use of its audit log.

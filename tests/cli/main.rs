@@ -4,6 +4,8 @@
 
 #[cfg(target_os = "linux")]
 mod audit;
+#[cfg(unix)]
+mod config;
 mod everyday;
 mod explain;
 mod failures;

@@ -189,3 +189,39 @@ fn elements_and_aliases_follow_tsconfig() {
     fs::write(dir.path().join("own.jsx"), own).expect("it is ours");
     assert_eq!(output(dir.path(), &["run", "own.jsx"]), "[ 'a', { x: '1' }, 'text' ]\n");
 }
+
+#[test]
+fn watched_programs_run_again_after_changes() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+    let dir = folder();
+    project(dir.path());
+    fs::write(dir.path().join("main.py"), "import helper\nprint(helper.hi(), flush=True)\n").expect("it is ours");
+    let command = kit().codebox().args(["run", "--project", ".", "--watch", "main.py"]).folder(dir.path()).command();
+    let mut command: Command = command;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    // A change that arrives in two parts may start the program twice.
+    let mut last = String::new();
+    let mut expect = |expected: &str| {
+        let next = lines.by_ref().map(|line| line.expect("text")).find(|line| *line != last).expect("a line");
+        assert_eq!(next, expected);
+        last = next;
+    };
+    expect("hello");
+    // Ignored files and copies that the program has do not start it.
+    fs::create_dir(dir.path().join("__pycache__")).expect("a directory");
+    fs::write(dir.path().join("__pycache__/a.pyc"), "").expect("it is ours");
+    fs::write(dir.path().join("helper.py"), "def hi(): return 'changed'\n").expect("it is ours");
+    expect("changed");
+    // A run that has not ended is stopped.
+    let endless = "import helper, time\nprint(helper.hi(), 'endless', flush=True)\nwhile True: time.sleep(1)\n";
+    fs::write(dir.path().join("main.py"), endless).expect("it is ours");
+    expect("changed endless");
+    fs::write(dir.path().join("main.py"), "print('last', flush=True)\n").expect("it is ours");
+    expect("last");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let refused = run_in(dir.path(), &["run", "--watch", "-c", "1"]);
+    assert_one_line(&refused, 125, "cannot use --watch: the program has no files that could change");
+}

@@ -193,6 +193,11 @@ pub(crate) enum Command {
     /// a minute is saved to disk; the background process ends after ten minutes without use.
     #[command(subcommand, arg_required_else_help = true)]
     Session(SessionCommand),
+    /// Show, check and edit the configuration
+    ///
+    /// The user's `config.toml` sets defaults and ceilings; the `codebox.toml` of the current directory can only narrow them.
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(ConfigCommand),
     /// Start and stop the virtual machine with Podman, for machines without a container engine
     ///
     /// The machine starts when a job needs it, and is turned off when it has not been used for 15 minutes; a background process of this user
@@ -333,6 +338,25 @@ pub(crate) enum PackagesCommand {
     },
     /// Remove unused packages and cached responses of indexes
     Prune,
+}
+
+/// Commands of the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every value that is set, with its file, and the limits that apply without one
+    Show {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the paths of the files
+    Path,
+    /// Open the user's file in the editor of the variables VISUAL and EDITOR, and check it afterwards
+    Edit,
+    /// Check both files
+    ///
+    /// The exit status is 125 if a file cannot be used.
+    Check,
 }
 
 /// Commands of the virtual machine.

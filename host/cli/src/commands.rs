@@ -21,6 +21,7 @@ mod blocks;
 #[cfg(unix)]
 mod boxes;
 mod call_tool;
+mod config;
 mod doctor;
 mod explain;
 mod gc;
@@ -38,6 +39,7 @@ mod session;
 mod state;
 mod tools;
 mod vm;
+mod watch;
 
 /// Runs `command`, reports any failure, and returns the process's exit status.
 ///
@@ -69,6 +71,7 @@ pub(crate) fn dispatch(
     };
     let runner = runner(confinement, messages, host.run);
     let done = match command {
+        Command::Run(args) if args.watch => watch::watch(&args, host.run.args, messages),
         Command::Run(args) if notebook.is_some() => {
             let is_json = args.json;
             match notebook::run(&notebook.unwrap_or_default(), *args, messages, host) {
@@ -93,6 +96,7 @@ pub(crate) fn dispatch(
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, &runner),
         Command::Gc { dry_run: true } => gc::gc(Sweep::DryRun, &runner),
         Command::Host(command) => host::host(command, messages, host.control),
+        Command::Config(command) => (host.config_files)().and_then(|files| config::config(command, &files)),
         Command::Vm(command) => vm::vm(command, messages, host.machine),
         #[cfg(unix)]
         Command::Box(command) => return boxes::boxes(command, messages, &runner, host),

@@ -54,6 +54,7 @@ use std::sync::Arc;
 
 use codebox_core::{Progress, RunnerError, ToolName};
 use codebox_runner::{BoxControl, Runner, SessionControl};
+use codebox_service::config::ConfigFiles;
 use codebox_service::{Admitted, Preference, Request};
 use codebox_tools::{Tool, Toolbox};
 
@@ -110,6 +111,8 @@ pub struct Host<'h> {
     pub tool_names: &'h (dyn Fn() -> Result<Vec<ToolName>, RunnerError> + Sync),
     /// Returns the request of a tool of the configuration that runs in the sandbox.
     pub tool_request: &'h (dyn Fn(&ToolName, CallLevel) -> Result<Request, RunnerError> + Sync),
+    /// Returns the paths of the configuration files.
+    pub config_files: &'h (dyn Fn() -> Result<ConfigFiles, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The virtual machine of the user.

@@ -20,6 +20,7 @@ use crate::journal::Audit;
 use crate::levels::{Level, LevelSetting};
 
 mod containers;
+mod files;
 mod host;
 mod images;
 mod limits;
@@ -30,6 +31,7 @@ mod tools;
 mod vm;
 
 pub use containers::{Containers, DevContainerUse};
+pub use files::{ConfigFiles, ConfigOrigin, ConfigValue};
 pub use host::HostProcess;
 pub use images::{Images, UnknownLanguage};
 pub use packages::{BuildSetting, Packages, normalized_name};

@@ -3,7 +3,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use codebox_core::{
     ByteSize, ContainerPower, DirGrantSpec, GuestPath, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant,
     OutputShape, ResultKind, RunnerError, ToolName, parse_count, parse_duration, parse_size,
@@ -12,7 +12,7 @@ use codebox_service::{EnvRequest, Preference, SecretRequest};
 
 use super::show::ShowArgs;
 use super::tools::ToolArgs;
-use super::values::{engine, parse_small_count, preference, preferred, version};
+use super::values::{LanguageParser, engine, parse_small_count, preference, preferred, version};
 
 /// Usage of `run`, and of other commands that take the same program and options.
 macro_rules! usage {
@@ -65,12 +65,13 @@ pub(crate) struct RunArgs {
     /// The program can change its copies; `--out` brings files out. Left out are files that `.gitignore` lists, names of secrets such as
     /// `.env` and `*.pem`, `.git`, directories of installed packages, and links; `codebox explain` lists them. The packages
     /// are those of uv.lock, pylock.toml, pyproject.toml or requirements.txt, and of package-lock.json or package.json.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub project: Option<PathBuf>,
 
-    /// Working directory of the program [default: /work, or the current directory's place in the project]
+    /// Working directory of the program
     ///
-    /// A directory below /work and /tmp is created if it is missing.
+    /// Without the option, it is the place of the current directory in the project, or /work. A directory below /work and /tmp is
+    /// created if it is missing.
     #[arg(long, value_name = "GUEST", value_parser = guest_dir)]
     pub workdir: Option<GuestPath>,
 
@@ -85,7 +86,7 @@ pub(crate) struct RunArgs {
     /// Grant a directory of this machine to the program, read-only unless `:rw` is added; repeatable
     ///
     /// Without GUEST, a directory is at /work/NAME, and the current one, `.`, is /work itself.
-    #[arg(long = "dir", value_name = "HOST[:GUEST][:ro|rw]")]
+    #[arg(long = "dir", value_name = "HOST[:GUEST][:ro|rw]", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<DirGrantSpec>,
 
     /// Allow the program to connect to this host: a name, `*.domain`, an address or a range; repeatable
@@ -104,7 +105,7 @@ pub(crate) struct RunArgs {
     ///
     /// Each line is NAME=VALUE, with or without quotes. References to other variables are not replaced. A variable of `--env` takes
     /// precedence, and then one of a later file.
-    #[arg(long = "env-file", value_name = "FILE")]
+    #[arg(long = "env-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub env_files: Vec<PathBuf>,
 
     /// Let the program use a secret of this environment in requests to HOST, without seeing it; repeatable
@@ -123,7 +124,7 @@ pub(crate) struct RunArgs {
     pub with: Vec<String>,
 
     /// Install the packages in this requirements file; repeatable
-    #[arg(short = 'r', long = "requirements", value_name = "FILE")]
+    #[arg(short = 'r', long = "requirements", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub requirements: Vec<PathBuf>,
 
     /// Build Python packages that have no wheel from their source distributions
@@ -168,11 +169,11 @@ pub(crate) struct RunArgs {
     pub powers: Vec<ContainerPower>,
 
     /// Language of the program, if its file name does not show it
-    #[arg(long, value_name = "LANGUAGE")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = LanguageParser, hide_possible_values = true)]
     pub lang: Option<Language>,
 
     /// Copy the files that the program leaves in /work to this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
     /// Print one JSON document with the result, the output and the rich results, instead of streaming the output
@@ -185,6 +186,12 @@ pub(crate) struct RunArgs {
     /// the same image, directories, hosts and limits on memory, disk, processes and open files.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_WARM_INSTANCES)))]
     pub warm: Option<u32>,
+
+    /// Run the program again when its file, its project or a directory that is granted read-only changes
+    ///
+    /// A run that has not ended is stopped. Ctrl-C ends the command.
+    #[arg(long, conflicts_with = "json")]
+    pub watch: bool,
 
     #[command(flatten)]
     pub shape: ShapeArgs,
@@ -354,7 +361,7 @@ impl RunArgs {
         let has_packages = !self.with.is_empty() || !self.requirements.is_empty() || self.build;
         let is_attached = self.container.is_some() || self.dev_config.is_some();
         let has_container = self.image().is_some() || self.engine.is_some() || self.warm.is_some() || is_attached;
-        let has_others = !self.tools.is_empty() || self.show.show.is_some();
+        let has_others = !self.tools.is_empty() || self.show.show.is_some() || self.watch;
         is_file && !has_packages && !has_container && !has_others
     }
 

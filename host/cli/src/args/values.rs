@@ -1,9 +1,10 @@
 //! Parsers of option values.
 
+use std::ffi::OsStr;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use codebox_core::{CONTAINER_ENGINES, Limit, LimitParseError, parse_count};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use codebox_core::{CONTAINER_ENGINES, Language, Limit, LimitParseError, parse_count};
 use codebox_service::Preference;
 
 /// Parses `--isolation` of a session, with a list of the possible values.
@@ -20,6 +21,27 @@ pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
 /// Parses `--prefer`, with a list of the possible values.
 pub(super) fn preferred() -> impl TypedValueParser<Value = Preference> {
     PossibleValuesParser::new(["wasm", "container", "vm"]).try_map(|text| text.parse::<Preference>())
+}
+
+/// Parser of `--lang`. Its possible values are those that completions offer; added runtimes have further ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LanguageParser;
+
+impl TypedValueParser for LanguageParser {
+    type Value = Language;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        StringValueParser::new().try_map(|text| text.parse::<Language>()).parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(["python", "javascript", "typescript", "shell"].into_iter().map(PossibleValue::new)))
+    }
 }
 
 /// Parses `--engine`.

@@ -43,7 +43,7 @@ fn ran(provenance: &Provenance) -> String {
 pub(super) fn escalation(provenance: &Provenance) -> Option<String> {
     let from = provenance.escalated_from.as_ref()?;
     let (isolation, backend) = (provenance.isolation, &provenance.backend);
-    Some(format!("ran again in {isolation} ({backend}), after {}: {}", from.isolation, from.reason))
+    Some(format!("ran again in {isolation} ({backend}), because {} lacks {}", from.isolation, from.reason))
 }
 
 fn used(usage: &Usage) -> String {

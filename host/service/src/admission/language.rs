@@ -56,7 +56,12 @@ pub(super) fn unknown(path: &Path, shown: &str) -> Denied {
     let refused = |detail: &str, fix: &str| Denied::new(ResultKind::InvalidRequest, "run", shown, detail, fix);
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match extension {
-        "ipynb" => return refused("it is a notebook", "export its code, as in jupyter nbconvert --to script"),
+        "ipynb" => {
+            return refused(
+                "it is a notebook",
+                "run it with codebox run, or export its code, as in jupyter nbconvert --to script",
+            );
+        }
         "wasm" => {
             let fix = "add it with codebox runtime add if it is the runtime of a language";
             return refused("it is a compiled module", fix);

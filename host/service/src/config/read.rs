@@ -9,7 +9,7 @@ use codebox_files::{TrustedOwners, read_config};
 use super::{ConfigError, Settings};
 
 /// The largest configuration file, in bytes.
-const MAX_SETTINGS: u64 = 1 << 20;
+pub(super) const MAX_SETTINGS: u64 = 1 << 20;
 
 /// Error of reading a configuration file.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use codebox_core::{
-    BackendId, Denial, FileKind, GuestError, GuestPath, Isolation, Limit, LimitKind, Limits, Missing, OutFile,
-    Provenance, SkippedFile,
+    BackendId, Denial, EscalatedFrom, FileKind, GuestError, GuestPath, Isolation, Limit, LimitKind, Limits, Missing,
+    OutFile, Provenance, SkippedFile,
 };
 
 use super::*;
@@ -108,4 +108,18 @@ fn mentions_files_only_if_requested() {
     assert_eq!(lines[0], "wrote /out/0 (2.0 KiB)");
     assert_eq!(lines[MAX_LISTED_FILES], "wrote 2 more files to /out");
     assert!(lines[MAX_LISTED_FILES + 1].ends_with("its name is not UTF-8"));
+}
+
+#[test]
+fn second_runs_and_missing_output_are_said() {
+    let mut run = report(Outcome::Exited(0));
+    let out = HostPath::unix("/out").expect("a path");
+    assert_eq!(notes(&run, Some(&out)), ["wrote nothing to /out: the program has created or changed no file in /work"]);
+    run.provenance = Provenance::new(BackendId::new("podman"), Isolation::Container);
+    run.provenance.escalated_from = Some(EscalatedFrom {
+        backend: BackendId::new("wasm"),
+        isolation: Isolation::Wasm,
+        reason: "threads".to_owned(),
+    });
+    assert_eq!(notes(&run, None), ["ran again in container (podman), because wasm lacks threads"]);
 }
