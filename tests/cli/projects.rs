@@ -60,6 +60,36 @@ fn programs_have_copies_of_their_project() {
     assert!(ran.contains("new.txt") && !ran.contains("a.txt"), "{ran}");
 }
 
+/// A program with a copy of a project can be a tool of a package, and the files that were left out can run programs.
+#[test]
+fn p4_files_that_were_left_out_are_not_replaced() {
+    let dir = folder();
+    project(dir.path());
+    fs::create_dir_all(dir.path().join(".venv/bin")).expect("a directory");
+    fs::write(dir.path().join(".venv/bin/activate"), "ours").expect("it is ours");
+    let names = [".env", "a.log", ".venv/bin/activate", ".hg/hgrc", "sub/.envrc", "new.txt", "helper.py"];
+    let program = format!(
+        "import os\nfor name in {names:?}:\n os.makedirs(os.path.dirname('/work/' + name), exist_ok=True)\n open(name, 'w').write('theirs')"
+    );
+    let ran = run_in(dir.path(), &["run", "--project", ".", "--out", ".", "-c", &program]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
+    let text = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
+    let written = names.map(|name| text(name).is_some_and(|text| text == "theirs"));
+    assert_eq!(written, [false, false, false, false, false, true, true], "{}", ran.stderr_text());
+    let expected = "did not write /work/a.log: the program had no copy of the existing file";
+    assert!(ran.stderr_text().contains(expected), "{}", ran.stderr_text());
+    // In a directory of the project, only names count, so that a second run can replace the files of the first.
+    for _ in 0..2 {
+        let ran = run_in(dir.path(), &["run", "--project", ".", "--out", "out", "-c", &program]);
+        assert!(
+            ran.stderr_text().contains("wrote ") && ran.stderr_text().contains("/out/a.log"),
+            "{}",
+            ran.stderr_text()
+        );
+        assert!(!dir.path().join("out/.env").exists() && !dir.path().join("out/sub/.envrc").exists());
+    }
+}
+
 #[test]
 fn left_out_files_are_listed() {
     let dir = folder();
@@ -104,6 +134,11 @@ fn modules_are_run_by_their_names() {
     let missed = run_in(dir.path(), &["run", "-m", "app", "x"]);
     let advice = "the program does not have app; copy the project with: codebox run --project . -m app x";
     assert!(missed.code == Some(1) && missed.stderr_text().contains(advice), "{}", missed.stderr_text());
+    let inner = run_in(dir.path(), &["run", "-m", "app.inner"]);
+    assert!(inner.stderr_text().contains("codebox run --project . -m app.inner"), "{}", inner.stderr_text());
+    let report = output(dir.path(), &["run", "--json", "--project", ".", "-m", "app"]);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["results"], json!([]), "the variables of the module are no result");
     let tool = kit().codebox().args(["run", "-m", "json.tool", "--compact"]);
     let tool = run(tool.input(codebox_testkit::Input::Bytes(b"{\"a\": [1, 2]}".to_vec())));
     assert_eq!(tool.stdout_text().trim_end(), "{\"a\":[1,2]}", "{}", tool.stderr_text());
@@ -139,9 +174,15 @@ fn projects_that_cannot_be_copied_are_refused() {
     let dir = folder();
     project(dir.path());
     std::os::unix::fs::symlink("app", dir.path().join("linked")).expect("it is ours");
+    fs::create_dir(dir.path().join("large")).expect("a directory");
+    fs::write(dir.path().join("large/package.json"), vec![b' '; 5 << 20]).expect("it is ours");
+    let home =
+        run(kit().codebox().env("HOME", dir.path()).folder(dir.path()).args(["run", "--project", ".", "-c", "1"]));
+    assert!(home.stderr_text().contains("it is the home directory"), "{}", home.stderr_text());
     for (args, message) in [
         (&["run", "--project", "/", "main.py"][..], "cannot grant /: "),
         (&["run", "--project", "missing", "main.py"], "cannot grant missing: no such directory"),
+        (&["run", "--project", "large", "-c", "1"], "cannot copy the project large: package.json is larger than 4 MiB"),
         (&["run", "--project", "main.py", "main.py"], "cannot grant main.py: it is not a directory"),
         (&["run", "--project", "linked", "-c", "1"], "cannot grant linked: "),
         (

@@ -69,6 +69,12 @@ fn locks_of_projects_apply(kit: &Kit) -> Result<()> {
     fs::write(path("uv.lock"), lock(&"0".repeat(64)))?;
     let output = run_expecting_failure(project(), "install_failed")?;
     ensure!(output.contains("hash mismatch"), "{output}");
+    fs::write(path("uv.lock"), lock(&digest).replace("hash = 'sha256:", "hash = 'sha512:"))?;
+    let output = run_expecting_failure(project(), "invalid_request")?;
+    ensure!(output.contains("has a hash that is not sha256"), "{output}");
+    fs::write(path("uv.lock"), lock(&digest).replace(&format!("[{{ name = '{name}' }}]"), "[]"))?;
+    let output = run_expecting_failure(project(), "invalid_request")?;
+    ensure!(output.contains(&format!("it lacks {name} of pyproject.toml")), "{output}");
     fs::write(path("uv.lock"), "version = 1\n")?;
     let output = run_expecting_failure(project(), "invalid_request")?;
     ensure!(output.contains("cannot read ./uv.lock: it does not contain the project itself"), "{output}");
@@ -80,8 +86,11 @@ fn programs_of_packages_run(kit: &Kit) -> Result<()> {
     let (module, helper) = (name.replace('-', "_"), unique("helper"));
     let main = "import sys, os\ndef main():\n    print(sys.argv[1:], sorted(os.listdir()))\n    return 3\n";
     let scripts = format!("[console_scripts]\n{name} = {module}.cli:main\nother-tool = {module}.cli:main\n");
-    let members =
-        [(format!("{module}/cli.py"), main.to_owned()), (format!("{module}-1.0.dist-info/entry_points.txt"), scripts)];
+    let members = [
+        (format!("{module}/__init__.py"), String::new()),
+        (format!("{module}/cli.py"), main.to_owned()),
+        (format!("{module}-1.0.dist-info/entry_points.txt"), scripts),
+    ];
     let members: Vec<(&str, &str)> = members.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let index = Index::of([pure(&name, "1.0", &[], &members), pure(&helper, "1", &[], &[])])?;
     let dir = kit.folder()?;
@@ -106,6 +115,18 @@ fn programs_of_packages_run(kit: &Kit) -> Result<()> {
             ran.stderr_text()
         );
     }
+    // A module of the project does not replace that of the tool.
+    fs::create_dir_all(dir.path().join(&module))?;
+    for file in ["__init__.py", "cli.py"] {
+        fs::write(dir.path().join(&module).join(file), "print('theirs')\ndef main(): return 0\n")?;
+    }
+    let ran = x(&["--project", ".", &name]).run()?;
+    ensure!(
+        ran.code == Some(3) && !ran.stdout_text().contains("theirs"),
+        "{} {}",
+        ran.stdout_text(),
+        ran.stderr_text()
+    );
     let missing = x(&["--from", &name, "absent"]).run()?;
     let stderr = missing.stderr_text();
     let is_listed = [name.as_str(), "other-tool"].iter().all(|name| stderr.contains(name));

@@ -24,8 +24,13 @@ pub(crate) fn advice(error: &GuestError, script: Option<&Path>, args: &[OsString
 
 /// Returns a module of the current directory that could not be run by its name.
 fn module_of_project(error: &GuestError) -> Option<PathBuf> {
-    let name = error.value.strip_prefix("No module named ")?;
-    let name = name.split(['.', ';']).next().filter(|name| !name.starts_with('\''))?;
+    // The second text is that of a module in a package.
+    let name = match error.value.strip_prefix("No module named ") {
+        Some(name) => name.split(['.', ';']).next().filter(|name| !name.starts_with('\''))?,
+        None => {
+            error.value.strip_prefix("Error while finding module specification for '")?.split(['.', '\'']).next()?
+        }
+    };
     [format!("{name}.py"), name.to_owned()].iter().find_map(|name| existing(Path::new(""), name))
 }
 

@@ -126,12 +126,12 @@ mod tests {
         let plain = command(&job).await;
         assert_eq!(
             (plain.argv, plain.query_permission),
-            (["node", "-e", "1"].map(str::to_owned).to_vec(), QueryPermission::Denied)
+            (["node", "-e", "1", "--"].map(str::to_owned).to_vec(), QueryPermission::Denied)
         );
         let file = |name: &str| InputFile::new(GuestPath::new(name).expect("a path"), Vec::new());
         job.files.push(file("/work/a.ts"));
         let with_modules = command(&job).await;
-        let argv = ["node", "--require", "/.codebox/hooks/preload-modules.cjs", "-e", "1"];
+        let argv = ["node", "--require", "/.codebox/hooks/preload-modules.cjs", "-e", "1", "--"];
         assert_eq!(
             (with_modules.argv, with_modules.query_permission),
             (argv.map(str::to_owned).to_vec(), QueryPermission::Allowed)

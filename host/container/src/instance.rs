@@ -382,7 +382,11 @@ impl ContainerInstance {
             None => (self.scratch.open("work"), Owner::Job),
         };
         let Ok(dir) = dir else { return FileChanges::default() };
-        collect(&JobWorkDir { dir: &dir, at: &at, owner, since, before }, job.out.as_ref(), budget)
+        collect(
+            &JobWorkDir { dir: &dir, at: &at, owner, since, before, guard: job.out_guard },
+            job.out.as_ref(),
+            budget,
+        )
     }
 }
 

@@ -34,6 +34,9 @@ pub struct Job {
     pub work_dir: GuestPath,
     /// Host directory that receives the files left in the program's working directory, if they are kept.
     pub out: Option<HostPath>,
+    /// Treatment of files that `out` already has.
+    #[serde(default)]
+    pub out_guard: OutGuard,
     /// Files below `/work` or `/tmp` that the report returns. Only cells of sessions return files.
     #[serde(default)]
     pub returns: Vec<GuestPath>,
@@ -66,6 +69,7 @@ impl Job {
             files: Vec::new(),
             work_dir: GuestPath::work(),
             out: None,
+            out_guard: OutGuard::None,
             returns: Vec::new(),
             grants: Grants::none(),
             limits: Limits::default(),
@@ -79,6 +83,18 @@ impl Job {
     pub fn python(code: impl Into<String>) -> Self {
         Self::new(Source::Inline(code.into()), Language::Python)
     }
+}
+
+/// Treatment of files of the project in the directory that files are copied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum OutGuard {
+    /// Every file is written, and replaces an existing one.
+    #[default]
+    None,
+    /// The directory is in the project. Files are not written under names that a copy of a project does not have, such as `.env`.
+    Names,
+    /// The directory is the project or contains it. Existing files are replaced only if the job had copies of them.
+    Existing,
 }
 
 /// Origin of a program, which also determines the name that the program sees as its own.

@@ -63,7 +63,7 @@ pub use guest_error::{ErrorFrame, GuestError};
 pub use handover::Handover;
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
-pub use job::{InputFile, Job, Source, Stdin};
+pub use job::{InputFile, Job, OutGuard, Source, Stdin};
 pub use language::{
     Adapter, Interpreter, Language, LanguageSpec, Languages, MAX_FRAMES, NamedLanguage, PackageManager, check_extension,
 };

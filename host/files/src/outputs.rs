@@ -1,16 +1,18 @@
 //! Copying of a job's files to a host directory.
 
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use codebox_core::path::MappedPath;
-use codebox_core::{FileChanges, FileKind, HostPath, OutFile, SkippedFile};
+use codebox_core::{FileChanges, FileKind, HostPath, OutFile, OutGuard, SkippedFile};
 use sha2::{Digest, Sha256};
 
 use crate::budget::Budget;
 use crate::git::{completes_repository, is_git_name};
 use crate::hex::hex;
 use crate::open::{components_below, make_dirs, open_file_below};
+use crate::project::excluded;
 use crate::sys::{allocated_bytes, change_time, is_executable, set_executable};
 use crate::work_dir::JobWorkDir;
 
@@ -49,11 +51,30 @@ pub(crate) fn copy_outputs(
             skipped.push(skip(file, "files of a .git directory are not copied"));
             continue;
         }
+        if let Some(reason) = guarded(work_dir, out, &parts, file) {
+            skipped.push(skip(file, reason));
+            continue;
+        }
         match copy(work_dir.dir, out, &parts, file, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
             Err(e) => skipped.push(skip(file, &format!("cannot be copied: {e}"))),
         }
     }
+}
+
+/// Returns the reason that a file is not written to a directory with files of the project. Names are compared without case, as some file
+/// systems do.
+fn guarded(work_dir: &JobWorkDir<'_>, out: &Dir, parts: &[&str], file: &OutFile) -> Option<&'static str> {
+    if work_dir.guard == OutGuard::None {
+        return None;
+    }
+    if parts.iter().any(|part| excluded(part, true).or_else(|| excluded(part, false)).is_some()) {
+        return Some("files of this name are not part of a project");
+    }
+    let is_input = work_dir.before.contains_key(file.guest.as_str());
+    let exists = || out.symlink_metadata(parts.iter().collect::<PathBuf>()).is_ok();
+    (work_dir.guard == OutGuard::Existing && !is_input && exists())
+        .then_some("the program had no copy of the existing file")
 }
 
 fn skip(file: &OutFile, reason: &str) -> SkippedFile {

@@ -11,7 +11,7 @@ use crate::sys::is_executable;
 mod excluded;
 mod ignored;
 
-use excluded::excluded;
+pub(crate) use excluded::excluded;
 use ignored::IgnoreRules;
 
 /// Most files of a project.
@@ -19,13 +19,13 @@ pub const MAX_PROJECT_FILES: usize = 5000;
 /// Most bytes of a project's files together.
 pub const MAX_PROJECT_BYTES: u64 = 64 << 20;
 /// Most entries that are looked at, with those that are left out.
-const MAX_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 20_000;
 /// Greatest depth of directories.
 const MAX_DEPTH: usize = 64;
 /// Name of the files whose patterns exclude files.
 const IGNORE_FILE: &str = ".gitignore";
-/// Greatest size of such a file in bytes.
-const MAX_IGNORE_FILE: u64 = 1 << 20;
+/// Greatest size of all such files together in bytes.
+const MAX_IGNORE_BYTES: u64 = 256 << 10;
 
 /// Files of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,6 +100,14 @@ pub enum ProjectError {
         /// The largest file, with its size.
         largest: String,
     },
+    /// A `.gitignore` cannot be applied, so that the files that it lists are not known.
+    #[error("cannot apply {path}: {reason}")]
+    Ignore {
+        /// Path of the file below the project, or its name in a directory above.
+        path: String,
+        /// The reason.
+        reason: String,
+    },
     /// The project has too many entries.
     #[error("it has more than {MAX_ENTRIES} entries")]
     TooManyEntries,
@@ -112,12 +120,18 @@ pub enum ProjectError {
 /// # Errors
 /// Returns an error if the directory cannot be listed, or if there are too many files or bytes.
 pub fn read_project(dir: &Dir, above: &[(Dir, OsString)]) -> Result<ProjectFiles, ProjectError> {
-    let mut rules = IgnoreRules::default();
+    let mut walk = Walk {
+        rules: IgnoreRules::default(),
+        found: ProjectFiles::default(),
+        bytes: 0,
+        largest: (0, String::new()),
+        entries: 0,
+        ignore_bytes: MAX_IGNORE_BYTES,
+    };
     for (dir, name) in above {
-        rules.enter("", ignore_file(dir).as_deref());
-        rules.descend(&name.to_string_lossy());
+        walk.enter(dir, "")?;
+        walk.rules.descend(&name.to_string_lossy());
     }
-    let mut walk = Walk { rules, found: ProjectFiles::default(), bytes: 0, largest: (0, String::new()), entries: 0 };
     walk.directory(dir, "", 0)?;
     Ok(walk.found)
 }
@@ -128,6 +142,8 @@ struct Walk {
     bytes: u64,
     largest: (u64, String),
     entries: usize,
+    /// Bytes that further `.gitignore` files may have.
+    ignore_bytes: u64,
 }
 
 impl Walk {
@@ -138,7 +154,7 @@ impl Walk {
             return Err(ProjectError::TooManyEntries);
         }
         entries.sort_by_key(cap_std::fs::DirEntry::file_name);
-        self.rules.enter(at, ignore_file(dir).as_deref());
+        self.enter(dir, at)?;
         for entry in entries {
             let name = entry.file_name();
             let shown = name.to_string_lossy();
@@ -172,7 +188,8 @@ impl Walk {
                     self.leave_out(shown_path, LeftOutReason::Unreadable(why));
                 }
                 None if kind.is_dir() => match open_dir(dir, &name) {
-                    Ok(inner) => self.directory(&inner, &path, depth + 1)?,
+                    Ok(inner) if inner.entries().is_ok() => self.directory(&inner, &path, depth + 1)?,
+                    Ok(_) => self.leave_out(shown_path, LeftOutReason::Unreadable("it cannot be listed".to_owned())),
                     Err(error) => self.leave_out(shown_path, LeftOutReason::Unreadable(error.to_string())),
                 },
                 None => self.file(dir, &name, path)?,
@@ -180,6 +197,19 @@ impl Walk {
         }
         self.rules.leave();
         Ok(())
+    }
+
+    /// Adds the patterns of a directory's `.gitignore`. Patterns that cannot be read or applied are an error, because a file that they
+    /// exclude would be copied.
+    fn enter(&mut self, dir: &Dir, at: &str) -> Result<(), ProjectError> {
+        let path = if at.is_empty() { IGNORE_FILE.to_owned() } else { format!("{at}/{IGNORE_FILE}") };
+        let failed = |reason: String| ProjectError::Ignore { path, reason };
+        let text = match ignore_file(dir, self.ignore_bytes) {
+            Ok(text) => text,
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        self.ignore_bytes -= text.len() as u64;
+        self.rules.enter(at, &text).map_err(failed)
     }
 
     fn file(&mut self, dir: &Dir, name: &OsString, path: String) -> Result<(), ProjectError> {
@@ -222,12 +252,23 @@ impl Walk {
     }
 }
 
-/// Returns the patterns of a directory's `.gitignore`, if it has one that is a regular file.
-fn ignore_file(dir: &Dir) -> Option<String> {
+/// Returns the patterns of a directory's `.gitignore`, of at most this length. A missing file, and a directory or a link of that name,
+/// which git does not read either, have none.
+fn ignore_file(dir: &Dir, max: u64) -> io::Result<String> {
+    match dir.symlink_metadata(IGNORE_FILE) {
+        Ok(meta) if meta.is_file() => {}
+        Ok(_) => return Ok(String::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(error),
+    }
     let mut text = Vec::new();
-    let file = open_file(dir, IGNORE_FILE.as_ref()).ok()?;
-    file.take(MAX_IGNORE_FILE).read_to_end(&mut text).ok()?;
-    Some(String::from_utf8_lossy(&text).into_owned())
+    open_file(dir, IGNORE_FILE.as_ref())?.take(max + 1).read_to_end(&mut text)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if text.len() as u64 > max {
+        let kib = MAX_IGNORE_BYTES >> 10;
+        return Err(io::Error::other(format!("all such files together have more than {kib} KiB")));
+    }
+    Ok(text)
 }
 
 #[cfg(all(test, unix))]

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use cap_std::fs::Dir;
-use codebox_core::GuestPath;
+use codebox_core::{GuestPath, OutGuard};
 
 use crate::inputs::InputManifest;
 
@@ -19,6 +19,8 @@ pub struct JobWorkDir<'a> {
     pub since: SystemTime,
     /// The input files of the job.
     pub before: &'a InputManifest,
+    /// The treatment of files that the output directory already has.
+    pub guard: OutGuard,
 }
 
 /// The owner of a job's working directory.

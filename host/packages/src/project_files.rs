@@ -11,6 +11,9 @@ use crate::requirements_file::{ListedRequirements, MAX_REQUIREMENTS};
 /// Most steps from package to package in a lock.
 const MAX_STEPS: usize = 20_000;
 
+/// Most markers under which one package is listed.
+const MAX_MARKERS: usize = 4;
+
 /// The `[project]` table of a `pyproject.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PythonProject {
@@ -108,7 +111,7 @@ pub fn parse_uv_lock(text: &str) -> Result<ListedRequirements, String> {
     let mut pins = Pins::default();
     let mut pending: VecDeque<(&UvDependency, Option<String>)> =
         root.dependencies.iter().map(|dependency| (dependency, None)).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeMap<_, BTreeSet<Option<String>>> = BTreeMap::new();
     let mut steps = 0;
     while let Some((dependency, outer)) = pending.pop_front() {
         steps += 1;
@@ -120,8 +123,11 @@ pub fn parse_uv_lock(text: &str) -> Result<ListedRequirements, String> {
             package.name == dependency.name && (dependency.version.is_none() || package.version == dependency.version)
         };
         let package = lock.package.iter().find(is_wanted).ok_or(format!("it lacks {}", dependency.name))?;
-        let key = (package.name.as_str(), package.version.as_deref(), marker.clone(), dependency.extra.clone());
-        if !seen.insert(key) {
+        let key = (package.name.as_str(), package.version.as_deref(), dependency.extra.clone());
+        let markers = seen.entry(key).or_default();
+        // Markers grow along a cycle of packages. A package that is reached in many ways is installed in any case.
+        let marker = marker.filter(|_| markers.len() < MAX_MARKERS);
+        if markers.contains(&None) || !markers.insert(marker.clone()) {
             continue;
         }
         let is_indexed = package.source.contains_key("registry");
@@ -181,7 +187,8 @@ pub fn parse_pylock(text: &str) -> Result<ListedRequirements, String> {
         let hashes: Vec<String> = wheels
             .iter()
             .chain(sdist)
-            .filter_map(|file| Some(format!("sha256:{}", file.hashes.get("sha256")?)))
+            .filter(|file| !file.hashes.is_empty())
+            .map(|file| format!("sha256:{}", file.hashes.get("sha256").map_or("", String::as_str)))
             .collect();
         pins.add(name, version, marker.as_deref(), hashes.iter().map(String::as_str))?;
     }
@@ -218,8 +225,12 @@ impl Pins {
             .parse()
             .map_err(|error: crate::requirement::RequirementError| error.to_string())?;
         let name: PackageName = name.parse().map_err(|_| format!("{name:?} is no name of a package"))?;
-        let hashes = hashes.filter_map(|hash| Some(hash.strip_prefix("sha256:")?.to_ascii_lowercase()));
-        let hashes: BTreeSet<String> = hashes.collect();
+        let mut allowed = BTreeSet::new();
+        for hash in hashes {
+            let digest = hash.strip_prefix("sha256:").ok_or_else(|| format!("{name} has a hash that is not sha256"))?;
+            allowed.insert(digest.to_ascii_lowercase());
+        }
+        let hashes = allowed;
         if !hashes.is_empty() {
             self.listed.hashes.entry(name.to_string()).or_default().extend(hashes);
         }
@@ -269,14 +280,8 @@ mod tests {
              [[package]]\nname = 'tool'\nversion = '4.0'\nsource = {{ git = 'https://x' }}\n"
         );
         let listed = parse_uv_lock(&text).expect("a lock");
-        let expected = [
-            "a==1.0",
-            "w==5.0 ; sys_platform == 'win32'",
-            "b==2.0",
-            "c==3.0",
-            "c==3.0 ; sys_platform == 'win32'",
-            "a==1.0",
-        ];
+        // The last one is without the extra of the first.
+        let expected = ["a==1.0", "w==5.0 ; sys_platform == 'win32'", "b==2.0", "c==3.0", "a==1.0"];
         assert_eq!(shown(&listed), expected);
         assert_eq!(listed.hashes["a"].iter().collect::<Vec<_>>(), [&digest]);
         let error = parse_uv_lock(&text.replace("{ name = 'c' }]\n[[", "{ name = 'tool' }]\n[[")).expect_err("git");

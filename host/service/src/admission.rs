@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use codebox_core::path::{MappedPath as _, Mount, PathMap, resolve_overlaps};
 use codebox_core::{
     Access, Attachment, DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job,
-    Language, Languages, LimitKind, ResultKind, Source, ToolName,
+    Language, Languages, LimitKind, OutGuard, ResultKind, Source, ToolName,
 };
 
 use crate::levels::{Level, LevelSetting};
@@ -370,6 +370,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         files: file.into_iter().chain(project_files).chain(files).collect(),
         work_dir,
         out: out.clone(),
+        out_guard: project.as_ref().zip(out.as_ref()).map_or(OutGuard::None, |(project, out)| project.guard(out)),
         returns,
         grants: Grants { dirs, net, env: environment.from_host, secrets, tools },
         limits: limits_in_force,
@@ -487,7 +488,8 @@ fn module_program(name: &str, language: Option<&Language>) -> Result<String, Den
     if !name.split('.').all(is_identifier) {
         return Err(refused("it is not the name of a module", "pass a name such as json.tool"));
     }
-    Ok(format!("import runpy\nrunpy.run_module({name:?}, run_name='__main__', alter_sys=True)\n"))
+    // The first line is shown in lists of jobs. The value of the module, its global variables, is no result.
+    Ok(format!("# -m {name}\nimport runpy\n_ = runpy.run_module({name:?}, run_name='__main__', alter_sys=True)\n"))
 }
 
 /// Returns a program, which has these arguments, as a job's source.

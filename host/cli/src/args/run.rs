@@ -417,9 +417,10 @@ pub fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
 
 /// Inserts the marker after the first `--` of a command that takes a program.
 pub(crate) fn mark_separator(mut args: Vec<OsString>) -> Vec<OsString> {
-    let mut words = args.iter().take_while(|arg| *arg != "--");
-    let command = words.position(|arg| arg == "run" || arg == "explain" || arg == "x");
-    let command = command.filter(|command| args[*command] != "x");
+    let is_value = |at: usize| at > 0 && GLOBAL_VALUES.iter().any(|option| args[at - 1] == *option);
+    let is_command = |at: &usize| ["run", "explain", "x"].iter().any(|name| args[*at] == *name) && !is_value(*at);
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    let command = (0..end).find(is_command).filter(|command| args[*command] != "x");
     let takes_programs = command.is_some();
     if let Some(end) = command.and_then(|command| module_end(&args, command)) {
         // The words after the name of a module are its arguments, whatever they look like.
@@ -433,25 +434,46 @@ pub(crate) fn mark_separator(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+/// Options of every command that have a value.
+const GLOBAL_VALUES: [&str; 2] = ["--trace", "--log"];
+
 /// Returns the place after the name of a module, if the options of a command name one.
 fn module_end(args: &[OsString], command: usize) -> Option<usize> {
-    args.iter().skip(command).position(|arg| arg == "-m")?;
+    let is_short = |word: &&OsString| {
+        let word = word.as_encoded_bytes();
+        word.first() == Some(&b'-') && word.get(1) != Some(&b'-') && word.contains(&b'm')
+    };
+    args.iter().skip(command).find(is_short)?;
     let options = RunArgs::augment_args(clap::Command::new(""));
-    let takes_value = |word: &str| {
-        let option = options.get_arguments().find(|option| match word.strip_prefix("--") {
-            Some(long) => option.get_long() == Some(long),
-            None => word.chars().last() == option.get_short(),
-        });
-        option.is_some_and(|option| option.get_action().takes_values())
+    // An option whose value follows only after `=` is a word of its own.
+    let has_value = |option: &&clap::Arg| {
+        option.get_action().takes_values() && option.get_num_args().is_none_or(|count| count.min_values() > 0)
+    };
+    let takes_value = |is_wanted: &dyn Fn(&&clap::Arg) -> bool| {
+        options.get_arguments().find(is_wanted).is_some_and(|option| has_value(&option))
     };
     let mut at = command + 1;
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
-        match word {
-            "-m" => return (at + 2 <= args.len()).then_some(at + 2),
-            "-" | "--" => return None,
-            _ if !word.starts_with('-') => return None,
-            _ => at += if takes_value(word) { 2 } else { 1 },
+        let mut separate_value = GLOBAL_VALUES.contains(&word);
+        if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
+            separate_value |= takes_value(&|option| option.get_long() == Some(long));
+        } else if let Some(shorts) = word.strip_prefix('-').filter(|shorts| !shorts.is_empty() && *shorts != "-") {
+            // Of several letters, the rest of the word is the value of the first that has one.
+            for (place, letter) in shorts.char_indices() {
+                let is_last = place + letter.len_utf8() == shorts.len();
+                if letter == 'm' {
+                    let end = if is_last { at + 2 } else { at + 1 };
+                    return (end <= args.len()).then_some(end);
+                }
+                if takes_value(&|option| option.get_short() == Some(letter)) {
+                    separate_value = is_last;
+                    break;
+                }
+            }
+        } else {
+            return None;
         }
+        at += if separate_value { 2 } else { 1 };
     }
     None
 }

@@ -26,6 +26,7 @@ fn file(name: &str) -> ProgramLocation {
 #[test]
 fn splits_arguments_like_python() {
     let inline = |code: &str| ProgramLocation::Inline(code.to_owned());
+    let module = |name: &str| ProgramLocation::Module(name.to_owned());
     let table: Vec<(&[&str], ProgramLocation, &[&str])> = vec![
         (&["x.py"], file("x.py"), &[]),
         (&["x.py", "a", "--flag"], file("x.py"), &["a", "--flag"]),
@@ -47,6 +48,13 @@ fn splits_arguments_like_python() {
         (&["-"], ProgramLocation::Stdin, &[]),
         (&["-", "a", "-"], ProgramLocation::Stdin, &["a", "-"]),
         (&["x.py", ""], file("x.py"), &[""]),
+        (&["x.py", "-m", "a"], file("x.py"), &["-m", "a"]),
+        (&["-c", "-m", "a"], inline("-m"), &["a"]),
+        (&["-m", "a.b", "-q", "--json", "--", "x"], module("a.b"), &["-q", "--json", "--", "x"]),
+        (&["-ma.b", "--help"], module("a.b"), &["--help"]),
+        (&["-qm", "a", "-v"], module("a"), &["-v"]),
+        (&["--show", "--log", "debug", "-rm", "-m", "a", "--flag"], module("a"), &["--flag"]),
+        (&["--timeout", "1s", "--dir=.", "-m", "a", "run", "-m", "b"], module("a"), &["run", "-m", "b"]),
     ];
     for (line, program, args) in table {
         let found = run(line).program().expect("a program");

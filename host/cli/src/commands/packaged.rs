@@ -1,6 +1,6 @@
 //! `codebox x`: programs of packages, such as console scripts of Python and `bin` of npm.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use codebox_core::{Language, ResultKind, RunnerError};
 
@@ -37,11 +37,12 @@ pub(super) fn run_of(args: PackagedArgs, messages: Messages) -> Result<RunArgs, 
     let first = words.remove(0);
     let Some(Packaged { name, package }) = first.to_str().and_then(|word| packaged(word, from.as_deref(), npm)) else {
         let line = format!("cannot run {}: it is not the name of a program of a package", first.display());
-        return invalid(&line, "pass a name such as ruff, ruff@0.6.0 or, with --npm, @scope/name");
+        let fix = "pass a name such as ruff or ruff@0.6.0, or the package with --from, as in --from 'ruff>=0.6' ruff";
+        return invalid(&line, fix);
     };
     if run.project.is_none() && !no_project && wants_files(&words) {
         run.project = Some(PathBuf::from("."));
-        messages.explain(format_args!("{name} gets copies of the files of the current directory, as with --project ."));
+        messages.note(format_args!("{name} gets copies of the files of this directory; --no-project leaves them out"));
     }
     run.code = Some(text_of(npm, &name, &package));
     run.lang = Some(if npm { Language::JavaScript } else { Language::Python });
@@ -54,7 +55,8 @@ pub(super) fn run_of(args: PackagedArgs, messages: Messages) -> Result<RunArgs, 
 fn wants_files(words: &[std::ffi::OsString]) -> bool {
     let names_file = |word: &std::ffi::OsString| {
         let path = Path::new(word);
-        !word.as_encoded_bytes().starts_with(b"-") && path.is_relative() && path.symlink_metadata().is_ok()
+        let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        !word.as_encoded_bytes().starts_with(b"-") && is_below && path.symlink_metadata().is_ok()
     };
     MANIFESTS.iter().any(|name| Path::new(name).is_file()) || words.iter().any(names_file)
 }
@@ -77,7 +79,7 @@ fn packaged(word: &str, from: Option<&str>, npm: bool) -> Option<Packaged> {
     }
     let package = match (from, version) {
         (Some(from), _) => from.to_owned(),
-        (None, None) => package.to_owned(),
+        (None, None | Some("latest")) => package.to_owned(),
         (None, Some(version)) if npm => format!("{package}@{version}"),
         (None, Some(version)) => format!("{package}=={version}"),
     };
@@ -102,6 +104,7 @@ mod tests {
         for (word, from, npm, name, package) in [
             ("ruff", None, false, "ruff", "ruff"),
             ("ruff@0.6.0", None, false, "ruff", "ruff==0.6.0"),
+            ("ruff@latest", None, false, "ruff", "ruff"),
             ("http", Some("httpie>=3"), false, "http", "httpie>=3"),
             ("cowsay@1", None, true, "cowsay", "cowsay@1"),
             ("@scope/tool@2", None, true, "tool", "@scope/tool@2"),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use codebox_core::{CancelToken, FileChanges, GuestPath, HostPath};
+use codebox_core::{CancelToken, FileChanges, GuestPath, HostPath, OutGuard};
 
 use super::*;
 use crate::inputs::{InputManifest, write_input_file};
@@ -57,8 +57,14 @@ impl Fixture {
 
     fn collect_with_budget(&self, max_bytes: Option<u64>) -> Result<FileChanges> {
         let at = GuestPath::work();
-        let work_dir =
-            JobWorkDir { dir: &self.work, at: &at, owner: self.owner, since: self.since, before: &self.before };
+        let work_dir = JobWorkDir {
+            dir: &self.work,
+            at: &at,
+            owner: self.owner,
+            since: self.since,
+            before: &self.before,
+            guard: OutGuard::None,
+        };
         let out = HostPath::native(&self.out())?;
         Ok(collect(&work_dir, Some(&out), Budget::new(max_bytes, CancelToken::new())))
     }

@@ -21,7 +21,7 @@ const GENERATED: [&str; 10] = [
 ];
 
 /// Names of files and directories that have keys, passwords and tokens.
-const SECRETS: [&str; 22] = [
+const SECRETS: [&str; 35] = [
     ".aws",
     ".azure",
     ".docker",
@@ -40,6 +40,19 @@ const SECRETS: [&str; 22] = [
     ".vault-token",
     ".yarnrc.yml",
     "_netrc",
+    ".bash_history",
+    ".boto",
+    ".my.cnf",
+    ".password-store",
+    ".python_history",
+    ".s3cfg",
+    ".terraformrc",
+    ".vault_pass",
+    ".zsh_history",
+    "application_default_credentials.json",
+    "credentials.json",
+    "credentials.toml",
+    "kubeconfig",
     "id_dsa",
     "id_ecdsa",
     "id_ed25519",
@@ -47,14 +60,17 @@ const SECRETS: [&str; 22] = [
 ];
 
 /// Extensions of files with keys, and of stores of passwords.
-const SECRET_EXTENSIONS: [&str; 11] =
-    ["pem", "key", "p12", "pfx", "p8", "jks", "keystore", "kdbx", "ppk", "tfstate", "tfvars"];
+const SECRET_EXTENSIONS: [&str; 12] =
+    ["env", "pem", "key", "p12", "pfx", "p8", "jks", "keystore", "kdbx", "ppk", "tfstate", "tfvars"];
 
 /// Ends of the names of files that show the form of a file of variables, without its values.
 const TEMPLATES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".defaults"];
 
+/// Ends of the names of copies that editors and people make.
+const COPIES: [&str; 7] = [".bak", ".backup", ".old", ".orig", ".save", ".swp", "~"];
+
 /// Returns the reason that an entry with this name is left out, whatever the project's own rules are. Upper and lower case are the same.
-pub(super) fn excluded(name: &str, is_dir: bool) -> Option<LeftOutReason> {
+pub(crate) fn excluded(name: &str, is_dir: bool) -> Option<LeftOutReason> {
     let name = name.to_ascii_lowercase();
     if is_git_name(&name) || VERSION_CONTROL.contains(&name.as_str()) {
         return Some(LeftOutReason::VersionControl);
@@ -62,10 +78,18 @@ pub(super) fn excluded(name: &str, is_dir: bool) -> Option<LeftOutReason> {
     if is_dir && GENERATED.contains(&name.as_str()) {
         return Some(LeftOutReason::Generated);
     }
-    let is_variables = name == ".env" || name.starts_with(".env.") && !TEMPLATES.iter().any(|end| name.ends_with(end));
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    let is_key = !is_dir && extension.is_some_and(|extension| SECRET_EXTENSIONS.contains(&extension));
-    (is_variables || is_key || SECRETS.contains(&name.as_str())).then_some(LeftOutReason::Secret)
+    let mut name = name.trim_matches(['#', '~']);
+    while let Some(original) = COPIES.iter().find_map(|end| name.strip_suffix(end)) {
+        name = original.trim_end_matches('~');
+    }
+    let rest = name.strip_prefix(".env").filter(|rest| rest.is_empty() || rest.starts_with(['.', '-', '_']));
+    let is_variables = rest.is_some() && !TEMPLATES.iter().any(|end| name.ends_with(end));
+    // The name may have the format after it, as in `prod.tfvars.json`.
+    let name_of_data = name.strip_suffix(".json").unwrap_or(name);
+    let extension = |name: &str| name.rsplit_once('.').is_some_and(|(_, end)| SECRET_EXTENSIONS.contains(&end));
+    let is_key = !is_dir && (extension(name) || extension(name_of_data));
+    let is_ssh = name.strip_suffix("_sk").is_some_and(|name| SECRETS.contains(&name));
+    (is_variables || is_key || is_ssh || SECRETS.contains(&name)).then_some(LeftOutReason::Secret)
 }
 
 #[cfg(test)]
@@ -81,6 +105,14 @@ mod tests {
             (".env.production", false, Some(Secret)),
             (".env.example", false, None),
             (".environment", false, None),
+            (".env~", false, Some(Secret)),
+            (".env-prod", false, Some(Secret)),
+            ("prod.env", false, Some(Secret)),
+            ("id_ed25519_sk", false, Some(Secret)),
+            ("server.key.bak", false, Some(Secret)),
+            ("a.tfvars.json", false, Some(Secret)),
+            ("terraform.tfstate.backup", false, Some(Secret)),
+            ("package.json", false, None),
             ("server.key", false, Some(Secret)),
             ("server.PEM", false, Some(Secret)),
             ("id_rsa", false, Some(Secret)),

@@ -9,7 +9,12 @@ pub(super) struct IgnoreRules {
     levels: Vec<Level>,
     /// Path from the outermost directory to the project, empty or ending with `/`.
     prefix: String,
+    /// Number of patterns of all files that were read.
+    patterns: usize,
 }
+
+/// Most patterns of all files together, because each is matched with every path.
+const MAX_PATTERNS: usize = 2000;
 
 struct Level {
     /// Path of the directory from the outermost one, empty or ending with `/`.
@@ -19,16 +24,24 @@ struct Level {
 
 impl IgnoreRules {
     /// Adds the patterns of a directory of the project, or of one above it.
-    pub(super) fn enter(&mut self, at: &str, text: Option<&str>) {
+    ///
+    /// # Errors
+    /// Returns the reason if there are too many patterns, or if they cannot be matched.
+    pub(super) fn enter(&mut self, at: &str, text: &str) -> Result<(), String> {
         let at = if at.is_empty() { self.prefix.clone() } else { format!("{}{at}/", self.prefix) };
         // Patterns apply relative to their directory.
         let mut builder = GitignoreBuilder::new("");
-        for line in text.unwrap_or_default().lines() {
+        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+            self.patterns += 1;
+            if self.patterns > MAX_PATTERNS {
+                return Err(format!("there are more than {MAX_PATTERNS} patterns"));
+            }
             // git ignores patterns with errors too.
             let _ = builder.add_line(None, line);
         }
-        let patterns = builder.build().unwrap_or_else(|_| Gitignore::empty());
+        let patterns = builder.build().map_err(|error| error.to_string())?;
         self.levels.push(Level { at, patterns });
+        Ok(())
     }
 
     /// Names the entry of the directory above that leads to the project.

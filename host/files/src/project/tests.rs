@@ -74,6 +74,22 @@ fn patterns_of_directories_above_apply() -> Result<()> {
 }
 
 #[test]
+fn patterns_that_cannot_be_applied_are_errors() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let root = home.path();
+    write(root, "sub/secret.txt", "")?;
+    let braces = format!("{}a{}", "{a,".repeat(2000), "}".repeat(2000));
+    let many: String = (0..3000).map(|n| format!("*{n}*\n")).collect();
+    for text in [format!("secret.txt\n{braces}\n"), many, format!("#{}\nsecret.txt\n", "x".repeat(1 << 20))] {
+        write(root, "sub/.gitignore", &text)?;
+        let found = read_project(&open(root)?, &[]);
+        let is_kept = found.as_ref().is_ok_and(|found| !paths(found).contains(&"sub/secret.txt"));
+        assert!(is_kept || matches!(found, Err(ProjectError::Ignore { .. })), "{found:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn too_large_projects_are_refused() -> Result<()> {
     let home = tempfile::tempdir()?;
     write(home.path(), "a.txt", "text")?;

@@ -130,6 +130,11 @@ impl PackageRequest {
                 _ => parse_pylock(&manifest.text),
             };
             let locked = locked.map_err(|reason| invalid(manifest, reason))?;
+            let is_locked = |one: &&Requirement| locked.requirements.iter().any(|locked| locked.name() == one.name());
+            if let Some(missing) = listed.iter().flatten().find(|one| !is_locked(one)) {
+                let reason = format!("it lacks {} of pyproject.toml", missing.name());
+                return Err(invalid(manifest, reason).with_fix("make the lock again, as with uv lock"));
+            }
             self.locked_hashes = locked.hashes;
             self.requirements.extend(locked.requirements);
         } else if let Some(listed) = listed {

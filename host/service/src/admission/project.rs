@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::MappedPath as _;
-use codebox_core::{Access, DirGrant, DirGrantSpec, GuestPath, HostPath, InputFile, ResultKind};
+use codebox_core::{Access, DirGrant, DirGrantSpec, GuestPath, HostPath, InputFile, OutGuard, ResultKind};
 use codebox_files::{Dir, LeftOut, ProjectError, ProjectFile, ProjectFiles, open_dir_without_symlinks, read_project};
 
 use super::denied::Denied;
@@ -17,8 +17,8 @@ use super::policy::Policy;
 const MANIFESTS: [&str; 6] =
     ["pyproject.toml", "uv.lock", "pylock.toml", "requirements.txt", "package.json", "package-lock.json"];
 
-/// Most directories above a project whose `.gitignore` is read.
-const MAX_ABOVE: usize = 32;
+/// Greatest size of one of them in bytes, because a parsed text takes many times its size in memory.
+const MAX_MANIFEST: usize = 4 << 20;
 
 /// Project of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,15 @@ impl Project {
     #[must_use]
     pub fn manifest(&self, name: &str) -> Option<&Manifest> {
         self.manifests.iter().find(|manifest| manifest.name == name)
+    }
+
+    /// Returns the treatment of files that a directory already has to which files of the program are copied.
+    pub(super) fn guard(&self, out: &HostPath) -> OutGuard {
+        match (self.host.is_within(out), out.is_within(&self.host)) {
+            (true, _) => OutGuard::Existing,
+            (false, true) => OutGuard::Names,
+            (false, false) => OutGuard::None,
+        }
     }
 
     /// Returns the path in the guest of a file or directory of this machine that is below the project.
@@ -94,11 +103,21 @@ pub(super) fn admit(
         return Err(refused("it was not admitted".to_owned(), "name another directory"));
     };
     let place = host.to_path_buf();
+    let home = host_environment.env_var("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+    if home.is_some_and(|home| home.starts_with(&place)) {
+        return Err(refused("it is the home directory, or contains it".to_owned(), "name a directory in it"));
+    }
     let fix = "name a directory with fewer files, list files in .gitignore, or grant it with --dir";
     let read = || -> Result<ProjectFiles, ProjectError> {
-        read_project(&open_dir_without_symlinks(&place)?, &directories_above(&place))
+        read_project(&open_dir_without_symlinks(&place)?, &directories_above(&place)?)
     };
     let ProjectFiles { files, left_out } = read().map_err(|error| refused(error.to_string(), fix))?;
+    if let Some(file) =
+        files.iter().find(|file| file.content.len() > MAX_MANIFEST && MANIFESTS.contains(&file.path.as_str()))
+    {
+        let detail = format!("{} is larger than {} MiB", file.path, MAX_MANIFEST >> 20);
+        return Err(refused(detail, "correct the file, or move it out of the project"));
+    }
     let manifests = MANIFESTS.iter().filter_map(|name| {
         let file = files.iter().find(|file| file.path == *name)?;
         let text = String::from_utf8_lossy(&file.content).into_owned();
@@ -118,21 +137,18 @@ pub(super) fn admit(
 
 /// Returns the directories of the repository above a directory, the outermost first, each with the name that leads on to it. Without a
 /// repository there are none.
-fn directories_above(place: &Path) -> Vec<(Dir, OsString)> {
-    let is_top = |dir: &Path| dir.join(".git").symlink_metadata().is_ok();
+fn directories_above(place: &Path) -> Result<Vec<(Dir, OsString)>, ProjectError> {
+    let is_top = |dir: &&Path| dir.join(".git").symlink_metadata().is_ok();
+    let Some(top) = place.ancestors().find(is_top) else { return Ok(Vec::new()) };
+    let inner = place.ancestors().take_while(|dir| *dir != top);
     let mut above = Vec::new();
-    let mut at = place;
-    while !is_top(at) {
-        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Vec::new() };
-        let Ok(dir) = open_dir_without_symlinks(parent) else { return Vec::new() };
-        above.push((dir, name.to_owned()));
-        if above.len() > MAX_ABOVE {
-            return Vec::new();
+    for dir in inner {
+        if let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) {
+            above.push((open_dir_without_symlinks(parent)?, name.to_owned()));
         }
-        at = parent;
     }
     above.reverse();
-    above
+    Ok(above)
 }
 
 /// Returns the directory of a project that is named in place of a program.

@@ -197,6 +197,7 @@ impl TryFrom<Job> for Request {
             files,
             work_dir,
             out,
+            out_guard: _,
             returns,
             grants,
             limits,

@@ -2,6 +2,7 @@
 
 use codebox_core::path::{MappedPath as _, PathMap};
 use codebox_core::{GuestPath, HostPath, Isolation, IsolationSet, ResultKind, Source};
+use codebox_files::open_dir_without_symlinks;
 
 use super::denied::Denied;
 
@@ -17,7 +18,7 @@ pub(super) fn check(
         Denied::new(ResultKind::InvalidRequest, "use the working directory", dir.as_str(), detail, fix)
     };
     if let Ok(host) = map.to_host(&dir) {
-        if host.to_path_buf().is_dir() {
+        if open_dir_without_symlinks(&host.to_path_buf()).is_ok() {
             return Ok(dir);
         }
         return Err(refused(format!("there is no directory {host}"), "create it or check the name"));

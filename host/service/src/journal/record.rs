@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use codebox_core::path::MappedPath as _;
-use codebox_core::{Job, ResultKind, RunReport, Source, mask_secrets};
+use codebox_core::{Job, ResultKind, RunReport, SecretValue, Source, mask_secrets};
 use serde::{Deserialize, Serialize};
 
 use super::Accepted;
@@ -108,6 +108,9 @@ impl State {
 /// Maximum number of characters of a program's name in a record.
 const LONGEST: usize = 100;
 
+/// Maximum number of characters of a text in which secrets are searched.
+const MAX_MASKED: usize = 4000;
+
 /// Maximum number of characters of a result kind.
 const LONGEST_KIND: usize = 40;
 
@@ -162,10 +165,20 @@ fn masked_program(job: &Job) -> String {
 /// Returns the first line with content of a text that is the program, without secrets.
 fn first_line(job: &Job) -> Option<String> {
     let (Source::Inline(text) | Source::Stdin(text)) = &job.source else { return None };
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("#!"))?;
-    let values: Vec<&str> = job.env.values().map(String::as_str).collect();
+    let secrets = job.grants.secrets.iter().filter_map(|secret| secret.value.as_ref()).map(SecretValue::as_str);
+    // A value of several lines can be in the text line by line.
+    let values: Vec<&str> = job
+        .env
+        .values()
+        .map(String::as_str)
+        .chain(secrets)
+        .flat_map(|value| std::iter::once(value).chain(value.lines()))
+        .collect();
+    let end = text.char_indices().nth(MAX_MASKED).map_or(text.len(), |(end, _)| end);
     // A secret that the end of the line cuts is masked as a whole.
-    Some(mask_secrets(line, &values).chars().take(LONGEST).collect())
+    let masked = mask_secrets(&text[..end], &values);
+    let line = masked.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("#!"))?;
+    Some(line.chars().take(LONGEST).collect())
 }
 
 /// Returns the name of a program.

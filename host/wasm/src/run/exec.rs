@@ -360,7 +360,7 @@ impl WasmInstance {
         let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
         let Ok(work) = open(&mount.host) else { return FileChanges::default() };
         let owner = if mount.host == self.scratch.path("work") { Owner::Job } else { Owner::User };
-        let left = JobWorkDir { dir: &work, at: &at, owner, since, before };
+        let left = JobWorkDir { dir: &work, at: &at, owner, since, before, guard: job.out_guard };
         collect(&left, job.out.as_ref(), budget)
     }
 }

@@ -3,10 +3,13 @@
 
 // The most files that extend each other.
 const MAX_EXTENDS = 8;
+// The most files of one configuration.
+const MAX_FILES = 32;
 
 // Parses JSON with comments and trailing commas. Returns undefined for any other text.
 function parse(text) {
   const plain = text
+    .replace(/^\uFEFF/, '')
     .replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (found, quoted) => quoted ?? '')
     .replace(/("(?:\\.|[^"\\])*")|,(?=\s*[}\]])/g, (found, quoted) => quoted ?? '');
   try {
@@ -18,13 +21,15 @@ function parse(text) {
 
 // Returns the functions of this file over a file system. `known` keeps the options of directories.
 export function tsconfigOver({ isFile, readText, normal, dirname, known }) {
+  let files = 0;
   function optionsOf(path, depth) {
+    files += 1;
     const data = parse(readText(path));
     if (data === null || typeof data !== 'object') return {};
     const directory = dirname(path);
     let inherited = {};
     for (const other of [data.extends ?? []].flat()) {
-      if (typeof other !== 'string' || other[0] !== '.' || depth === MAX_EXTENDS) continue;
+      if (typeof other !== 'string' || other[0] !== '.' || depth === MAX_EXTENDS || files > MAX_FILES) continue;
       const file = normal(`${directory}/${other}`);
       const found = [file, `${file}.json`].find(isFile);
       if (found !== undefined) inherited = { ...inherited, ...optionsOf(found, depth + 1) };
@@ -41,6 +46,7 @@ export function tsconfigOver({ isFile, readText, normal, dirname, known }) {
     let found = known.get(directory);
     if (found === undefined) {
       const path = `${directory === '/' ? '' : directory}/tsconfig.json`;
+      files = 0;
       if (isFile(path)) found = optionsOf(path, 0);
       else found = directory === '/' ? {} : compilerOptions(dirname(directory));
       known.set(directory, found);
@@ -53,7 +59,7 @@ export function tsconfigOver({ isFile, readText, normal, dirname, known }) {
     const { paths, pathsBase, baseUrl } = compilerOptions(directory);
     const candidates = [];
     let best = -1;
-    for (const [pattern, targets] of Object.entries(pathsBase === undefined ? {} : paths)) {
+    for (const [pattern, targets] of Object.entries(pathsBase === undefined ? {} : paths ?? {})) {
       const star = pattern.indexOf('*');
       const before = star < 0 ? pattern : pattern.slice(0, star);
       const after = star < 0 ? '' : pattern.slice(star + 1);

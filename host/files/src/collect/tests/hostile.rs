@@ -108,6 +108,7 @@ fn p2_rejects_output_directory_replaced_by_link() -> Result<()> {
             owner: Owner::Job,
             since: fixture.since,
             before: &fixture.before,
+            guard: OutGuard::None,
         };
         let out = HostPath::native(&out_path)?;
         let found = collect(&work_dir, Some(&out), Budget::new(None, CancelToken::new()));
