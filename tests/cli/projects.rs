@@ -190,6 +190,18 @@ fn projects_that_cannot_be_copied_are_refused() {
             "cannot copy the project .: a directory is granted",
         ),
         (&["run", "--project", "app", "data"], "cannot run data: it is a directory outside of the project"),
+        (
+            &["run", "--project", ".", "--dir", "data:/work/app", "app/inner.py"],
+            "cannot run app/inner.py: a granted directory is at its place in the project",
+        ),
+        (
+            &["run", "--project", ".", "--dir", "data:/work/main.py", "main.py"],
+            "cannot run main.py: a granted directory is at its place in the project",
+        ),
+        (
+            &["run", "--project", ".", "--dir", "data:/work/main.py/x", "-c", "1"],
+            "cannot copy the project .: a directory is granted at /work/main.py/x, below its file /work/main.py",
+        ),
     ] {
         let refused = run_in(dir.path(), args);
         assert!(refused.code.is_some_and(|code| code == 125 || code == 126), "{args:?}: {}", refused.stderr_text());

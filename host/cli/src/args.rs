@@ -103,7 +103,7 @@ pub(crate) enum Command {
     /// alone show if they need a container: npm packages and, with `--build`, packages that have to be built.
     #[command(override_usage = run::usage!("explain"))]
     Explain(Box<RunArgs>),
-    /// Run a program of a package, such as ruff, pytest or, with --npm, prettier
+    /// Run a program of a package, such as ruff, pytest or, with --npm, semver
     ///
     /// Installs the package NAME, in the version after `@` if there is one, and runs its console script, or with `--npm` its `bin`, in the
     /// isolation that can run it. The program gets copies of the files of the current directory, as with `--project .`, if that is a

@@ -32,6 +32,11 @@ pub(super) fn place(
         return Ok((source, None));
     }
     let of_project = canonical.as_deref().and_then(|path| project?.guest_path(path));
+    if of_project.as_ref().is_some_and(|name| map.to_host(name).is_ok()) {
+        let fix = "grant the directory at another path, or run the file in it";
+        let detail = "a granted directory is at its place in the project";
+        return Err(Denied::new(ResultKind::PathRejected, "run", typed, detail, fix));
+    }
     let name = of_project.map_or_else(|| free_place(&typed), Ok)?;
     let file = InputFile::new(name.clone(), text.clone());
     let source = Source::File { argv0: typed, name, text };

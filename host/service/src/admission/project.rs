@@ -128,6 +128,10 @@ pub(super) fn admit(
     let mut inputs = Vec::with_capacity(files.len());
     for ProjectFile { path, content, executable } in files {
         let path = work.join(&path).map_err(|error| refused(format!("{path}: {}", error.rule), "rename the file"))?;
+        if let Some(dir) = granted.iter().find(|dir| dir.guest != path && dir.guest.is_within(&path)) {
+            let detail = format!("a directory is granted at {}, below its file {path}", dir.guest);
+            return Err(refused(detail, "grant the directory at another path"));
+        }
         if !is_hidden(&path) {
             inputs.push(InputFile { path, content, executable });
         }
