@@ -10,7 +10,7 @@ use crate::support::{assert_one_line, folder, kit, run, run_in};
 /// A project with a module, a package, a secret, an ignored file and a link.
 fn project(at: &Path) {
     for (path, text) in [
-        ("main.py", "import helper, os, sys\nprint(helper.hi(), os.getcwd(), sys.argv, sorted(os.listdir()))\n"),
+        ("start.py", "import helper, os, sys\nprint(helper.hi(), os.getcwd(), sys.argv, sorted(os.listdir()))\n"),
         ("helper.py", "def hi(): return 'hello'\n"),
         ("app/__init__.py", ""),
         ("app/__main__.py", "import sys; from app.inner import x; print(sys.argv[1:], x)\n"),
@@ -37,12 +37,12 @@ fn output(dir: &Path, args: &[&str]) -> String {
 fn programs_have_copies_of_their_project() {
     let dir = folder();
     project(dir.path());
-    let listed = "['.gitignore', 'app', 'data', 'helper.py', 'main.py']";
-    let ran = output(dir.path(), &["run", "--project", ".", "main.py", "a"]);
-    assert_eq!(ran, format!("hello /work ['main.py', 'a'] {listed}\n"));
+    let listed = "['.gitignore', 'app', 'data', 'helper.py', 'start.py']";
+    let ran = output(dir.path(), &["run", "--project", ".", "start.py", "a"]);
+    assert_eq!(ran, format!("hello /work ['start.py', 'a'] {listed}\n"));
     // The working directory is the place of the current one.
-    let ran = output(&dir.path().join("data"), &["run", "--project", "..", "../main.py"]);
-    assert_eq!(ran, "hello /work/data ['/work/main.py'] ['a.txt']\n");
+    let ran = output(&dir.path().join("data"), &["run", "--project", "..", "../start.py"]);
+    assert_eq!(ran, "hello /work/data ['/work/start.py'] ['a.txt']\n");
     // Changes stay in the copies.
     let change = "open('data/a.txt', 'a').write('!'); open('new.txt', 'w').write('new')";
     output(dir.path(), &["run", "--project", ".", "--out", "out", "-c", change]);
@@ -94,7 +94,7 @@ fn p4_files_that_were_left_out_are_not_replaced() {
 fn left_out_files_are_listed() {
     let dir = folder();
     project(dir.path());
-    let explained = output(dir.path(), &["explain", "--json", "--project", ".", "main.py"]);
+    let explained = output(dir.path(), &["explain", "--json", "--project", ".", "start.py"]);
     let explained: Value = serde_json::from_str(&explained).expect("JSON");
     let expected = json!([
         {"path": ".env", "reason": "it may be a secret"},
@@ -102,7 +102,7 @@ fn left_out_files_are_listed() {
         {"path": "link", "reason": "it is a link"},
     ]);
     assert_eq!((&explained["project"]["left_out"], &explained["project"]["files"]), (&expected, &json!(7)));
-    let explained = output(dir.path(), &["explain", "--project", ".", "main.py"]);
+    let explained = output(dir.path(), &["explain", "--project", ".", "start.py"]);
     assert!(explained.contains("\nleft out .env: it may be a secret\n"), "{explained}");
 }
 
@@ -180,13 +180,13 @@ fn projects_that_cannot_be_copied_are_refused() {
         run(kit().codebox().env("HOME", dir.path()).folder(dir.path()).args(["run", "--project", ".", "-c", "1"]));
     assert!(home.stderr_text().contains("it is the home directory"), "{}", home.stderr_text());
     for (args, message) in [
-        (&["run", "--project", "/", "main.py"][..], "cannot grant /: "),
-        (&["run", "--project", "missing", "main.py"], "cannot grant missing: no such directory"),
+        (&["run", "--project", "/", "start.py"][..], "cannot grant /: "),
+        (&["run", "--project", "missing", "start.py"], "cannot grant missing: no such directory"),
         (&["run", "--project", "large", "-c", "1"], "cannot copy the project large: package.json is larger than 4 MiB"),
-        (&["run", "--project", "main.py", "main.py"], "cannot grant main.py: it is not a directory"),
+        (&["run", "--project", "start.py", "start.py"], "cannot grant start.py: it is not a directory"),
         (&["run", "--project", "linked", "-c", "1"], "cannot grant linked: "),
         (
-            &["run", "--project", ".", "--dir", ".:/work", "main.py"],
+            &["run", "--project", ".", "--dir", ".:/work", "start.py"],
             "cannot copy the project .: a directory is granted",
         ),
         (&["run", "--project", "app", "data"], "cannot run data: it is a directory outside of the project"),
@@ -195,12 +195,12 @@ fn projects_that_cannot_be_copied_are_refused() {
             "cannot run app/inner.py: a granted directory is at its place in the project",
         ),
         (
-            &["run", "--project", ".", "--dir", "data:/work/main.py", "main.py"],
-            "cannot run main.py: a granted directory is at its place in the project",
+            &["run", "--project", ".", "--dir", "data:/work/start.py", "start.py"],
+            "cannot run start.py: a granted directory is at its place in the project",
         ),
         (
-            &["run", "--project", ".", "--dir", "data:/work/main.py/x", "-c", "1"],
-            "cannot copy the project .: a directory is granted at /work/main.py/x, below its file /work/main.py",
+            &["run", "--project", ".", "--dir", "data:/work/start.py/x", "-c", "1"],
+            "cannot copy the project .: a directory is granted at /work/start.py/x, below its file /work/start.py",
         ),
     ] {
         let refused = run_in(dir.path(), args);
@@ -249,8 +249,8 @@ fn watched_programs_run_again_after_changes() {
     use std::process::{Command, Stdio};
     let dir = folder();
     project(dir.path());
-    fs::write(dir.path().join("main.py"), "import helper\nprint(helper.hi(), flush=True)\n").expect("it is ours");
-    let command = kit().codebox().args(["run", "--project", ".", "--watch", "main.py"]).folder(dir.path()).command();
+    fs::write(dir.path().join("start.py"), "import helper\nprint(helper.hi(), flush=True)\n").expect("it is ours");
+    let command = kit().codebox().args(["run", "--project", ".", "--watch", "start.py"]).folder(dir.path()).command();
     let mut command: Command = command;
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -269,9 +269,9 @@ fn watched_programs_run_again_after_changes() {
     expect("changed");
     // A run that has not ended is stopped.
     let endless = "import helper, time\nprint(helper.hi(), 'endless', flush=True)\nwhile True: time.sleep(1)\n";
-    fs::write(dir.path().join("main.py"), endless).expect("it is ours");
+    fs::write(dir.path().join("start.py"), endless).expect("it is ours");
     expect("changed endless");
-    fs::write(dir.path().join("main.py"), "print('last', flush=True)\n").expect("it is ours");
+    fs::write(dir.path().join("start.py"), "print('last', flush=True)\n").expect("it is ours");
     expect("last");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
