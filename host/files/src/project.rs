@@ -97,7 +97,7 @@ pub enum ProjectError {
     /// The project's files are too large.
     #[error("its files have more than {} MiB; the largest is {largest}", MAX_PROJECT_BYTES >> 20)]
     TooLarge {
-        /// The largest file, with its size.
+        /// Path of the largest file that was read.
         largest: String,
     },
     /// A `.gitignore` cannot be applied, so that the files that it lists are not known.
@@ -118,7 +118,7 @@ pub enum ProjectError {
 /// `above` has the directories above it whose `.gitignore` applies, the outermost first, each with the name of its entry that leads to `dir`.
 ///
 /// # Errors
-/// Returns an error if the directory cannot be listed, or if there are too many files or bytes.
+/// Returns an error if the directory cannot be listed, if there are too many files or bytes, or if a `.gitignore` cannot be applied.
 pub fn read_project(dir: &Dir, above: &[(Dir, OsString)]) -> Result<ProjectFiles, ProjectError> {
     let mut walk = Walk {
         rules: IgnoreRules::default(),
@@ -221,7 +221,7 @@ impl Walk {
             let file = open_file(dir, name)?;
             let meta = file.metadata()?;
             let mut content = Vec::new();
-            // A longer file is not read, because its size shows that it is too large.
+            // No space is reserved for a file that is too large. One byte more than is left shows that it is.
             if meta.len() <= left {
                 content.reserve_exact(usize::try_from(meta.len()).unwrap_or_default());
             }
