@@ -165,7 +165,7 @@ fn project_cannot_widen_limits() {
 fn reports_cancellation_on_ctrl_c() {
     let shared = folder();
     let grant = format!("{}:/work:rw", shared.path().display());
-    let program = "open('/work/up', 'w').close()\nprint('so far')\nwhile True: pass";
+    let program = "print('so far')\nopen('/work/up', 'w').close()\nwhile True: pass";
     for json in [false, true] {
         let args: &[&str] = if json { &["run", "--json"] } else { &["run"] };
         let mut command = kit().codebox().args(args).args(["--dir", &grant, "-c", program]).command();

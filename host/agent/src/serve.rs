@@ -7,7 +7,7 @@ use std::thread;
 
 use codebox_agent::frame::Decoder;
 use codebox_agent::{Event, PROTOCOL_VERSION, QueryPermission, Request};
-use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Signal, getpid, kill_process, set_dumpable_behavior};
 
 use crate::attached::{self, JobUser};
 use crate::boxes;
@@ -25,6 +25,7 @@ pub(crate) fn serve() -> io::Result<()> {
         // At the end of a job the agent kills every process that it can, which outside a container are the user's own.
         return Err(io::Error::other("serve must run as the first process of a container"));
     }
+    remove_fault_handlers()?;
     run(Reach::Container, None)
 }
 
@@ -38,6 +39,19 @@ pub(crate) fn serve_attached(user: &str) -> io::Result<()> {
     // Only root can remove it; otherwise the host does.
     let _ = attached::discard(dir.as_deref());
     served
+}
+
+/// Removes the handlers of `std` for `SIGSEGV` and `SIGBUS`, which report a stack overflow.
+///
+/// A program in the container can send these signals to this process at the same time as others that it handles. The frames of nested
+/// handlers then exceed the alternative stack, which has 8 KiB, and the kernel ends the process. Signals with the default action do not
+/// reach the first process of a container. The handlers set that action themselves when the address of the fault is not in a
+/// guard page, as that of a signal from `kill`.
+fn remove_fault_handlers() -> io::Result<()> {
+    for signal in [Signal::SEGV, Signal::BUS] {
+        kill_process(getpid(), signal)?;
+    }
+    Ok(())
 }
 
 fn run(reach: Reach, user: Option<JobUser>) -> io::Result<()> {

@@ -61,6 +61,7 @@ fn attacks_on_the_agent(test_env: &TestEnvironment) -> Result<()> {
     for script in [
         "kill -9 1; kill -STOP 1; kill -TERM 1; kill -INT 1; true",
         "for s in $(seq 1 31); do kill -$s 1 2>/dev/null; done; true",
+        "python3 -c 'import os\nfor n in range(640000):\n try: os.kill(1, n % 64 + 1)\n except OSError: pass'",
         "cat /proc/1/maps > /dev/null; cat /proc/1/environ; ls -l /proc/1/fd; true",
         "rm -f /.codebox/agent /.codebox/bin/cat /.codebox/run/* 2>/dev/null; true",
         "mv /.codebox/bin /tmp/x 2>/dev/null; ln -sf /bin/true /.codebox/bin/cat 2>/dev/null; true",
