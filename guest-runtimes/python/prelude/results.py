@@ -261,6 +261,9 @@ def _send(role, data, metadata):
     bundle = {"role": role, "data": texts, "json": documents, "metadata": _document(details) or "{}"}
     if not is_complete:
         bundle["incomplete"] = True
+    # The host receives output and results in the order in which they were written.
+    for file in (sys.stdout, sys.stderr):
+        _call(file, "flush")
     try:
         _host.call(_TAG + json.dumps(bundle, ensure_ascii=False).encode())
     except MemoryError:

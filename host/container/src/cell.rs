@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use codebox_agent::{Request, Run};
+use codebox_core::MimeBundle;
 use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
 use serde_json::json;
@@ -32,6 +33,8 @@ pub(crate) struct Cell {
     /// Exit status, and the time of the end.
     ended: Option<(i32, Instant)>,
     results: RichResults,
+    /// Results that have not been shown.
+    unshown: Vec<MimeBundle>,
 }
 
 /// An output stream with marks.
@@ -83,7 +86,7 @@ impl Cell {
         let received = || CellQuery::Answer(Request::Answer(number, RECEIVED.to_vec()));
         if query.first() == Some(&RESULT_TAG) {
             // A malformed result is left out.
-            let _ = self.results.record(query);
+            self.unshown.extend(self.results.record(query).flatten().cloned());
             return received();
         }
         match serde_json::from_slice(query) {
@@ -137,6 +140,11 @@ impl Cell {
     /// Returns the exit status, if the cell has ended and the interpreter goes on.
     pub(crate) fn status(&self) -> Option<i32> {
         self.ended.map(|(status, _)| status)
+    }
+
+    /// Returns the rich results that have arrived since the last call.
+    pub(crate) fn take_unshown(&mut self) -> Vec<MimeBundle> {
+        std::mem::take(&mut self.unshown)
     }
 
     /// Returns the rich results of the cell.

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Event, INITIAL_INPUT_CREDIT, JobExit, Request, Run};
-use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, OutputSink, RunTools};
-use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin, WriteError};
+use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, MimeBundle, RunTools};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin, WriteError};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::agent_connection::AgentConnection;
@@ -32,7 +32,7 @@ const SIGSTOP: u8 = 19;
 /// Standard streams and cancellation of a job.
 pub(crate) struct Streams {
     pub stdin: Stdin,
-    pub sinks: [Option<Box<dyn OutputSink>>; 2],
+    pub sinks: Sinks,
     pub cancel: CancelToken,
     /// Host tools that programs may call.
     pub tools: Option<RunTools>,
@@ -189,6 +189,12 @@ struct RunningJob<'a> {
     stop: Option<HostStop>,
     /// Time of the kill.
     killed_at: Option<tokio::time::Instant>,
+}
+
+/// Part of what a job produces.
+enum Part<'p> {
+    Output(usize, &'p [u8]),
+    Result(MimeBundle),
 }
 
 enum JobEvent {
@@ -349,6 +355,9 @@ impl RunningJob<'_> {
                     CellQuery::Answer(answer) => agent_connection.write_queue.enqueue(&answer),
                     CellQuery::Waits => {}
                 }
+                for result in self.cell.as_mut().map(|cell| cell.take_unshown()).unwrap_or_default() {
+                    self.deliver(Part::Result(result), agent_connection, cancel, deadline).await;
+                }
                 Ok(())
             }
             Event::Accepted(number, port_forward) => {
@@ -375,7 +384,7 @@ impl RunningJob<'_> {
         }
     }
 
-    /// Captures output and delivers it to the sink, for as long as the sink may block the job.
+    /// Captures output and delivers it.
     async fn output(
         &mut self,
         stream: usize,
@@ -397,14 +406,33 @@ impl RunningJob<'_> {
                 return Ok(());
             }
         };
+        self.deliver(Part::Output(stream, &bytes[..fits]), agent_connection, cancel, deadline).await;
+        Ok(())
+    }
+
+    /// Delivers a part of what the job produces, for as long as the sinks may block the job.
+    async fn deliver(
+        &mut self,
+        part: Part<'_>,
+        agent_connection: &mut AgentConnection,
+        cancel: &CancelToken,
+        deadline: Option<tokio::time::Instant>,
+    ) {
         if !self.delivering {
-            return Ok(());
+            return;
         }
         let running = self.stop.is_none();
+        let delivery = &mut self.delivery;
+        let sent = async {
+            match part {
+                Part::Output(stream, bytes) => delivery.send(stream, bytes).await,
+                Part::Result(result) => delivery.show(result).await,
+            }
+        };
         let stop = tokio::select! {
             biased;
             // A closed reader does not affect the job, because the sink has already notified its owner.
-            _sent = self.delivery.send(stream, &bytes[..fits]) => return Ok(()),
+            _sent = sent => return,
             () = cancel.cancelled(), if running => Some(HostStop::Cancelled),
             () = at(deadline), if running => Some(HostStop::Limit(LimitKind::Wall)),
             kind = exceeded(&mut self.watch), if running => Some(HostStop::Limit(kind)),
@@ -416,7 +444,6 @@ impl RunningJob<'_> {
         if let Some(stop) = stop {
             self.kill(stop, agent_connection);
         }
-        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ use codebox_files::{
     Budget, Dir, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, file_time, make_input_dir,
     open_dir_without_symlinks, read_inner_file, write_input_file,
 };
-use codebox_streams::Stdin;
+use codebox_streams::{Sinks, Stdin};
 use tokio::time::timeout;
 
 use crate::agent_connection::AgentConnection;
@@ -144,12 +144,7 @@ impl ContainerInstance {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
             None => Stdin::of(&job.stdin, io),
         };
-        let streams = Streams {
-            stdin,
-            sinks: [io.stdout.take(), io.stderr.take()],
-            cancel: io.cancel.clone(),
-            tools: io.tools.clone(),
-        };
+        let streams = Streams { stdin, sinks: Sinks::take(io), cancel: io.cancel.clone(), tools: io.tools.clone() };
         let mut watch = Watch::over(self.private_dirs()?, &job.limits).map(Watch::without_inputs);
         let mut job_connections = self.job_connections(job);
         let since = file_time();

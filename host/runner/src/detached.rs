@@ -342,6 +342,7 @@ impl Instance for DetachedInstance {
                 stdin: io.stdin.take(),
                 stdout: io.stdout.take(),
                 stderr: io.stderr.take(),
+                results: io.results.take(),
                 cancel: io.cancel.clone(),
                 tools: io.tools.clone(),
                 has_own_thread: false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use codebox_core::OutputSink;
+use codebox_core::{ExecIo, MimeBundle, OutputSink, ResultSink};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::output::WriteError;
@@ -19,32 +19,78 @@ const QUEUE_CAPACITY: usize = 16;
 /// Time limit for a stalled reader to take the remaining output of a stopped job.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The two output streams, in the order of their descriptors.
-pub type Sinks = [Option<Box<dyn OutputSink>>; 2];
+/// Receivers of what a guest produces.
+#[derive(Default)]
+pub struct Sinks {
+    /// The two output streams, in the order of their descriptors.
+    pub outputs: [Option<Box<dyn OutputSink>>; 2],
+    /// Receiver of rich results.
+    pub results: Option<Box<dyn ResultSink>>,
+}
+
+impl Sinks {
+    /// Takes the receivers of a run.
+    pub fn take(io: &mut ExecIo) -> Self {
+        Self { outputs: [io.stdout.take(), io.stderr.take()], results: io.results.take() }
+    }
+}
+
+/// Part of what a guest produces.
+enum Piece {
+    Output(usize, Vec<u8>),
+    Result(MimeBundle),
+}
 
 /// Flags of the streams whose sinks have failed.
 type Closed = Arc<[AtomicBool; 2]>;
 
-/// Output on its way to its sinks; both streams keep the order in which they were written.
+/// Output on its way to its sinks; the streams and the results keep the order in which they were written.
 pub struct Delivery {
     /// The sinks until the first byte is sent. The thread starts only then: most jobs have no sink or print nothing.
     sinks: Option<Sinks>,
     running: Option<Running>,
     has_sink: [bool; 2],
+    shows_results: bool,
     closed: Closed,
 }
 
 struct Running {
     /// Sender to the thread; `None` once all output has been sent.
-    queue: Option<mpsc::Sender<(usize, Vec<u8>)>>,
+    queue: Option<mpsc::Sender<Piece>>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Delivery {
     /// Creates a delivery to these sinks. A stream without a sink is discarded.
     pub fn new(sinks: Sinks) -> Self {
-        let has_sink = [sinks[0].is_some(), sinks[1].is_some()];
-        Self { sinks: Some(sinks), running: None, has_sink, closed: Arc::default() }
+        let has_sink = [sinks.outputs[0].is_some(), sinks.outputs[1].is_some()];
+        let shows_results = sinks.results.is_some();
+        Self { sinks: Some(sinks), running: None, has_sink, shows_results, closed: Arc::default() }
+    }
+
+    /// Returns true if results have a receiver.
+    #[must_use]
+    pub const fn shows_results(&self) -> bool {
+        self.shows_results
+    }
+
+    /// Sends a result after the output so far, and waits while the queue is full. Does nothing if results have no receiver.
+    ///
+    /// # Errors
+    /// Returns an error if the thread that delivers cannot be started, or has ended.
+    pub async fn show(&mut self, result: MimeBundle) -> Result<(), WriteError> {
+        if !self.shows_results {
+            return Ok(());
+        }
+        self.queue()?.send(Piece::Result(result)).await.map_err(|_| WriteError::Closed)
+    }
+
+    /// Returns the queue of the thread, which starts with the first piece.
+    fn queue(&mut self) -> Result<&mpsc::Sender<Piece>, WriteError> {
+        if let Some(sinks) = self.sinks.take() {
+            self.running = Some(start(sinks, self.closed.clone()).map_err(|_| WriteError::Closed)?);
+        }
+        self.running.as_ref().and_then(|running| running.queue.as_ref()).ok_or(WriteError::Closed)
     }
 
     /// Sends bytes of stream 0 or 1, and waits while the queue is full. Does nothing if the stream has no sink.
@@ -52,15 +98,13 @@ impl Delivery {
         if !self.has_sink[stream] || bytes.is_empty() {
             return Ok(());
         }
-        if let Some(sinks) = self.sinks.take() {
-            self.running = Some(start(sinks, self.closed.clone()).map_err(|_| WriteError::Closed)?);
-        }
-        let queue = self.running.as_ref().and_then(|running| running.queue.as_ref()).ok_or(WriteError::Closed)?;
+        let closed = Arc::clone(&self.closed);
+        let queue = self.queue()?;
         for chunk in bytes.chunks(MAX_CHUNK_BYTES) {
-            if self.closed[stream].load(Ordering::Relaxed) {
+            if closed[stream].load(Ordering::Relaxed) {
                 return Err(WriteError::Closed);
             }
-            queue.send((stream, chunk.to_vec())).await.map_err(|_| WriteError::Closed)?;
+            queue.send(Piece::Output(stream, chunk.to_vec())).await.map_err(|_| WriteError::Closed)?;
         }
         Ok(())
     }
@@ -81,15 +125,24 @@ impl Delivery {
 }
 
 fn start(mut sinks: Sinks, closed: Closed) -> io::Result<Running> {
-    let (queue, mut receiver) = mpsc::channel::<(usize, Vec<u8>)>(QUEUE_CAPACITY);
+    let (queue, mut receiver) = mpsc::channel::<Piece>(QUEUE_CAPACITY);
     let (end, ended) = oneshot::channel();
     let deliver = move || {
-        while let Some((stream, chunk)) = receiver.blocking_recv() {
-            if let Some(sink) = &mut sinks[stream]
-                && sink.write(&chunk).is_err()
-            {
-                closed[stream].store(true, Ordering::Relaxed);
-                sinks[stream] = None;
+        while let Some(piece) = receiver.blocking_recv() {
+            match piece {
+                Piece::Output(stream, chunk) => {
+                    if let Some(sink) = &mut sinks.outputs[stream]
+                        && sink.write(&chunk).is_err()
+                    {
+                        closed[stream].store(true, Ordering::Relaxed);
+                        sinks.outputs[stream] = None;
+                    }
+                }
+                Piece::Result(result) => {
+                    if let Some(results) = &mut sinks.results {
+                        results.show(result);
+                    }
+                }
             }
         }
         drop(sinks);

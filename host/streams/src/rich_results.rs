@@ -93,13 +93,13 @@ impl<'de> Deserialize<'de> for Forms {
 }
 
 impl RichResults {
-    /// Stores a result without the forms above the maximum size, and counts it if it is not complete. `None` if the request is
-    /// malformed.
+    /// Stores a result without the forms above the maximum size, and counts it if it is not complete. Returns the result unless none
+    /// of it is stored; `None` if the request is malformed.
     #[must_use]
-    pub fn record(&mut self, request: &[u8]) -> Option<()> {
+    pub fn record(&mut self, request: &[u8]) -> Option<Option<&MimeBundle>> {
         if self.bundles.len() == MAX_RESULTS || request.len() > MAX_REQUEST_LEN || self.size == MAX_SIZE {
             self.dropped += 1;
-            return Some(());
+            return Some(None);
         }
         let SentResult { role, data, json, metadata, incomplete } = serde_json::from_slice(request.get(1..)?).ok()?;
         let mut bundle = MimeBundle {
@@ -129,13 +129,12 @@ impl RichResults {
             Some(_) => return None,
             None => is_complete = false,
         }
-        if bundle.data.is_empty() {
-            is_complete = false;
-        } else {
+        let is_empty = bundle.data.is_empty();
+        if !is_empty {
             self.bundles.push(bundle);
         }
-        self.dropped += u64::from(!is_complete);
-        Some(())
+        self.dropped += u64::from(is_empty || !is_complete);
+        Some(self.bundles.last().filter(|_| !is_empty))
     }
 
     /// Returns a form; `None` if it is above the maximum size, or a document that cannot be parsed.

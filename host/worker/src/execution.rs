@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, Outcome,
-    PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, ToolResult,
+    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, MimeBundle,
+    Outcome, PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, ToolResult,
 };
-use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin};
 use serde_bytes::ByteBuf;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -28,6 +28,12 @@ const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size in bytes of a message with the call of a tool, whose input has at most 2 MiB.
 const MAX_TOOL_CALL: u32 = 3 << 20;
 
+/// Maximum size in bytes of a message with a rich result, and of the forms of all results of one job that are shown.
+const MAX_RESULTS_SIZE: u32 = 24 << 20;
+
+/// Maximum number of results of one job that are shown.
+const MAX_RESULTS: usize = 256;
+
 /// Maximum size of one piece of input.
 const CHUNK_SIZE: usize = 64 << 10;
 
@@ -47,9 +53,11 @@ pub(crate) async fn run(
     let limits = &job.limits;
     connection.accept_last_event_up_to(max_last_event(limits));
     let tools = io.tools.clone();
-    connection.accept_ordinary_events_up_to(if tools.is_some() { MAX_TOOL_CALL } else { 0 });
+    let shows_results = io.results.is_some();
+    let max_tool_call = if tools.is_some() { MAX_TOOL_CALL } else { 0 };
+    connection.accept_ordinary_events_up_to(if shows_results { MAX_RESULTS_SIZE } else { max_tool_call });
     let list = tools.as_ref().map(|tools| tools.list());
-    let sent = connection.send(&Request::Exec(Box::new(Exec { job: job.clone(), tools: list })));
+    let sent = connection.send(&Request::Exec(Box::new(Exec { job: job.clone(), tools: list, shows_results })));
     sent.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
     let started = tokio::select! {
         event = connection.event() => event,
@@ -70,7 +78,8 @@ pub(crate) async fn run(
     let now = Instant::now();
     let mut running = Running {
         outputs: [Output::new(limits.output), Output::new(limits.output)],
-        delivery: Delivery::new([io.stdout.take(), io.stderr.take()]),
+        delivery: Delivery::new(Sinks::take(io)),
+        shown: (0, 0),
         stalled: None,
         cancel: io.cancel.clone(),
         deadline: limits.wall.at().map(|wall| now + wall),
@@ -133,6 +142,8 @@ struct Running {
     /// The output so far, for a job whose worker does not report its end.
     outputs: [Output; 2],
     delivery: Delivery,
+    /// Number of results that were shown, and the size of their forms in bytes.
+    shown: (usize, usize),
     /// Reason that a reader which has not taken all output is no longer waited for.
     stalled: Option<Outcome>,
     cancel: CancelToken,
@@ -186,6 +197,7 @@ impl Running {
             };
             match event {
                 Some(Ok(Event::Output(stream @ 0..=1, bytes))) => self.output(usize::from(stream), &bytes).await,
+                Some(Ok(Event::Shown(result))) if self.admits(&result) => self.show(*result).await,
                 // A second request before the answer to the first has no effect.
                 Some(Ok(Event::InputRequest)) => {
                     let written = connection.written();
@@ -213,6 +225,27 @@ impl Running {
             biased;
             // A closed reader does not affect the job.
             _sent = self.delivery.send(stream, &bytes[..fits]) => {}
+            outcome = until => self.stalled = Some(outcome),
+        }
+    }
+
+    /// Counts a result, and returns true if it is within the limits, which the worker has held.
+    fn admits(&mut self, result: &MimeBundle) -> bool {
+        let size = |form: &serde_json::Value| form.as_str().map_or_else(|| form.to_string().len(), str::len);
+        self.shown.0 += 1;
+        self.shown.1 += result.data.values().map(size).sum::<usize>();
+        self.shown.0 <= MAX_RESULTS && self.shown.1 <= MAX_RESULTS_SIZE as usize
+    }
+
+    /// Passes a result on, as output.
+    async fn show(&mut self, result: MimeBundle) {
+        if self.stalled.is_some() {
+            return;
+        }
+        let until = self.stop();
+        tokio::select! {
+            biased;
+            _shown = self.delivery.show(result) => {}
             outcome = until => self.stalled = Some(outcome),
         }
     }

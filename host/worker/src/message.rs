@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use codebox_core::{
-    BackendError, Effects, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, ToolDescription,
-    ToolFailure,
+    BackendError, Effects, InstanceSpec, Job, MimeBundle, ResultKind, RunReport, RunnerError, SandboxLayer,
+    ToolDescription, ToolFailure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,8 @@ pub(crate) enum Request {
 pub(crate) struct Exec {
     pub job: Job,
     pub tools: Option<Vec<ToolDescription>>,
+    /// True if results are shown as they are produced.
+    pub shows_results: bool,
 }
 
 /// Message of a worker.
@@ -50,6 +52,8 @@ pub(crate) enum Event {
     Started(Vec<SandboxLayer>),
     /// Output of stream 0 or 1.
     Output(u8, serde_bytes::ByteBuf),
+    /// Rich result of the guest, which the report contains too.
+    Shown(Box<MimeBundle>),
     /// The guest reads its input.
     InputRequest,
     /// The guest, which has had these effects, calls a tool with an input as JSON text, and waits for the result.

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use codebox_core::{
-    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, Instance, InstanceSpec, Job, OutputSink,
-    ResultKind, RunTools, RunnerError, SandboxLayer, Stdin, ToolCalls, ToolDescription, ToolFailure, ToolResult,
+    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, Instance, InstanceSpec, Job, MimeBundle,
+    OutputSink, ResultKind, ResultSink, RunTools, RunnerError, SandboxLayer, Stdin, ToolCalls, ToolDescription,
+    ToolFailure, ToolResult,
 };
 use serde_bytes::ByteBuf;
 use tokio::sync::oneshot;
@@ -65,6 +66,7 @@ impl Channel {
             Event::Opened
             | Event::Started(_)
             | Event::Output(..)
+            | Event::Shown(_)
             | Event::InputRequest
             | Event::ToolCall(..)
             | Event::Saved(_) => Kind::Ordinary,
@@ -116,11 +118,12 @@ impl Worker<'_> {
         };
         let requests = Requests::receive(self.requests.try_clone()?)?;
         let mut next = Some(first);
-        while let Some(Exec { job, tools }) = next {
+        while let Some(Exec { job, tools, shows_results }) = next {
             let (input, cancel) = requests.start_job();
             let tools = tools.map(|list| RequestedTools::shared(list, self.channel.clone(), &requests));
             self.channel.send(&Event::Started(layers.clone()))?;
-            let ended = self.exec(instance, job, input, tools, cancel).await;
+            let results = shows_results.then(|| Box::new(ShownResults(self.channel.clone())) as _);
+            let ended = self.exec(instance, job, input, (results, tools), cancel).await;
             requests.end_job();
             match ended {
                 // The guest runs the next job.
@@ -157,7 +160,7 @@ impl Worker<'_> {
         instance: &mut dyn Instance,
         job: Job,
         input: Input,
-        tools: Option<RunTools>,
+        (results, tools): (Option<Box<dyn ResultSink>>, Option<RunTools>),
         cancel: CancelToken,
     ) -> Event {
         let input = RequestedInput { channel: self.channel.clone(), chunks: input, chunk: Vec::new(), at: 0 };
@@ -169,6 +172,7 @@ impl Worker<'_> {
             stdin: (job.stdin == Stdin::Streamed).then(|| Box::new(input) as _),
             stdout: sink(0),
             stderr: sink(1),
+            results,
             cancel,
             tools,
             has_own_thread: true,
@@ -183,6 +187,16 @@ impl Worker<'_> {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         BackendError::io("use the channel of the worker process", error).into()
+    }
+}
+
+/// Results that are sent to the other process.
+struct ShownResults(Channel);
+
+impl ResultSink for ShownResults {
+    fn show(&mut self, result: MimeBundle) {
+        // Without the other process, the job ends.
+        let _ = self.0.send(&Event::Shown(Box::new(result)));
     }
 }
 

@@ -9,7 +9,7 @@ use codebox_core::{
     Attachment, BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, GuestPath, Instance, Isolation, Job,
     Limits, Outcome, Provenance, RunReport, Source, Usage,
 };
-use codebox_streams::Stdin;
+use codebox_streams::{Sinks, Stdin};
 use tokio::time::sleep;
 
 use super::agent::AgentDir;
@@ -80,8 +80,7 @@ impl AttachedInstance {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
             None => Stdin::of(&job.stdin, io),
         };
-        let streams =
-            Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone(), tools: None };
+        let streams = Streams { stdin, sinks: Sinks::take(io), cancel: io.cancel.clone(), tools: None };
         let done = run(&mut self.agent.connection, request, &job.limits, streams, &stripper, None, None).await?;
         let ExecResult { ended, stop, captured, began } = done;
         let mut ended = match ended {

@@ -12,7 +12,7 @@ use codebox_analysis::Analyzer;
 use codebox_core::{
     Attachment, BackendError, BoxFuture, CancelToken, ExecIo, Instance, Job, LimitKind, Outcome, RunReport, Usage,
 };
-use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin, WriteError};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin, WriteError};
 use futures_util::StreamExt as _;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::task::JoinSet;
@@ -94,7 +94,7 @@ impl ExecInstance {
             None => Stdin::of(&job.stdin, io),
         };
         let mut running = Running {
-            sinks: Delivery::new([io.stdout.take(), io.stderr.take()]),
+            sinks: Delivery::new(Sinks::take(io)),
             outputs: [Output::new(job.limits.output), Output::new(job.limits.output)],
             pid: None,
             head: Vec::new(),

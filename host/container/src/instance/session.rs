@@ -5,7 +5,7 @@ use codebox_core::{
     EnforcementLevel, ExecIo, GuestPath, Job, LimitKind, Outcome, RunReport, SessionState, Source, Usage,
 };
 use codebox_files::{Budget, InputManifest, file_time};
-use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Stdin};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin};
 use tokio::time::timeout;
 
 use super::{ContainerInstance, INHERITED_VARIABLES, describe_error, environment};
@@ -65,7 +65,7 @@ impl ContainerInstance {
         (kept.is_started, kept.is_lost) = (true, true);
         let streams = Streams {
             stdin: Stdin::bytes(Vec::new()),
-            sinks: [io.stdout.take(), io.stderr.take()],
+            sinks: Sinks::take(io),
             cancel: io.cancel.clone(),
             tools: io.tools.clone(),
         };
@@ -175,7 +175,7 @@ impl ContainerInstance {
 
 /// Delivers an error to the reader of the standard error. A reader that is gone needs nothing.
 async fn deliver_error(io: &mut ExecIo, text: &str) {
-    let mut delivery = Delivery::new([io.stdout.take(), io.stderr.take()]);
+    let mut delivery = Delivery::new(Sinks::take(io));
     let delivered = async {
         let _ = delivery.send(1, text.as_bytes()).await;
         delivery.finish().await;

@@ -2,6 +2,7 @@ use std::fmt;
 use std::io::{Read, Result};
 
 use super::CancelToken;
+use crate::MimeBundle;
 use crate::tools::RunTools;
 
 /// Standard streams of a running guest, and the token that stops it.
@@ -17,6 +18,8 @@ pub struct ExecIo {
     pub stdout: Option<Box<dyn OutputSink>>,
     /// Sink for standard error.
     pub stderr: Option<Box<dyn OutputSink>>,
+    /// Receiver of the rich results of a cell, in their order with the output. The report contains them too.
+    pub results: Option<Box<dyn ResultSink>>,
     /// Token that stops the run.
     pub cancel: CancelToken,
     /// Tools that the guest may call; `None` if it has none.
@@ -36,11 +39,12 @@ impl ExecIo {
 
 impl fmt::Debug for ExecIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stdin, stdout, stderr, cancel, tools, has_own_thread } = self;
+        let Self { stdin, stdout, stderr, results, cancel, tools, has_own_thread } = self;
         f.debug_struct("ExecIo")
             .field("stdin", &stdin.is_some())
             .field("stdout", &stdout.is_some())
             .field("stderr", &stderr.is_some())
+            .field("results", &results.is_some())
             .field("cancel", cancel)
             .field("tools", &tools.is_some())
             .field("has_own_thread", has_own_thread)
@@ -55,4 +59,13 @@ impl fmt::Debug for ExecIo {
 pub trait OutputSink: Send {
     /// Writes all of `bytes`.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
+}
+
+/// Receiver of rich results as they are produced.
+///
+/// Calls are in the order in which the guest has written its output and its results, and never concurrent with one another or with those of
+/// the sinks of the same run.
+pub trait ResultSink: Send {
+    /// Receives a result.
+    fn show(&mut self, result: MimeBundle);
 }

@@ -6,7 +6,7 @@
 
 use codebox_analysis::StripRequest;
 use codebox_core::{
-    BoxFuture, Effects, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call,
+    BoxFuture, Effects, MAX_FRAMES, MimeBundle, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call,
 };
 use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
@@ -177,8 +177,9 @@ impl Channel {
         }
     }
 
-    /// Stores a rich result. `None` if results are not collected, or if the request is malformed.
-    fn record_result(&mut self, request: &[u8]) -> Option<()> {
+    /// Stores a rich result, and returns it unless none of it is stored. `None` if results are not collected, or if the request is
+    /// malformed.
+    fn record_result(&mut self, request: &[u8]) -> Option<Option<&MimeBundle>> {
         self.results.as_mut()?.record(request)
     }
 
@@ -243,7 +244,16 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
         match range(bytes, ptr, len) {
             Some(request) if bytes[request.clone()].first() == Some(&RESULT_TAG) => {
                 let request = net::mask_text(guest.net.as_ref(), &bytes[request]);
-                guest.channel.record_result(&request).map(|()| Answer::Ready(Vec::new())).ok_or(FAULT)
+                match guest.channel.record_result(&request) {
+                    Some(result) => {
+                        if let Some(result) = result.filter(|_| guest.delivery.shows_results()) {
+                            // The report has the result too.
+                            let _ = guest.delivery.show(result.clone()).await;
+                        }
+                        Ok(Answer::Ready(Vec::new()))
+                    }
+                    None => Err(FAULT),
+                }
             }
             Some(request) if (0..=MAX_REQUEST_LEN).contains(&len) => {
                 let request = &bytes[request];

@@ -15,7 +15,7 @@ use crate::launch::{GuestInstance, Setup};
 use crate::mounts::Mount;
 use crate::region::{Capacity, RegionPool};
 use crate::store::Store;
-use codebox_streams::{Output, Stdin};
+use codebox_streams::{Output, Sinks, Stdin};
 
 /// The text of the entry. The prelude has replaced the reactor's `turn` and ignores the text.
 pub(crate) const ENTRY_TEXT: &[u8] = b"0";
@@ -226,7 +226,7 @@ fn setup<'a>(root: &'a Path, mounts: &'a [Mount], channel: Channel) -> Setup<'a>
             stdin: Stdin::bytes(Vec::new()),
             stdout: Output::new(Limit::Unlimited),
             stderr: Output::new(Limit::Unlimited),
-            sinks: [None, None],
+            sinks: Sinks::default(),
             channel,
         },
         net: None,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codebox_core::{CancelToken, Limit, LimitKind};
-use codebox_streams::{Output, Stdin};
+use codebox_streams::{Output, Sinks, Stdin};
 
 use super::*;
 use crate::code::{CodeFile, PartSpec, Plan, SplitSpec, split};
@@ -54,7 +54,7 @@ fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
             stdin: Stdin::bytes(Vec::new()),
             stdout: Output::new(Limit::Unlimited),
             stderr: Output::new(Limit::Unlimited),
-            sinks: [None, None],
+            sinks: Sinks::default(),
             channel: Channel::default(),
         },
         net: None,

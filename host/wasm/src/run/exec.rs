@@ -18,7 +18,7 @@ use codebox_files::{
     Budget, InputManifest, InstanceScratch, JobWorkDir, Owner, collect, make_input_dir, read_inner_file,
     write_input_file,
 };
-use codebox_streams::{Output, Stdin};
+use codebox_streams::{Output, Sinks, Stdin};
 
 use crate::error::WasmError;
 use crate::guest::{Channel, GuestResult, JobKind, JobStreams, Net, Quota, SentFrame, Stripper, message};
@@ -156,7 +156,7 @@ impl WasmInstance {
                 stdin: Stdin::of(&job.stdin, io),
                 stdout: Output::new(output),
                 stderr: Output::new(output),
-                sinks: [io.stdout.take(), io.stderr.take()],
+                sinks: Sinks::take(io),
                 channel: Channel::new(text)
                     .with_stripper(stripper)
                     .with_results(job.results)

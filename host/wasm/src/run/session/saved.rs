@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebox_core::{ByteSize, CancelToken, Limit};
 use codebox_files::{Dir, InstanceScratch, copy_tree, open_inner_dir, open_last_dir};
-use codebox_streams::{Output, Stdin};
+use codebox_streams::{Output, Sinks, Stdin};
 
 use crate::checkpoint::{self, Base, Expected, Restored, rebase};
 use crate::code::CodeImage;
@@ -108,7 +108,7 @@ impl GuestInstance {
             stdin: Stdin::bytes(Vec::new()),
             stdout: output(),
             stderr: output(),
-            sinks: [None, None],
+            sinks: Sinks::default(),
             channel: Channel::new(CLOSE_CACHES.to_vec()),
         })?;
         let interrupt = Interrupt {
