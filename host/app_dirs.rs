@@ -62,6 +62,12 @@ impl AppDirs {
         self.data.join("jobs")
     }
 
+    /// Returns the directory of the cells that were typed.
+    #[cfg(feature = "cli")]
+    pub(crate) fn history(&self) -> PathBuf {
+        self.data.join("history")
+    }
+
     /// Returns the directory of whole outputs, of runs whose output is cut.
     pub(crate) fn outputs(&self) -> PathBuf {
         self.data.join("outputs")

@@ -67,6 +67,7 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
     let standby_launcher = || standby_launcher(machine);
     let tool_request = |name: &ToolName, level: CallLevel| crate::configured_tools::request(machine, name, level);
     let config_files = || machine.config_files();
+    let history_dir = || Ok(machine.places()?.history());
     let host = Host {
         run: RunHost { args, runner: &compose, standby_launcher: &standby_launcher, check: None },
         server_runner: &runner_of_server,
@@ -74,6 +75,7 @@ pub(crate) fn run(machine: &Arc<Machine>, args: &[OsString], origin: Origin) -> 
         tool_names: &tool_names,
         tool_request: &tool_request,
         config_files: &config_files,
+        history_dir: &history_dir,
         #[cfg(target_os = "linux")]
         control: &crate::host_process::Control(machine),
         #[cfg(not(target_os = "linux"))]

@@ -35,6 +35,7 @@ const PYTHON_PRELUDE: &[&str] = &[
     "errors",
     "draws",
     "results",
+    "notebooks",
     "tools",
     "start",
     "cells",

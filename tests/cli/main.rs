@@ -16,6 +16,7 @@ mod image;
 #[cfg(target_os = "linux")]
 mod installation;
 mod json;
+mod kernel;
 mod meta;
 mod output;
 #[cfg(unix)]

@@ -9,7 +9,7 @@ import warnings
 
 import _reactor
 from _codebox import (
-    cells, compat, descriptors, effects, frames, headers, host, integers, loop, missing, network, seeds, start, warm_up
+    cells, compat, descriptors, effects, frames, headers, host, integers, loop, missing, network, notebooks, seeds, start, warm_up
 )
 
 # Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
@@ -37,6 +37,7 @@ def begin(modules):
     host.notify("facts", facts={"version": platform.python_version()})
     frames.install(_reactor)
     start.install()
+    notebooks.install()
     os.chdir("/work")
     _skip_idle_shutdown()
     warm_up.run()

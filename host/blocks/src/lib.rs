@@ -5,11 +5,12 @@
 
 pub mod feedback;
 mod notebook;
+mod ordered;
 mod parse;
 mod report;
 mod run;
 
-pub use notebook::Notebook;
+pub use notebook::{Notebook, ipython_command, without_inline_magics};
 pub use parse::{Block, BlockLanguage, MAX_BLOCKS, parse};
 pub use report::{BlockReport, BlockStatus, BlocksReport};
 pub use run::{Observer, Options, Silent, run};

@@ -4,6 +4,7 @@ use codebox_core::{GuestError, MimeBundle, ResultKind, ResultRole, RunReport, Ru
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
+use crate::ordered::Part;
 use crate::parse::{Block, BlockLanguage, MAX_BLOCKS};
 use crate::report::{BlockReport, BlockStatus, BlocksReport};
 
@@ -129,8 +130,15 @@ fn text_of(value: Option<&Value>) -> String {
 const INLINE_MAGICS: [&str; 6] =
     ["%matplotlib", "%config InlineBackend", "%load_ext autoreload", "%reload_ext autoreload", "%autoreload", "%%time"];
 
+/// Returns the first line of a text that is a command of IPython.
+#[must_use]
+pub fn ipython_command(code: &str) -> Option<&str> {
+    code.lines().map(str::trim).find(|line| line.starts_with(['!', '%']))
+}
+
 /// Turns commands of IPython that have no effect here into comments. The numbers of lines stay the same.
-fn without_inline_magics(code: &str) -> String {
+#[must_use]
+pub fn without_inline_magics(code: &str) -> String {
     let is_inline = |line: &str| {
         INLINE_MAGICS.iter().any(|magic| {
             line.strip_prefix(magic).is_some_and(|rest| rest.trim().is_empty() || rest.starts_with([' ', '.', '\n']))
@@ -139,7 +147,7 @@ fn without_inline_magics(code: &str) -> String {
     code.split_inclusive('\n').map(|line| if is_inline(line) { format!("# {line}") } else { line.to_owned() }).collect()
 }
 
-/// Returns the outputs of a block in the form of nbformat: its streams, what it has shown, its value, and its error.
+/// Returns the outputs of a block in the form of nbformat, in their order, and its error.
 fn outputs(one: &BlockReport, count: usize) -> Vec<Value> {
     let report = match &one.result {
         Some(Ok(report)) => report,
@@ -150,16 +158,24 @@ fn outputs(one: &BlockReport, count: usize) -> Vec<Value> {
         }
         None => return Vec::new(),
     };
+    let last_error = one.parts.iter().rposition(|part| matches!(part, Part::Stream(1, _)));
     let mut outputs = Vec::new();
-    let stdout = report.stdout.to_text_lossy();
-    let stderr = report.stderr.to_text_lossy();
-    let stderr = report.error.as_ref().map_or(&*stderr, |error| without_traceback(&stderr, error));
-    for (name, text) in [("stdout", &*stdout), ("stderr", stderr)] {
-        if !text.is_empty() {
-            outputs.push(json!({"output_type": "stream", "name": name, "text": lines(text)}));
+    for (at, part) in one.parts.iter().enumerate() {
+        match part {
+            Part::Stream(stream, bytes) => {
+                let text = String::from_utf8_lossy(bytes);
+                let text = match &report.error {
+                    Some(error) if Some(at) == last_error => without_traceback(&text, error),
+                    _ => &*text,
+                };
+                if !text.is_empty() {
+                    let name = ["stdout", "stderr"][*stream];
+                    outputs.push(json!({"output_type": "stream", "name": name, "text": lines(text)}));
+                }
+            }
+            Part::Result(result) => outputs.push(rich_output(result, count)),
         }
     }
-    outputs.extend(report.results.iter().map(|result| rich_output(result, count)));
     outputs.extend(error_output(report));
     outputs
 }
@@ -271,8 +287,6 @@ mod tests {
         let notebook = notebook(&cells);
         let provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
         let mut report = RunReport::new(Outcome::Exited(1), provenance, Limits::default());
-        report.stdout.head = b"1\n2".to_vec();
-        report.stderr.head = b"warned\nTraceback:\nE: x\n".to_vec();
         report.error = Some(GuestError {
             name: "E".to_owned(),
             value: "x".to_owned(),
@@ -281,9 +295,16 @@ mod tests {
         });
         let data = [("text/plain".to_owned(), "3".into()), ("image/png".to_owned(), "AA==".into())];
         let result = MimeBundle { data: data.into_iter().collect(), role: ResultRole::Value, ..MimeBundle::default() };
-        report.results.push(result);
         let mut blocks = notebook.blocks().into_iter();
-        let ran = BlockReport::ended(blocks.next().expect("a cell"), Ok(report), vec![1]);
+        let mut ran = BlockReport::ended(blocks.next().expect("a cell"), Ok(report), vec![1]);
+        let stream = |stream, text: &str| Part::Stream(stream, text.as_bytes().to_vec());
+        ran.parts = vec![
+            stream(0, "1\n2"),
+            stream(1, "warned\n"),
+            Part::Result(result),
+            stream(0, "after\n"),
+            stream(1, "Traceback:\nE: x\n"),
+        ];
         let left = BlockReport::not_run(blocks.next().expect("a cell"), BlockStatus::NotRun);
         let text = notebook.with_outputs(&BlocksReport { blocks: vec![ran, left] });
         let document: Value = serde_json::from_str(&text).expect("JSON");
@@ -296,6 +317,7 @@ mod tests {
                 {"output_type": "stream", "name": "stderr", "text": ["warned\n"]},
                 {"output_type": "execute_result", "execution_count": 1,
                  "data": {"text/plain": ["3"], "image/png": "AA=="}, "metadata": {}},
+                {"output_type": "stream", "name": "stdout", "text": ["after\n"]},
                 {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["Traceback:", "E: x"]},
             ])
         );

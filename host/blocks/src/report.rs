@@ -4,6 +4,7 @@ use codebox_core::{Outcome, OutputShape, RunReport, RunnerError, exit, wire};
 use codebox_runner::Runner;
 use serde::Serialize;
 
+use crate::ordered::Part;
 use crate::parse::Block;
 
 /// Version of the JSON form.
@@ -20,6 +21,8 @@ pub struct BlockReport {
     pub result: Option<Result<RunReport, RunnerError>>,
     /// For a block in a session, the number of the block of each cell so far: cell 1 is that of the first.
     pub(crate) cells: Vec<usize>,
+    /// For a block in a session, its outputs in their order.
+    pub(crate) parts: Vec<Part>,
 }
 
 /// Outcome of a block in relation to what it expects.
@@ -94,7 +97,7 @@ impl BlocksReport {
 
 impl BlockReport {
     pub(crate) fn not_run(block: Block, status: BlockStatus) -> Self {
-        Self { block, status, result: None, cells: Vec::new() }
+        Self { block, status, result: None, cells: Vec::new(), parts: Vec::new() }
     }
 
     /// Creates the report of a block that has ended.
@@ -107,7 +110,7 @@ impl BlockReport {
             _ => false,
         };
         let status = if status { BlockStatus::Passed } else { BlockStatus::Failed };
-        Self { block, status, result: Some(result), cells }
+        Self { block, status, result: Some(result), cells, parts: Vec::new() }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

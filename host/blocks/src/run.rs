@@ -7,6 +7,7 @@ use codebox_core::{ExecIo, Language, RunnerError};
 use codebox_runner::{Cell, Runner, Session};
 use codebox_service::{Program, Request};
 
+use crate::ordered::Recorder;
 use crate::parse::{Block, BlockLanguage};
 use crate::report::{BlockReport, BlockStatus, BlocksReport};
 
@@ -135,6 +136,7 @@ impl Sessions<'_> {
             Err(error) => return BlockReport::ended(block, Err(error), Vec::new()),
         };
         open.cells.push(block.number);
+        let recorder = Recorder::of(io);
         let ran = open.session.exec_with(Cell::from(block.code.clone()), io).await;
         let cells = open.cells.clone();
         match &ran {
@@ -145,7 +147,7 @@ impl Sessions<'_> {
             _ => open.cells.clear(),
         }
         self.open.insert(block.language, open);
-        BlockReport::ended(block, ran, cells)
+        BlockReport { parts: recorder.take(), ..BlockReport::ended(block, ran, cells) }
     }
 
     async fn open(&self, language: Language) -> Result<BlockSession, RunnerError> {

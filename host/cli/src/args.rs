@@ -15,6 +15,7 @@ use crate::trace::TraceArgs;
 mod blocks;
 #[cfg(unix)]
 mod boxes;
+mod kernel;
 mod mcp;
 mod packaged;
 mod repl;
@@ -27,6 +28,7 @@ mod values;
 pub(crate) use blocks::BlocksArgs;
 #[cfg(unix)]
 pub(crate) use boxes::{BoxCommands, BoxExecArgs, BoxStartArgs, Idle};
+pub(crate) use kernel::{KernelCommand, KernelInstallArgs, KernelRunArgs};
 pub(crate) use mcp::McpArgs;
 pub(crate) use packaged::PackagedArgs;
 pub(crate) use repl::ReplArgs;
@@ -122,6 +124,9 @@ pub(crate) enum Command {
     /// Variables, functions and imports of a cell are there in the next one, and its value is printed. The session ends with the command,
     /// unless it is kept. An input that is no terminal is one cell.
     Repl(Box<ReplArgs>),
+    /// Run notebooks of Jupyter in a sandbox
+    #[command(subcommand)]
+    Kernel(KernelCommand),
     /// Serve an agent over the Model Context Protocol, on standard input and output
     ///
     /// Tools run programs and code blocks, and create, use, fork and save sessions. Programs get the grants and limits of this command; a

@@ -28,6 +28,7 @@ mod gc;
 mod host;
 mod image;
 mod jobs;
+mod kernel;
 mod mcp;
 mod notebook;
 mod packaged;
@@ -104,6 +105,7 @@ pub(crate) fn dispatch(
         Command::Lock(args) => packages::lock(args, &runner),
         Command::Packages(command) => packages::packages(command, &runner),
         Command::Repl(args) => repl::repl(*args, messages, &runner, host),
+        Command::Kernel(command) => kernel::kernel(command, messages, &runner, host),
         Command::Mcp(args) => mcp::mcp(*args, messages, host),
         Command::Blocks(args) => blocks::blocks(*args, messages, host),
         Command::Version { json } => version(json, &runner),

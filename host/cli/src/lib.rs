@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -113,6 +114,8 @@ pub struct Host<'h> {
     pub tool_request: &'h (dyn Fn(&ToolName, CallLevel) -> Result<Request, RunnerError> + Sync),
     /// Returns the paths of the configuration files.
     pub config_files: &'h (dyn Fn() -> Result<ConfigFiles, RunnerError> + Sync),
+    /// Returns the directory of the cells that were typed.
+    pub history_dir: &'h (dyn Fn() -> Result<PathBuf, RunnerError> + Sync),
     /// The host process that runs command lines faster.
     pub control: &'h (dyn HostControl + Sync),
     /// The virtual machine of the user.

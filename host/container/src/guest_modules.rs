@@ -19,7 +19,7 @@ pub(crate) fn session_file(language: &Language) -> Option<&'static str> {
 
 /// Files below the directory of hooks, with their texts. The tools and cells of Python are those of the interpreter in WebAssembly, over another
 /// channel to the host.
-pub(crate) const FILES: [(&str, &str); 16] = [
+pub(crate) const FILES: [(&str, &str); 17] = [
     ("python/codebox.py", include_str!("guest_modules/codebox.py")),
     ("python/_host.py", include_str!("guest_modules/_host.py")),
     ("python/_codebox/host.py", include_str!("../../../guest-runtimes/python/prelude/host.py")),
@@ -27,6 +27,7 @@ pub(crate) const FILES: [(&str, &str); 16] = [
     ("session/session.py", include_str!("guest_modules/session/session.py")),
     ("python/_codebox/cells.py", include_str!("../../../guest-runtimes/python/prelude/cells.py")),
     ("python/_codebox/results.py", include_str!("../../../guest-runtimes/python/prelude/results.py")),
+    ("python/_codebox/notebooks.py", include_str!("../../../guest-runtimes/python/prelude/notebooks.py")),
     ("python/_codebox/hooks.py", include_str!("guest_modules/hooks.py")),
     ("python/_codebox/start.py", include_str!("guest_modules/start.py")),
     ("python/_codebox/errors.py", include_str!("guest_modules/errors.py")),

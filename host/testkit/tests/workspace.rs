@@ -8,12 +8,12 @@ use serde_json::Value;
 /// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
 ///
 /// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
-const EDGES: [(&str, &[&str]); 28] = [
+const EDGES: [(&str, &[&str]); 29] = [
     ("agent", &["core"]),
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
     ("blocks", &["core", "runner", "service"]),
-    ("cli", &["blocks", "core", "mcp", "runner", "service", "streams", "tools"]),
+    ("cli", &["blocks", "core", "jupyter", "mcp", "runner", "service", "streams", "tools"]),
     (
         "codebox",
         &[
@@ -43,6 +43,7 @@ const EDGES: [(&str, &[&str]); 28] = [
     ("devcontainer", &["core", "files"]),
     ("egress", &["core"]),
     ("files", &["core"]),
+    ("jupyter", &["blocks", "core", "runner"]),
     ("mcp", &["blocks", "core", "files", "runner", "service", "tools"]),
     ("packages", &["core", "files", "service"]),
     ("runner", &["analysis", "core", "devcontainer", "files", "service", "streams", "tools"]),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use codebox_blocks::{Block, BlockStatus, BlocksReport, Notebook, Options};
+use codebox_blocks::{Block, BlockStatus, BlocksReport, Notebook, Options, ipython_command};
 use codebox_core::{ResultKind, RunnerError};
 use codebox_service::{Process, open_output_file};
 
@@ -90,10 +90,9 @@ fn print_failure(report: &BlocksReport, messages: Messages) {
     messages.note(format!("cell {number} failed; cells that were not run: {left}"));
     let is_syntax =
         matches!(&failed.result, Some(Ok(report)) if report.error.as_ref().is_some_and(|e| e.name == "SyntaxError"));
-    if let Some(line) = code.lines().find(|line| is_syntax && line.trim_start().starts_with(['!', '%'])) {
+    if let Some(line) = ipython_command(code).filter(|_| is_syntax) {
         messages.note(format!(
-            "{:?} is a command of IPython, which codebox does not run; install packages with --with",
-            line.trim()
+            "{line:?} is a command of IPython, which codebox does not run; install packages with --with"
         ));
     }
 }

@@ -4,10 +4,11 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{Adapter, CancelToken, Language, ResultKind, RunnerError, exit};
+use codebox_core::{Adapter, CancelToken, ResultKind, RunnerError, exit};
 use codebox_runner::{Cell, Runner, SessionControl};
-use reedline::{Reedline, Signal, ValidationResult, Validator};
+use reedline::{Reedline, Signal};
 
+use self::editor::{Session, editor};
 use self::prompt::ReplPrompt;
 use crate::Host;
 use crate::answer;
@@ -18,7 +19,8 @@ use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::text_file::read_text;
 
-mod complete;
+mod editor;
+mod highlight;
 mod prompt;
 
 /// Texts that end the loop.
@@ -54,7 +56,10 @@ pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Ho
     };
     let ended = if io::stdin().is_terminal() {
         messages.note(format!("{language} in a sandbox; Ctrl-D ends, Ctrl-C cancels"));
-        read_cells(&language, messages, &mut run)
+        let session = Session { control: Arc::clone(host.sessions), id: id.clone() };
+        let history_dir = (host.history_dir)().ok();
+        let editor = editor(&language, session, history_dir);
+        read_cells(editor, language.adapter() == Some(Adapter::Python), messages, &mut run)
     } else {
         read_text("the cell", Path::new("-")).and_then(run)
     };
@@ -107,12 +112,11 @@ impl Terminal {
 
 /// Reads cells from the terminal until its end.
 fn read_cells(
-    language: &Language,
+    mut editor: Reedline,
+    is_python: bool,
     messages: Messages,
     run: &mut dyn FnMut(String) -> Result<u8, RunnerError>,
 ) -> Result<u8, RunnerError> {
-    let is_python = language.adapter() == Some(Adapter::Python);
-    let mut editor = Reedline::create().with_validator(Box::new(Complete { is_python })).use_bracketed_paste(true);
     let prompt = ReplPrompt { is_python };
     loop {
         let line = editor.read_line(&prompt).map_err(|error| {
@@ -122,6 +126,8 @@ fn read_cells(
             Signal::Success(text) if text.trim().is_empty() => {}
             Signal::Success(text) if ENDS.contains(&text.trim()) => return Ok(0),
             Signal::Success(text) => {
+                // A later command finds the cell also if this one is killed. Without its file, the history is that of this command.
+                let _ = editor.sync_history();
                 // A cell that is refused does not end the session.
                 if let Err(error) = run(text) {
                     messages.fail(&error);
@@ -129,20 +135,6 @@ fn read_cells(
             }
             Signal::CtrlD => return Ok(0),
             _ => {}
-        }
-    }
-}
-
-/// Decision if Enter ends a cell or a line.
-struct Complete {
-    is_python: bool,
-}
-
-impl Validator for Complete {
-    fn validate(&self, text: &str) -> ValidationResult {
-        match complete::is_complete(text, self.is_python) {
-            true => ValidationResult::Complete,
-            false => ValidationResult::Incomplete,
         }
     }
 }

@@ -12,7 +12,7 @@ if _modules in sys.path:
 sys.path.append(_modules)
 
 import _host
-from _codebox import cells, results
+from _codebox import cells, notebooks, results
 
 # The streams of the interpreter: a cell may close its own.
 _streams = os.dup(1), os.dup(2)
@@ -40,6 +40,7 @@ def _end(mark):
 
 def main():
     results.install()
+    notebooks.install()
     sys.stdout.reconfigure(line_buffering=True)
     sys.path.insert(0, os.getcwd())
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -9,7 +9,8 @@ const BEFORE_VALUE: [&str; 11] =
     ["return", "typeof", "case", "in", "of", "delete", "void", "instanceof", "throw", "await", "yield"];
 
 /// Returns true if a text can run: its brackets and strings are closed, and a block of Python ends with an empty line.
-pub(super) fn is_complete(text: &str, is_python: bool) -> bool {
+#[must_use]
+pub fn is_complete(text: &str, is_python: bool) -> bool {
     let state = if is_python { scan_python(text) } else { scan_script(text) };
     // Two empty lines end a text whose brackets look open, in case that they are not.
     let is_forced = text.ends_with("\n\n");

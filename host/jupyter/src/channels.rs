@@ -1,0 +1,203 @@
+//! The sockets of a kernel.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use jupyter_protocol::{ConnectionInfo, JupyterMessage, StreamContent, Transport};
+use jupyter_zmq_client::{
+    Connection, KernelHeartbeatConnection, KernelIoPubConnection, RuntimeError, create_kernel_control_connection,
+    create_kernel_heartbeat_connection, create_kernel_iopub_connection, create_kernel_shell_connection,
+    create_kernel_stdin_connection,
+};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Number of messages that wait for clients. A cell that writes more waits.
+const QUEUE_CAPACITY: usize = 256;
+
+/// Size in bytes up to which pieces of one stream become one message.
+const MAX_STREAM_TEXT: usize = 64 << 10;
+
+/// Error of a kernel.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JupyterError {
+    /// The connection file is not one, or describes a connection that is refused.
+    #[error("cannot use the connection file: {0}")]
+    Connection(String),
+    /// A socket failed.
+    #[error("cannot {action}: {reason}")]
+    Socket {
+        /// Attempted action.
+        action: &'static str,
+        /// Reason of the failure.
+        reason: String,
+    },
+    /// The session failed.
+    #[error(transparent)]
+    Session(#[from] codebox_core::RunnerError),
+}
+
+impl JupyterError {
+    fn socket(action: &'static str) -> impl FnOnce(RuntimeError) -> Self {
+        move |error| Self::Socket { action, reason: error.to_string() }
+    }
+}
+
+/// Addresses and key of a connection, which the client has chosen.
+#[derive(Debug, Clone)]
+pub struct ConnectionFile(ConnectionInfo);
+
+impl ConnectionFile {
+    /// Parses the content of a connection file.
+    ///
+    /// # Errors
+    /// Returns an error if the text is malformed, if messages would not be signed, or if the address is not one of this machine alone.
+    pub fn parse(text: &str) -> Result<Self, JupyterError> {
+        let info: ConnectionInfo =
+            serde_json::from_str(text).map_err(|error| JupyterError::Connection(error.to_string()))?;
+        let refused = |why: &str| Err(JupyterError::Connection(why.to_owned()));
+        if info.key.is_empty() {
+            return refused("it has no key, so that any program could send cells");
+        }
+        if info.signature_scheme != "hmac-sha256" {
+            return refused("its signature scheme is not hmac-sha256");
+        }
+        let is_local = || info.ip == "localhost" || info.ip.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        if info.transport == Transport::TCP && !is_local() {
+            return refused("its address is not a loopback address; start the client with the ip 127.0.0.1");
+        }
+        Ok(Self(info))
+    }
+}
+
+/// Sending and receiving parts of a socket for requests.
+pub(crate) type Replies = Connection<zeromq::RouterSendHalf>;
+pub(crate) type Requests = Connection<zeromq::RouterRecvHalf>;
+
+/// The open sockets.
+pub(crate) struct Channels {
+    pub shell: (Replies, Requests),
+    pub control: (Replies, Requests),
+    pub stdin: (Replies, Requests),
+    pub iopub: KernelIoPubConnection,
+    pub heartbeat: KernelHeartbeatConnection,
+}
+
+impl Channels {
+    /// Opens the sockets of a connection.
+    pub(crate) async fn open(ConnectionFile(info): &ConnectionFile, session: &str) -> Result<Self, JupyterError> {
+        let failed = || JupyterError::socket("open the sockets of the connection file");
+        Ok(Self {
+            shell: create_kernel_shell_connection(info, session).await.map_err(failed())?.split(),
+            control: create_kernel_control_connection(info, session).await.map_err(failed())?.split(),
+            stdin: create_kernel_stdin_connection(info, session).await.map_err(failed())?.split(),
+            iopub: create_kernel_iopub_connection(info, session).await.map_err(failed())?,
+            heartbeat: create_kernel_heartbeat_connection(info).await.map_err(failed())?,
+        })
+    }
+}
+
+/// Receives a message, without those that are malformed or not signed; `None` if the socket has failed.
+pub(crate) async fn receive(from: &mut Requests) -> Option<JupyterMessage> {
+    loop {
+        match from.read().await {
+            Ok(message) => return Some(message),
+            Err(RuntimeError::ZmqError(_) | RuntimeError::IoError(_)) => return None,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Answers the checks that the kernel lives.
+pub(crate) async fn beat(mut heartbeat: KernelHeartbeatConnection) {
+    while heartbeat.single_heartbeat().await.is_ok() {}
+}
+
+/// Message to all clients.
+pub(crate) enum Publication {
+    Message(Box<JupyterMessage>),
+    /// Text that a cell has written, and the request of the cell.
+    Stream(StreamContent, Box<JupyterMessage>),
+}
+
+/// Sender to all clients.
+pub(crate) type Publisher = Sender<Publication>;
+
+/// Returns the queue of messages to all clients.
+pub(crate) fn publications() -> (Publisher, Receiver<Publication>) {
+    channel(QUEUE_CAPACITY)
+}
+
+/// Sends messages to all clients until the last sender is dropped. Pieces of one stream that have arrived become one message.
+pub(crate) async fn publish(mut iopub: KernelIoPubConnection, mut from: Receiver<Publication>) {
+    let mut next = VecDeque::new();
+    loop {
+        let Some(first) = (match next.pop_front() {
+            Some(first) => Some(first),
+            None => from.recv().await,
+        }) else {
+            return;
+        };
+        let message = match first {
+            Publication::Message(message) => *message,
+            Publication::Stream(mut stream, parent) => {
+                while stream.text.len() < MAX_STREAM_TEXT {
+                    match from.try_recv() {
+                        Ok(Publication::Stream(more, its_parent))
+                            if continues(&stream, &parent, &more, &its_parent) =>
+                        {
+                            stream.text.push_str(&more.text);
+                        }
+                        Ok(other) => {
+                            next.push_back(other);
+                            break;
+                        }
+                        Err(_) => break,
+                    }
+                }
+                stream.as_child_of(&parent)
+            }
+        };
+        // A client that is gone receives nothing.
+        let _ = iopub.send(without_address(message)).await;
+    }
+}
+
+fn continues(
+    stream: &StreamContent,
+    parent: &JupyterMessage,
+    more: &StreamContent,
+    its_parent: &JupyterMessage,
+) -> bool {
+    std::mem::discriminant(&stream.name) == std::mem::discriminant(&more.name)
+        && parent.header.msg_id == its_parent.header.msg_id
+}
+
+/// Removes the address of the client that has sent the request: all clients receive the message.
+fn without_address(message: JupyterMessage) -> JupyterMessage {
+    message.with_zmq_identities(Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(ip: &str, key: &str) -> Result<ConnectionFile, JupyterError> {
+        let text = serde_json::json!({
+            "ip": ip, "transport": "tcp", "shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5,
+            "key": key, "signature_scheme": "hmac-sha256", "kernel_name": "codebox-python",
+        });
+        ConnectionFile::parse(&text.to_string())
+    }
+
+    #[test]
+    fn connections_are_signed_and_local() {
+        for ip in ["127.0.0.1", "localhost", "::1", "127.8.0.1"] {
+            parsed(ip, "secret").expect(ip);
+        }
+        for (ip, key) in [("127.0.0.1", ""), ("0.0.0.0", "secret"), ("192.0.2.1", "secret"), ("example.com", "secret")]
+        {
+            parsed(ip, key).expect_err(ip);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Cells, which run one after the other in the session.
+
+use codebox_blocks::{ipython_command, without_inline_magics};
+use codebox_core::{Adapter, ExecIo, Language, Outcome, RunReport, RunnerError, Stdin};
+use codebox_runner::{Cell, Session};
+use jupyter_protocol::{
+    ExecuteInput, ExecuteReply, ExecuteRequest, ExecutionCount, JupyterMessage, ReplyError, ReplyStatus,
+};
+
+use crate::channels::Publisher;
+use crate::input::Inputs;
+use crate::kernel::{Options, Stop, error_output};
+use crate::outputs::{Outputs, Shared, Shown, StreamSink, lock};
+
+/// Name of the state after the last cell.
+const CHECKPOINT: &str = "cell";
+
+/// The session, and the number of its cells.
+pub(crate) struct Execution {
+    session: Session,
+    options: Options,
+    publisher: Publisher,
+    inputs: Inputs,
+    stop: Stop,
+    count: usize,
+    /// True if a cell has changed the state since it was saved.
+    is_changed: bool,
+}
+
+impl Execution {
+    pub(crate) fn new(session: Session, options: Options, publisher: Publisher, inputs: Inputs, stop: Stop) -> Self {
+        Self { session, options, publisher, inputs, stop, count: 0, is_changed: false }
+    }
+
+    pub(crate) fn language(&self) -> &Language {
+        &self.options.language
+    }
+
+    /// Runs a cell of a client. Returns the reply, and true if the cell has failed.
+    pub(crate) async fn run(&mut self, request: &JupyterMessage, cell: &ExecuteRequest) -> (ExecuteReply, bool) {
+        let is_silent = cell.silent;
+        self.count += usize::from(!is_silent && cell.store_history);
+        let count = ExecutionCount::new(self.count);
+        let outputs = Outputs::shared(self.publisher.clone(), request.clone(), self.count, is_silent);
+        let input = ExecuteInput { code: cell.code.clone(), execution_count: count };
+        on_thread(&outputs, |outputs| outputs.publish(input)).await;
+        let done = match cell.code.trim().is_empty() {
+            // The interpreter need not start.
+            true => Ok(None),
+            false => self.exec(request, cell, &outputs).await.map(Some),
+        };
+        let failure = match &done {
+            Ok(None) => None,
+            Ok(Some(report)) => failure_of(report, &(self.options.describe)(report), &cell.code),
+            Err(error) => Some(refusal(error)),
+        };
+        let traceback = match &done {
+            Ok(Some(report)) => report.error.as_ref().map(|error| error.traceback.join("\n")),
+            _ => None,
+        };
+        let notes = match (&done, &failure) {
+            (Ok(Some(report)), None) => (self.options.describe)(report),
+            _ => Vec::new(),
+        };
+        let shown = failure.clone();
+        on_thread(&outputs, move |outputs| {
+            outputs.end(traceback.as_deref());
+            notes.iter().for_each(|line| outputs.note(line));
+            if let Some(ReplyError { ename, evalue, traceback }) = shown {
+                outputs.publish(error_output(&ename, &evalue, traceback));
+            }
+        })
+        .await;
+        let status = if failure.is_some() { ReplyStatus::Error } else { ReplyStatus::Ok };
+        let has_failed = failure.is_some();
+        let reply = ExecuteReply {
+            status,
+            execution_count: count,
+            user_expressions: Some(Default::default()),
+            error: failure.map(Box::new),
+            ..ExecuteReply::default()
+        };
+        (reply, has_failed)
+    }
+
+    async fn exec(
+        &mut self,
+        request: &JupyterMessage,
+        cell: &ExecuteRequest,
+        outputs: &Shared,
+    ) -> Result<RunReport, RunnerError> {
+        // A session in a container has no standard input.
+        let has_input = cell.allow_stdin && !self.session.is_in_container();
+        let stdin = if has_input { Stdin::Streamed } else { Stdin::Empty };
+        let sink = |stream| Some(Box::new(StreamSink(outputs.clone(), stream)) as _);
+        let text = match self.options.language.adapter() {
+            Some(Adapter::Python) => without_inline_magics(&cell.code),
+            _ => cell.code.clone(),
+        };
+        let mut io = ExecIo {
+            stdin: has_input.then(|| Box::new(self.inputs.of(request.clone())) as _),
+            stdout: sink(0),
+            stderr: sink(1),
+            results: Some(Box::new(Shown(outputs.clone()))),
+            cancel: self.stop.next(),
+            ..ExecIo::none()
+        };
+        let ran = self.session.exec_with(Cell { stdin, ..Cell::from(text) }, &mut io).await;
+        self.inputs.stop();
+        self.is_changed = true;
+        ran
+    }
+
+    /// Runs a cell of codebox that prints a document, and returns its output. It may be interrupted as others.
+    pub(crate) async fn query(&mut self, cell: String) -> Option<Vec<u8>> {
+        let mut io = ExecIo { cancel: self.stop.next(), ..ExecIo::none() };
+        let report = self.session.exec_with(cell, &mut io).await.ok()?;
+        report.is_success().then(|| report.stdout.bytes().into_owned())
+    }
+
+    /// Saves the state after a cell. A state that cannot be saved, such as one with open files, leaves the last one in place.
+    pub(crate) async fn save(&mut self) {
+        if std::mem::take(&mut self.is_changed) && !self.session.is_in_container() && self.session.is_live().await {
+            let _ = self.session.checkpoint(CHECKPOINT).await;
+        }
+    }
+
+    pub(crate) async fn close(self) {
+        self.session.close().await;
+    }
+}
+
+/// Calls a function that may wait for clients.
+async fn on_thread(outputs: &Shared, function: impl FnOnce(&mut Outputs) + Send + 'static) {
+    let outputs = outputs.clone();
+    // The function does not panic.
+    let _ = tokio::task::spawn_blocking(move || function(&mut lock(&outputs))).await;
+}
+
+/// Returns the failure of a cell, if it has failed: the error of its text, or the reason for which it was stopped.
+fn failure_of(report: &RunReport, notes: &[String], code: &str) -> Option<ReplyError> {
+    if let Some(error) = &report.error {
+        let mut traceback: Vec<String> = error.traceback.join("\n").lines().map(str::to_owned).collect();
+        if let Some(line) = ipython_command(code).filter(|_| error.name == "SyntaxError") {
+            traceback.push(format!(
+                "{line:?} is a command of IPython, which codebox does not run; install packages with codebox kernel install --with"
+            ));
+        }
+        return Some(ReplyError { ename: error.name.clone(), evalue: error.value.clone(), traceback });
+    }
+    let (ename, mut lines) = match report.outcome {
+        Outcome::Exited(0) => return None,
+        Outcome::Exited(code) => ("SystemExit".to_owned(), vec![code.to_string()]),
+        Outcome::Cancelled => ("KeyboardInterrupt".to_owned(), notes.to_vec()),
+        _ => (report.result_kind().as_str().to_owned(), notes.to_vec()),
+    };
+    if !report.is_kept() {
+        lines.push(
+            "the next cell starts with the state that was saved last, which is usually that before this cell"
+                .to_owned(),
+        );
+    }
+    let evalue = lines.first().cloned().unwrap_or_default();
+    let traceback =
+        lines.iter().enumerate().map(|(at, line)| if at == 0 { format!("{ename}: {line}") } else { line.clone() });
+    Some(ReplyError { traceback: traceback.collect(), ename, evalue })
+}
+
+/// Returns the failure of a cell that did not run.
+fn refusal(error: &RunnerError) -> ReplyError {
+    let mut traceback = vec![error.message().to_owned()];
+    traceback.extend(error.fix().map(|fix| format!("fix: {fix}")));
+    ReplyError { ename: error.kind().as_str().to_owned(), evalue: error.message().to_owned(), traceback }
+}
