@@ -26,6 +26,7 @@ mod results;
 mod run_program;
 mod runtime;
 mod support;
+mod terminal;
 #[cfg(target_os = "linux")]
 mod tool;
 mod tracing;

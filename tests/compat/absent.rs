@@ -130,12 +130,11 @@ fn check_missing_features(kit: &Kit, program: &str, missing: &[String]) -> Resul
 }
 
 fn check_cli_message(kit: &Kit) -> Result<()> {
-    let program =
-        "const crypto = require('crypto'); const name = 'createCipheriv'; crypto[name]('aes-256-cbc', 'k', 'v')";
+    let program = "const crypto = require('crypto'); const name = 'createSign'; crypto[name]('SHA256')";
     let result = kit.codebox().args(["run", "--isolation", "wasm", "--lang", "js", "-c", program]).run()?;
     let text = result.stderr_text();
     ensure!(
-        text.contains("codebox: the program needs Node's crypto.createCipheriv, which WebAssembly does not support"),
+        text.contains("codebox: the program needs Node's crypto.createSign, which WebAssembly does not support"),
         "{text}"
     );
     Ok(())

@@ -42,6 +42,7 @@ mod running_jobs;
 mod secrets;
 mod shell_scripts;
 mod symlink_races;
+mod terminal;
 mod termination;
 mod test_env;
 mod warm;
@@ -84,6 +85,7 @@ fn rows() -> Vec<Row> {
         secrets::rows(),
         projects::rows(),
         shell_scripts::rows(),
+        terminal::rows(),
         flood::rows(),
         hostile_image::rows(),
         leftovers::rows(),

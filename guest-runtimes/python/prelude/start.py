@@ -1,6 +1,7 @@
 """Runs one job: resets the restored interpreter's per-run state, then runs the program as `python` does."""
 import atexit
 import builtins
+import errno
 import gc
 import io
 import json
@@ -75,6 +76,8 @@ def renew(job):
     # The image has ENVIRONMENT and no other variables.
     for name, value in job["env"].items():
         os.environ[name] = value
+    if "terminal" in job:
+        _use_terminal(job["terminal"])
     sys.argv = list(job["argv"])
     sys.orig_argv = ["python", *sys.argv]
     if "net" in job:
@@ -83,6 +86,17 @@ def renew(job):
         network.enable_ssl_import()
     if job["cwd"] != "/work":
         os.chdir(job["cwd"])
+
+
+def _use_terminal(size):
+    """Gives programs the size of the terminal, which has no system call here."""
+
+    def get_terminal_size(fd=1, /):
+        if not os.isatty(fd):
+            raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+        return os.terminal_size(size)
+
+    os.get_terminal_size = get_terminal_size
 
 
 def program(job, source):

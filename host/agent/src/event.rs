@@ -224,6 +224,7 @@ mod tests {
             cwd: "/work".into(),
             query_permission: crate::QueryPermission::Allowed,
             port_forwards: vec![crate::port_forward::PortForward { address: [127, 77, 0, 1].into(), port: 80 }],
+            terminal: Some(WindowSize { rows: 2, columns: 300 }),
             wall_ms: None,
             cpu_ms: Some(1),
         };

@@ -21,7 +21,7 @@ pub use event::{CgroupStats, Event, JobExit, Status, Stop};
 pub use request::{QueryPermission, Request, Run};
 
 /// Version of the protocol, which the agent reports when it is ready. A host uses an agent of the same version only.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Path of the agent inside a container.
 pub const AGENT_PATH: &str = "/.codebox/agent";

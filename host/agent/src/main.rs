@@ -31,6 +31,8 @@ mod port_forwards;
 #[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
+mod pty;
+#[cfg(target_os = "linux")]
 mod queries;
 #[cfg(target_os = "linux")]
 mod query;

@@ -1,3 +1,4 @@
+use codebox_core::WindowSize;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandRequest, OpenBox, pack, unpack};
@@ -15,6 +16,8 @@ pub enum Request {
     InputEnd,
     /// Signal for every process of the job.
     Signal(u8),
+    /// New size of the job's terminal, of which the agent ignores that of a job without one.
+    Resize(WindowSize),
     /// Answer to the query with this number. The agent ignores it if the query is no longer open.
     Answer(u32, Vec<u8>),
     /// Event of the connection with this number. The agent ignores it if the connection no longer exists.
@@ -40,6 +43,9 @@ pub struct Run {
     pub query_permission: QueryPermission,
     /// The port forwards of the job.
     pub port_forwards: Vec<PortForward>,
+    /// Size of the terminal that the streams are; `None` for pipes.
+    #[serde(default)]
+    pub terminal: Option<WindowSize>,
     /// Limit on wall-clock time, in milliseconds.
     pub wall_ms: Option<u64>,
     /// Limit on the processor time of all processes together, in milliseconds.
@@ -64,6 +70,7 @@ const ANSWER: u8 = 5;
 const OPEN_BOX: u8 = 7;
 const COMMAND: u8 = 8;
 const CONNECTION: u8 = 6;
+const RESIZE: u8 = 9;
 
 impl Request {
     /// Length limit for the payload of a request in bytes, more than the longest command line and environment that a
@@ -79,6 +86,10 @@ impl Request {
             Self::Input(bytes) => encode(INPUT, bytes),
             Self::InputEnd => encode(INPUT_END, &[]),
             Self::Signal(number) => encode(SIGNAL, &[*number]),
+            Self::Resize(WindowSize { rows, columns }) => {
+                let [rows, columns] = [rows.to_be_bytes(), columns.to_be_bytes()];
+                encode(RESIZE, &[rows, columns].concat())
+            }
             Self::Answer(number, bytes) => encode(ANSWER, &prepend_number(*number, bytes)),
             Self::Connection(number, stream_event) => encode(CONNECTION, &stream_event.encode(*number)),
             Self::OpenBox(open) => encode(OPEN_BOX, &pack(open)),
@@ -95,6 +106,11 @@ impl Request {
             INPUT => Self::Input(payload),
             INPUT_END => Self::InputEnd,
             SIGNAL => Self::Signal(*payload.first()?),
+            RESIZE => {
+                let [a, b, c, d] = payload[..].try_into().ok()?;
+                let (rows, columns) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                Self::Resize(WindowSize { rows, columns })
+            }
             ANSWER => {
                 let (number, bytes) = split_number(payload)?;
                 Self::Answer(number, bytes)

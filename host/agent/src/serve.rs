@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
@@ -15,6 +16,7 @@ use crate::filter;
 use crate::job::{self, JobContext};
 use crate::oom_score::OomScore;
 use crate::port_forwards::PortForwarder;
+use crate::pty;
 use crate::queries::Queries;
 use crate::reach::Reach;
 use crate::writer::EventWriter;
@@ -66,7 +68,7 @@ fn run(reach: Reach, user: Option<JobUser>) -> io::Result<()> {
     writer.send(&Event::Ready(PROTOCOL_VERSION));
     let queries = Queries::default();
     let port_forwards = PortForwarder::default();
-    let mut context = JobContext { oom_score, port_forwards, writer, reach, user };
+    let mut context = JobContext { oom_score, port_forwards, writer, reach, user, terminal: Arc::default() };
     let mut input: Option<Sender<Vec<u8>>> = None;
     let mut decoder = Decoder::new(Request::MAX_PAYLOAD_SIZE);
     let mut buffer = vec![0; 64 << 10];
@@ -98,6 +100,11 @@ fn run(reach: Reach, user: Option<JobUser>) -> io::Result<()> {
                         if signal == Signal::KILL {
                             context.port_forwards.close_all();
                         }
+                    }
+                }
+                Some(Request::Resize(size)) => {
+                    if let Some(terminal) = &*job::lock(&context.terminal) {
+                        pty::resize(terminal, size);
                     }
                 }
                 Some(Request::Answer(number, bytes)) => queries.answer(number, bytes),

@@ -14,7 +14,7 @@ use crate::interrupt::Signals;
 use crate::messages::Messages;
 use crate::render::unaudited_line;
 use crate::streams::{Delivery, Streams};
-use crate::terminal::{RawTerminal, size};
+use crate::terminal::{RawTerminal, on_resize, size};
 
 const SIGINT: u8 = 2;
 const SIGTERM: u8 = 15;
@@ -88,7 +88,8 @@ fn run_until(
             let _ = ends.send(CommandInput::Signal(SIGTERM));
         });
     } else {
-        watch_size(sender.clone());
+        let sizes = sender.clone();
+        on_resize(move || sizes.send(CommandInput::Resize(size())).is_ok());
         // The keys of the terminal reach the command; other signals end it, and the mode of the terminal is restored.
         let (_, others) = Signals::handled().split();
         let ends = sender.clone();
@@ -185,20 +186,4 @@ fn with_terminal(control: &dyn BoxControl, mut exec: BoxExec, messages: Messages
     drop(raw);
     note_end(&report, messages);
     Ok(status_of(&report))
-}
-
-/// Sends the size of the terminal when it changes.
-fn watch_size(sizes: mpsc::Sender<CommandInput>) {
-    let Ok((mut reader, writer)) = io::pipe() else { return };
-    if signal_hook::low_level::pipe::register(signal_hook::consts::SIGWINCH, writer).is_err() {
-        return;
-    }
-    std::thread::spawn(move || {
-        let mut byte = [0];
-        while let Ok(1) = reader.read(&mut byte) {
-            if sizes.send(CommandInput::Resize(size())).is_err() {
-                return;
-            }
-        }
-    });
 }

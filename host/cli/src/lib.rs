@@ -33,6 +33,7 @@ mod progress;
 mod reference;
 mod render;
 mod rerun_command;
+mod run_terminal;
 mod standby;
 mod streams;
 #[cfg(unix)]

@@ -11,6 +11,22 @@ pub(crate) fn size() -> WindowSize {
     }
 }
 
+/// Calls a function when the size of the terminal changes, until it returns false.
+pub(crate) fn on_resize(mut changed: impl FnMut() -> bool + Send + 'static) {
+    let Ok((mut reader, writer)) = std::io::pipe() else { return };
+    if signal_hook::low_level::pipe::register(signal_hook::consts::SIGWINCH, writer).is_err() {
+        return;
+    }
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while let Ok(1) = std::io::Read::read(&mut reader, &mut byte) {
+            if !changed() {
+                return;
+            }
+        }
+    });
+}
+
 /// The terminal in the mode in which it passes all keys on. Dropping it restores the mode before.
 pub(crate) struct RawTerminal(Option<Termios>);
 

@@ -2,7 +2,8 @@
 //!
 //! A terminal executes control sequences: they can set titles, write the clipboard, and send answers to the shell's
 //! standard input. The filter therefore is an allow list: printable UTF-8, newline, carriage return, tab, backspace,
-//! and the colour sequence `ESC [ … m`. Any other control character is replaced by a visible symbol, so that nothing is
+//! the colour sequence `ESC [ … m`, and what progress bars need in the current line: its erasure (`ESC [ … K`), moves in
+//! it (`C`, `D`, `G`), and the visibility of the cursor (`ESC [ ? 25 h` and `l`). Any other control character is replaced by a visible symbol, so that nothing is
 //! hidden and nothing is executed. No output is dropped: a filter that skips to the end of a sequence would let a guest
 //! hide output.
 
@@ -15,6 +16,8 @@ pub(crate) struct TerminalFilter {
     /// Start of a character or colour sequence whose end has not arrived yet.
     held: Vec<u8>,
     coloured: Coloured,
+    /// True if the guest has hidden the cursor.
+    is_cursor_hidden: bool,
 }
 
 /// State of the colours at the end of the output so far.
@@ -31,6 +34,10 @@ enum Front {
     Pass(usize),
     /// A complete colour sequence of this many bytes.
     Sgr(usize),
+    /// A sequence of this many bytes that changes the current line.
+    Line(usize),
+    /// A sequence of this many bytes that shows or hides the cursor.
+    Cursor(usize),
     /// A control character of this many bytes that is replaced by a symbol.
     Show(char, usize),
     /// Bytes that are not valid UTF-8; holds their number.
@@ -56,6 +63,15 @@ impl TerminalFilter {
                     out.extend_from_slice(&rest[..length]);
                     length
                 }
+                Front::Line(length) => {
+                    out.extend_from_slice(&rest[..length]);
+                    length
+                }
+                Front::Cursor(length) => {
+                    self.is_cursor_hidden = rest[length - 1] == b'l';
+                    out.extend_from_slice(&rest[..length]);
+                    length
+                }
                 Front::Show(control, length) => {
                     show(control, out);
                     length
@@ -73,7 +89,7 @@ impl TerminalFilter {
         }
     }
 
-    /// Appends the held bytes, and resets the colours if the guest left some on.
+    /// Appends the held bytes, and resets the colours and shows the cursor if the guest has changed them.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         match held.split_first() {
@@ -86,6 +102,9 @@ impl TerminalFilter {
         }
         if std::mem::take(&mut self.coloured) == Coloured::Yes {
             out.extend_from_slice(b"\x1b[0m");
+        }
+        if std::mem::take(&mut self.is_cursor_hidden) {
+            out.extend_from_slice(b"\x1b[?25h");
         }
     }
 }
@@ -113,12 +132,20 @@ fn front_of_escape(bytes: &[u8]) -> Front {
         Some(b'[') => {}
         Some(_) => return shown,
     }
+    if let Some(rest) = bytes[2..].strip_prefix(b"?") {
+        return match rest {
+            [b'2', b'5', b'h' | b'l', ..] => Front::Cursor(6),
+            [] | [b'2'] | [b'2', b'5'] => Front::Partial,
+            _ => shown,
+        };
+    }
     let parameters = bytes[2..].iter().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':')).count();
     let length = 2 + parameters + 1;
     match bytes.get(length - 1) {
         _ if length > MAX_SGR_LEN => shown,
         None => Front::Partial,
         Some(b'm') => Front::Sgr(length),
+        Some(b'K' | b'C' | b'D' | b'G') => Front::Line(length),
         Some(_) => shown,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Event, INITIAL_INPUT_CREDIT, JobExit, Request, Run};
-use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, MimeBundle, RunTools};
+use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, MimeBundle, Resizes, RunTools, WindowSize};
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin, WriteError};
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -36,6 +36,8 @@ pub(crate) struct Streams {
     pub cancel: CancelToken,
     /// Host tools that programs may call.
     pub tools: Option<RunTools>,
+    /// New sizes of the terminal.
+    pub resizes: Option<Box<dyn Resizes>>,
 }
 
 /// Result of a job.
@@ -70,7 +72,7 @@ pub(crate) async fn run_cell(
     job_connections: Option<&mut JobConnections>,
     cell: &mut Cell,
 ) -> Result<CellResult, ContainerError> {
-    let Streams { stdin: _, sinks, cancel, tools } = streams;
+    let Streams { stdin: _, sinks, cancel, tools, resizes: _ } = streams;
     match cell.begin() {
         Some(start @ Request::Run(_)) => {
             agent_connection.request(&start).await?;
@@ -95,6 +97,7 @@ pub(crate) async fn run_cell(
         queries: Queries::new(stripper.clone(), tools),
         watch,
         job_connections,
+        resizes: None,
         cell: Some(&mut *cell),
         stop: None,
         killed_at: None,
@@ -132,7 +135,7 @@ pub(crate) async fn run(
     watch: Option<&mut Watch>,
     job_connections: Option<&mut JobConnections>,
 ) -> Result<ExecResult, ContainerError> {
-    let Streams { stdin, sinks, cancel, tools } = streams;
+    let Streams { stdin, sinks, cancel, tools, resizes } = streams;
     let mut job = RunningJob {
         stdin: Some(stdin),
         credit: INITIAL_INPUT_CREDIT,
@@ -142,6 +145,7 @@ pub(crate) async fn run(
         queries: Queries::new(stripper.clone(), tools),
         watch,
         job_connections,
+        resizes,
         cell: None,
         stop: None,
         killed_at: None,
@@ -184,11 +188,19 @@ struct RunningJob<'a> {
     watch: Option<&'a mut Watch>,
     /// Network connections of the job.
     job_connections: Option<&'a mut JobConnections>,
+    resizes: Option<Box<dyn Resizes>>,
     /// The cell, if the job is an interpreter that runs one cell after the other.
     cell: Option<&'a mut Cell>,
     stop: Option<HostStop>,
     /// Time of the kill.
     killed_at: Option<tokio::time::Instant>,
+}
+
+async fn next_size(resizes: &mut Option<Box<dyn Resizes>>) -> WindowSize {
+    match resizes {
+        Some(resizes) => resizes.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Part of what a job produces.
@@ -202,6 +214,7 @@ enum JobEvent {
     Input(std::io::Result<Vec<u8>>),
     Answered(u32, Vec<u8>),
     Network(NetworkEvent),
+    Resized(WindowSize),
     /// Progress in sending requests, or its failure.
     Written(Result<(), ContainerError>),
     Cancelled,
@@ -240,7 +253,7 @@ impl RunningJob<'_> {
                 let running = self.stop.is_none();
                 let interrupting = interrupted_at.is_some() && self.killed_at.is_none();
                 let credit = self.credit;
-                let Self { stdin, queries, watch, job_connections, .. } = self;
+                let Self { stdin, queries, watch, job_connections, resizes, .. } = self;
                 let AgentConnection { event_reader, write_queue } = &mut *agent_connection;
                 let can_write = write_failure.is_none();
                 let has_capacity = can_write && write_queue.has_capacity();
@@ -266,6 +279,7 @@ impl RunningJob<'_> {
                     kind = exceeded(watch), if running => JobEvent::DirectoryLimitHit(kind),
                     // Before the agent's events, of which a job can cause an endless number.
                     (number, answer) = queries.next_answer(), if has_capacity => JobEvent::Answered(number, answer),
+                    size = next_size(resizes), if has_capacity => JobEvent::Resized(size),
                     written = write_queue.written(), if can_write => JobEvent::Written(written),
                     next = next_network_event(job_connections), if has_capacity => JobEvent::Network(next),
                     event = event_reader.event() => JobEvent::Event(event),
@@ -301,6 +315,7 @@ impl RunningJob<'_> {
                     agent_connection.write_queue.enqueue(&Request::Answer(number, answer))
                 }
                 JobEvent::Network(NetworkEvent::Request(request)) => agent_connection.write_queue.enqueue(&request),
+                JobEvent::Resized(size) => agent_connection.write_queue.enqueue(&Request::Resize(size)),
                 JobEvent::Written(Ok(())) => {}
                 // A container that has ended accepts no requests. The explanation arrives in the other direction.
                 JobEvent::Written(Err(error)) => {

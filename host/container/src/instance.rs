@@ -134,6 +134,8 @@ impl ContainerInstance {
             cwd: job.work_dir.as_str().to_owned(),
             query_permission: if io.tools.is_some() { QueryPermission::Allowed } else { started.query_permission },
             port_forwards: self.port_forwards.places(),
+            // The program that is passed on standard input needs a pipe.
+            terminal: job.terminal.filter(|_| started.program.is_none()),
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: cpu
                 .at()
@@ -144,7 +146,9 @@ impl ContainerInstance {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
             None => Stdin::of(&job.stdin, io),
         };
-        let streams = Streams { stdin, sinks: Sinks::take(io), cancel: io.cancel.clone(), tools: io.tools.clone() };
+        let resizes = io.resizes.take();
+        let streams =
+            Streams { stdin, sinks: Sinks::take(io), cancel: io.cancel.clone(), tools: io.tools.clone(), resizes };
         let mut watch = Watch::over(self.private_dirs()?, &job.limits).map(Watch::without_inputs);
         let mut job_connections = self.job_connections(job);
         let since = file_time();
@@ -430,7 +434,8 @@ pub(crate) fn describe_end(
     if let (Some(Status::NotStarted(number)), Some(program)) = (status, program) {
         report.error = Some(not_started(program, dir, number));
     } else if !report.is_success() {
-        describe_error(job, &stderr, report);
+        // A terminal has one stream.
+        describe_error(job, if job.terminal.is_some() { &stdout } else { &stderr }, report);
     }
     (report.stdout, report.stderr) = (stdout, stderr);
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::boxes::WindowSize;
 use crate::grants::Grants;
 use crate::isolation::IsolationSet;
 use crate::language::Language;
@@ -37,6 +38,10 @@ pub struct Job {
     /// Treatment of files that `out` already has.
     #[serde(default)]
     pub out_guard: OutGuard,
+    /// Size of the terminal that the program's standard streams are; `None` for pipes. In containers, standard error is then part of standard
+    /// output. Cells of sessions have none.
+    #[serde(default)]
+    pub terminal: Option<WindowSize>,
     /// Files below `/work` or `/tmp` that the report returns. Only cells of sessions return files.
     #[serde(default)]
     pub returns: Vec<GuestPath>,
@@ -70,6 +75,7 @@ impl Job {
             work_dir: GuestPath::work(),
             out: None,
             out_guard: OutGuard::None,
+            terminal: None,
             returns: Vec::new(),
             grants: Grants::none(),
             limits: Limits::default(),

@@ -277,6 +277,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         files,
         project,
         work_dir,
+        terminal,
         returns,
         engine,
         results,
@@ -371,6 +372,8 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         work_dir,
         out: out.clone(),
         out_guard: project.as_ref().zip(out.as_ref()).map_or(OutGuard::None, |(project, out)| project.guard(out)),
+        // The streams of a container that codebox has not made are pipes.
+        terminal: terminal.filter(|_| attachment.is_none()),
         returns,
         grants: Grants { dirs, net, env: environment.from_host, secrets, tools },
         limits: limits_in_force,

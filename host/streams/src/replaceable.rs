@@ -30,7 +30,7 @@ impl ReplaceableRun {
     /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.
     #[must_use]
     pub fn of(io: &mut ExecIo) -> Self {
-        let ExecIo { stdin, stdout, stderr, results: _, cancel, tools, has_own_thread } = io;
+        let ExecIo { stdin, stdout, stderr, results: _, resizes: _, cancel, tools, has_own_thread } = io;
         let read = stdin.take().map(|inner| {
             let (reader, recording) = InputRecording::new(inner);
             *stdin = Some(reader);
@@ -89,8 +89,16 @@ impl ReplaceableRun {
         let Self { cancel, tools, has_own_thread, .. } = self;
         let (cancel, tools) = (cancel.clone(), tools.clone());
         // Runs that can be replaced are programs, and not cells.
-        let mut io =
-            ExecIo { stdin, stdout: None, stderr, results: None, cancel, tools, has_own_thread: *has_own_thread };
+        let mut io = ExecIo {
+            stdin,
+            stdout: None,
+            stderr,
+            results: None,
+            resizes: None,
+            cancel,
+            tools,
+            has_own_thread: *has_own_thread,
+        };
         let mut divergence = DivergenceFlag::default();
         if let Some(shared_sink) = self.stdout.clone() {
             let filter = ReplayFilter::new(Box::new(shared_sink), printed);

@@ -369,7 +369,7 @@ fn run_ticker(ticker: &Ticker, engine: Option<&wasmtime::Engine>) -> Result<Tick
 
 fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest, WasmError> {
     let Setup { root, mounts, memory, quota, streams, net, code: _, witness, seed } = setup;
-    let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
+    let JobStreams { stdin, stdout, stderr, sinks, is_terminal, channel } = streams;
     let clock = GuestClock::starting_at(start.clock);
     let mut builder = WasiCtxBuilder::new();
     builder.monotonic_clock(clock);
@@ -403,7 +403,7 @@ fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest,
         stdout,
         stderr,
         delivery: Delivery::new(sinks),
-        descriptors: DescriptorTable::new(),
+        descriptors: DescriptorTable::new(is_terminal),
         listings: Listings::default(),
         channel,
         net,

@@ -173,6 +173,7 @@ impl Worker<'_> {
             stdout: sink(0),
             stderr: sink(1),
             results,
+            resizes: None,
             cancel,
             tools,
             has_own_thread: true,

@@ -62,6 +62,9 @@ pub fn cases() -> Vec<Case> {
             .prints("e3b0c442 1998f3d3\n")
             .python("import hashlib\nprint(hashlib.sha256(b'').hexdigest()[:8], hashlib.pbkdf2_hmac('sha256', b'p', b's', 2).hex()[:8])")
             .scripts("const { createHash, pbkdf2Sync } = require('crypto')\nconsole.log(createHash('sha256').digest('hex').slice(0, 8), pbkdf2Sync('p', 's', 2, 32, 'sha256').toString('hex').slice(0, 8))"),
+        code("library::cipher")
+            .prints("16 secret\n")
+            .scripts("const { createCipheriv, createDecipheriv } = require('crypto')\nconst [key, iv] = ['0123456789abcdef', 'fedcba9876543210']\nconst cipher = createCipheriv('aes-128-cbc', key, iv)\nconst text = Buffer.concat([cipher.update('secret'), cipher.final()])\nconst decipher = createDecipheriv('aes-128-cbc', key, iv)\nconsole.log(text.length, decipher.update(text, undefined, 'utf8') + decipher.final('utf8'))"),
         code("library::clock")
             .python(program("import time\nprint(time.time() > 1.7e9, time.localtime().tm_zone, time.perf_counter() >= 0)").prints("True UTC True\n"))
             .scripts(program("console.log(Date.now() > 1.7e12, Intl.DateTimeFormat().resolvedOptions().timeZone, performance.now() >= 0, process.hrtime.bigint() > 0n)").prints("true UTC true true\n"))

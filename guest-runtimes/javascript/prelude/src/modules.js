@@ -83,6 +83,7 @@ const MODULES = {
   'stream/web': () => web,
   string_decoder: () => require('./node/string_decoder.js').default,
   sys: () => util,
+  test: () => require('./node/test.js').default,
   timers: () => timers,
   'timers/promises': () => timersPromises,
   tls: () => unsupported().tls(net()),
@@ -110,7 +111,7 @@ process.getBuiltinModule = function getBuiltinModule(id) {
 };
 
 // As with node -e, a program without a file finds the modules as globals; those that its text mentions are installed.
-const NAMED = Object.keys(MODULES).filter((name) => !name.includes('/') && !(name in globalThis) && name !== 'console' && name !== 'process' && name !== 'crypto');
+const NAMED = Object.keys(MODULES).filter((name) => !name.includes('/') && name !== 'test' && !(name in globalThis) && name !== 'console' && name !== 'process' && name !== 'crypto');
 const MENTIONED = new RegExp(`\\b(?:${NAMED.join('|')})\\b`, 'g');
 
 export function installNames(text) {

@@ -15,6 +15,7 @@ import * as uncaught from './uncaught.js';
 import * as cells from './cells.js';
 import * as results from './display.js';
 import * as tools from './tools.js';
+import * as terminal from './terminal.js';
 import { useCwd } from './node/path-posix.js';
 import * as globals from './globals.js';
 import { installNames } from './modules.js';
@@ -138,13 +139,14 @@ function runCell(job, source) {
 function beginProgram(job) {
   processPart.begin(job);
   loop.begin();
+  terminal.begin(job);
   grantNet(job.net === true);
   performance.begin();
   uncaught.begin();
   results.begin(job);
   tools.begin();
   const { env } = process;
-  useColours(env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false');
+  useColours(env.FORCE_COLOR !== undefined ? env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false' : terminal.isTerminal(1) && terminal.colorDepth(env) > 2);
 }
 
 function main(head, source) {

@@ -4,6 +4,7 @@ import { Readable, Writable } from './node/stream.js';
 import { Buffer, wrap } from './node/buffer.js';
 import { awaitStdin } from './loop/loop.js';
 import { nextTick } from './loop/ticks.js';
+import * as terminal from './terminal.js';
 
 class WriteStream extends Writable {
   constructor(fd) {
@@ -39,8 +40,25 @@ class WriteStream extends Writable {
   destroySoon() {
     this.destroy();
   }
-  getColorDepth() { return 1; }
-  hasColors() { return false; }
+  get isTTY() { return terminal.isTerminal(this.fd) || undefined; }
+  get columns() { return terminal.columns(); }
+  get rows() { return terminal.rows(); }
+  getWindowSize() { return [terminal.columns(), terminal.rows()]; }
+  getColorDepth(env) { return terminal.isTerminal(this.fd) ? terminal.colorDepth(env) : 1; }
+  hasColors(count, env) { return terminal.isTerminal(this.fd) && terminal.hasColors(count, env); }
+  clearLine(direction, callback) { return this.#control(direction < 0 ? '\x1b[1K' : direction > 0 ? '\x1b[0K' : '\x1b[2K', callback); }
+  clearScreenDown(callback) { return this.#control('\x1b[0J', callback); }
+  cursorTo(x, y, callback) {
+    if (typeof y === 'function') [y, callback] = [undefined, y];
+    return this.#control(y === undefined ? `\x1b[${x + 1}G` : `\x1b[${y + 1};${x + 1}H`, callback);
+  }
+  moveCursor(dx, dy, callback) {
+    const move = (count, plus, minus) => (count === 0 ? '' : `\x1b[${Math.abs(count)}${count > 0 ? plus : minus}`);
+    return this.#control(move(dx, 'C', 'D') + move(dy, 'B', 'A'), callback);
+  }
+  #control(text, callback) {
+    return this.write(text, callback);
+  }
 }
 Object.defineProperty(WriteStream.prototype, 'isReplaced', { enumerable: false });
 
@@ -80,6 +98,7 @@ class ReadStream extends Readable {
     if (this.#waiting) awaitStdin(null);
     callback(error);
   }
+  get isTTY() { return terminal.isTerminal(0) || undefined; }
   setRawMode() { return this; }
   ref() { return this; }
   unref() { return this; }

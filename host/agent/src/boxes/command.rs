@@ -1,13 +1,9 @@
 //! One command that the host has started.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,8 +11,6 @@ use codebox_agent::command::{CommandEvent, CommandExit, CommandRequest, INPUT_WI
 use codebox_agent::{Event, Status, Stop};
 use codebox_core::{BoxCommand, NotRun, WindowSize};
 use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
@@ -25,6 +19,7 @@ use super::children::{Process, signal_group};
 use super::stream::{InputStream, OutputStream};
 use crate::cgroup;
 use crate::program;
+use crate::pty;
 use crate::work_dir;
 
 /// Most bytes that are read after the end of a process: the contents of the largest pipes for both streams.
@@ -120,22 +115,11 @@ fn start_with_pipes(mut command: Command, dir: &OwnedFd, state: &BoxState) -> io
 }
 
 fn start_with_terminal(mut command: Command, dir: &OwnedFd, size: WindowSize, state: &BoxState) -> io::Result<Running> {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    grantpt(&master)?;
-    unlockpt(&master)?;
-    resize(&master, size);
-    let name = ptsname(&master, Vec::new())?;
-    let name = Path::new(OsStr::new(name.to_str().map_err(io::Error::other)?)).to_owned();
-    let mut options = OpenOptions::new();
-    let terminal = options.read(true).write(true).custom_flags(libc::O_NOCTTY).open(name)?;
+    let (master, terminal) = pty::open(size)?;
     command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
     let process = state.children.spawn(&mut command, dir)?;
     let input = InputStream::new(master.as_fd().try_clone_to_owned()?)?;
     Ok(Running::new(process, [Some(OutputStream::new(master)?), None], Some(input), true))
-}
-
-fn resize(terminal: &impl AsFd, WindowSize { rows, columns }: WindowSize) {
-    let _ = tcsetwinsize(terminal, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
 }
 
 /// Event of a running command.
@@ -248,7 +232,7 @@ impl Running {
             }
             CommandRequest::Resize(size) => {
                 if let (true, Some(terminal)) = (self.is_terminal, &self.outputs[0]) {
-                    resize(terminal, size);
+                    pty::resize(terminal, size);
                 }
             }
             CommandRequest::Abandon => {

@@ -75,6 +75,17 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "GUEST", value_parser = guest_dir)]
     pub workdir: Option<GuestPath>,
 
+    /// Make the program's streams a terminal, as they are by themselves if all three streams of this command are one
+    ///
+    /// `isatty()` is true, and the program sees the size and has TERM, COLORTERM and NO_COLOR. In a container, standard error is part of standard
+    /// output. Control sequences other than colours and changes of the current line are made visible.
+    #[arg(short = 't', long, overrides_with = "no_tty")]
+    pub tty: bool,
+
+    /// Make the program's streams pipes
+    #[arg(long, overrides_with = "tty")]
+    pub no_tty: bool,
+
     /// Isolation between the program and this machine
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
     pub isolation: Preference,

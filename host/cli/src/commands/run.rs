@@ -18,6 +18,7 @@ use crate::messages::Messages;
 use crate::missing_files::advice;
 use crate::progress::progress;
 use crate::render::{explanation, notes};
+use crate::run_terminal::{self, terminal_of};
 use crate::streams::{Delivery, Streams};
 use crate::trace::RunTrace;
 use crate::{Host, RunHost, ServerOptions, answer};
@@ -108,6 +109,9 @@ fn execute(
         Some(takeover) => request(args, takeover.program())?,
     };
     let mut front_end = CommandLine::new(host, program_words, trace, streams.output_state(), takeover);
+    if request.terminal.is_some() {
+        streams.io.resizes = run_terminal::resizes();
+    }
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
     if front_end.differs() {
         messages.note("the rerun printed different output; the output of the first attempt is shown above");
@@ -187,7 +191,12 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
     let container = target(&args)?;
-    let env = variables(&args)?;
+    let mut env = variables(&args)?;
+    let terminal = terminal_of(&args)?;
+    if terminal.is_some() {
+        let of_terminal: Vec<_> = run_terminal::variables(&env).collect();
+        env.extend(of_terminal);
+    }
     let image = args.image();
     // Text without a file name can be in any language; Node runs two.
     let is_text = matches!(program, ProgramLocation::Inline(_) | ProgramLocation::Stdin);
@@ -208,6 +217,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         dirs: args.dirs,
         project: args.project,
         work_dir: args.workdir,
+        terminal,
         net: args.net,
         env,
         secrets: args.secrets,

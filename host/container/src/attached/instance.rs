@@ -73,6 +73,7 @@ impl AttachedInstance {
             cwd: self.attachment.directory().as_str().to_owned(),
             query_permission: started.query_permission,
             port_forwards: Vec::new(),
+            terminal: None,
             wall_ms: job.limits.wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: None,
         };
@@ -80,7 +81,7 @@ impl AttachedInstance {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
             None => Stdin::of(&job.stdin, io),
         };
-        let streams = Streams { stdin, sinks: Sinks::take(io), cancel: io.cancel.clone(), tools: None };
+        let streams = Streams { stdin, sinks: Sinks::take(io), cancel: io.cancel.clone(), tools: None, resizes: None };
         let done = run(&mut self.agent.connection, request, &job.limits, streams, &stripper, None, None).await?;
         let ExecResult { ended, stop, captured, began } = done;
         let mut ended = match ended {

@@ -68,6 +68,7 @@ impl ContainerInstance {
             sinks: Sinks::take(io),
             cancel: io.cancel.clone(),
             tools: io.tools.clone(),
+            resizes: None,
         };
         let mut watch = Watch::over(self.private_dirs()?, &job.limits);
         let since = file_time();
@@ -167,6 +168,7 @@ impl ContainerInstance {
             cwd: GuestPath::work().as_str().to_owned(),
             query_permission: QueryPermission::Allowed,
             port_forwards: self.port_forwards.places(),
+            terminal: None,
             wall_ms: None,
             cpu_ms: None,
         })

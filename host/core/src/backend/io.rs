@@ -2,8 +2,9 @@ use std::fmt;
 use std::io::{Read, Result};
 
 use super::CancelToken;
-use crate::MimeBundle;
+use crate::backend::BoxFuture;
 use crate::tools::RunTools;
+use crate::{MimeBundle, WindowSize};
 
 /// Standard streams of a running guest, and the token that stops it.
 ///
@@ -20,6 +21,8 @@ pub struct ExecIo {
     pub stderr: Option<Box<dyn OutputSink>>,
     /// Receiver of the rich results of a cell, in their order with the output. The report contains them too.
     pub results: Option<Box<dyn ResultSink>>,
+    /// Sizes of the caller's terminal after it has changed, for a job with a terminal. Programs in WebAssembly see the first size.
+    pub resizes: Option<Box<dyn Resizes>>,
     /// Token that stops the run.
     pub cancel: CancelToken,
     /// Tools that the guest may call; `None` if it has none.
@@ -39,12 +42,13 @@ impl ExecIo {
 
 impl fmt::Debug for ExecIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stdin, stdout, stderr, results, cancel, tools, has_own_thread } = self;
+        let Self { stdin, stdout, stderr, results, resizes, cancel, tools, has_own_thread } = self;
         f.debug_struct("ExecIo")
             .field("stdin", &stdin.is_some())
             .field("stdout", &stdout.is_some())
             .field("stderr", &stderr.is_some())
             .field("results", &results.is_some())
+            .field("resizes", &resizes.is_some())
             .field("cancel", cancel)
             .field("tools", &tools.is_some())
             .field("has_own_thread", has_own_thread)
@@ -68,4 +72,10 @@ pub trait OutputSink: Send {
 pub trait ResultSink: Send {
     /// Receives a result.
     fn show(&mut self, result: MimeBundle);
+}
+
+/// Changes of the size of a terminal.
+pub trait Resizes: Send {
+    /// Waits for the next size. The wait can be cancelled and resumed.
+    fn next(&mut self) -> BoxFuture<'_, WindowSize>;
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use codebox_core::{
     Attachment, ContainerPower, DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation, IsolationSet,
     Job, Language, LimitOverrides, Limits, NameError, NetGrant, OutputShape, ResultKind, Source, Stdin, ToolName,
+    WindowSize,
 };
 use thiserror::Error;
 
@@ -56,6 +57,9 @@ pub struct Request {
     pub project: Option<PathBuf>,
     /// Working directory of the program; `None` takes `/work`, or the directory of the project that is the current one.
     pub work_dir: Option<GuestPath>,
+    /// Size of the terminal that the streams of the program are; `None` for pipes. A program in a container that codebox has not made has
+    /// pipes.
+    pub terminal: Option<WindowSize>,
     /// Files to return in the report, which only cells of sessions do.
     pub returns: Vec<GuestPath>,
     /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
@@ -118,6 +122,7 @@ impl Request {
             files: Vec::new(),
             project: None,
             work_dir: None,
+            terminal: None,
             returns: Vec::new(),
             engine: None,
             results: false,
@@ -198,6 +203,7 @@ impl TryFrom<Job> for Request {
             work_dir,
             out,
             out_guard: _,
+            terminal,
             returns,
             grants,
             limits,
@@ -231,6 +237,7 @@ impl TryFrom<Job> for Request {
             packages,
             files,
             work_dir: Some(work_dir),
+            terminal,
             returns,
             results,
             tools,

@@ -70,8 +70,8 @@ impl GuestInstance {
 
 fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
     let Setup { root, mounts, memory, quota, streams, net, code: _, witness: _, seed: _ } = setup;
-    let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
-    let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
+    let JobStreams { stdin, stdout, stderr, sinks, is_terminal, channel } = streams;
+    let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks), is_terminal);
     let mut builder = WasiCtx::builder();
     builder
         .max_random_size(MAX_RANDOM)

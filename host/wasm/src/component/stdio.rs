@@ -25,6 +25,7 @@ struct Shared {
     input: Mutex<InputState>,
     stdin: tokio::sync::Mutex<Stdin>,
     delivery: tokio::sync::Mutex<Delivery>,
+    is_terminal: bool,
 }
 
 /// One of the output streams.
@@ -45,13 +46,14 @@ struct InputState {
 }
 
 impl Stdio {
-    pub(crate) fn new(stdin: Stdin, outputs: [Output; 2], delivery: Delivery) -> Self {
+    pub(crate) fn new(stdin: Stdin, outputs: [Output; 2], delivery: Delivery, is_terminal: bool) -> Self {
         let out = outputs.map(|capture| OutputState { capture, pending: Vec::new(), closed: false });
         Self(Arc::new(Shared {
             out: Mutex::new(out),
             input: Mutex::default(),
             stdin: tokio::sync::Mutex::new(stdin),
             delivery: tokio::sync::Mutex::new(delivery),
+            is_terminal,
         }))
     }
 
@@ -129,13 +131,13 @@ pub(crate) struct OutputFactory {
 
 impl IsTerminal for StdinFactory {
     fn is_terminal(&self) -> bool {
-        false
+        self.0.0.is_terminal
     }
 }
 
 impl IsTerminal for OutputFactory {
     fn is_terminal(&self) -> bool {
-        false
+        self.stdio.0.is_terminal
     }
 }
 

@@ -30,6 +30,9 @@ struct JobHeader<'a> {
     /// True if rich results are collected.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     results: bool,
+    /// Columns and rows of the terminal that the streams are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal: Option<(u16, u16)>,
     /// True for a cell that has standard input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     input: bool,
@@ -89,6 +92,7 @@ pub(crate) fn message(job: &Job, kind: JobKind, packages: &[GuestPath]) -> Optio
         net,
         restored,
         results: job.results,
+        terminal: job.terminal.map(|size| (size.columns, size.rows)),
         input: is_cell && job.stdin != Stdin::Empty,
     };
     let mut message = serde_json::to_vec(&head).ok()?;

@@ -73,6 +73,8 @@ pub(crate) struct JobStreams {
     pub stdout: Output,
     pub stderr: Output,
     pub sinks: Sinks,
+    /// True if the streams are a terminal. Those of a further job of the same guest are not.
+    pub is_terminal: bool,
     pub channel: Channel,
 }
 
@@ -90,7 +92,7 @@ pub(crate) struct GuestResult {
 impl Guest {
     /// Starts a further job of the guest with these streams and messages.
     pub(crate) fn start_job(&mut self, streams: JobStreams) {
-        let JobStreams { stdin, stdout, stderr, sinks, channel } = streams;
+        let JobStreams { stdin, stdout, stderr, sinks, is_terminal: _, channel } = streams;
         (self.stdin, self.stdout, self.stderr) = (stdin, stdout, stderr);
         self.delivery = Delivery::new(sinks);
         self.channel = channel;

@@ -227,6 +227,7 @@ fn setup<'a>(root: &'a Path, mounts: &'a [Mount], channel: Channel) -> Setup<'a>
             stdout: Output::new(Limit::Unlimited),
             stderr: Output::new(Limit::Unlimited),
             sinks: Sinks::default(),
+            is_terminal: false,
             channel,
         },
         net: None,

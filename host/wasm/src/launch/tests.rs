@@ -55,6 +55,7 @@ fn setup(root: &Path, memory: Option<u64>) -> Setup<'_> {
             stdout: Output::new(Limit::Unlimited),
             stderr: Output::new(Limit::Unlimited),
             sinks: Sinks::default(),
+            is_terminal: false,
             channel: Channel::default(),
         },
         net: None,

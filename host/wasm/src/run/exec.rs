@@ -157,6 +157,7 @@ impl WasmInstance {
                 stdout: Output::new(output),
                 stderr: Output::new(output),
                 sinks: Sinks::take(io),
+                is_terminal: job.terminal.is_some(),
                 channel: Channel::new(text)
                     .with_stripper(stripper)
                     .with_results(job.results)

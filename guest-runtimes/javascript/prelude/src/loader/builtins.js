@@ -9,8 +9,11 @@ export function define(name, make) {
   makers.set(name, make);
 }
 
+// Modules whose name needs the scheme.
+const SCHEME_ONLY = new SafeSet(['test']);
+
 export const isBuiltin = (specifier) =>
-  typeof specifier === 'string' && (specifier.startsWith('node:') ? makers.has(specifier.slice(5)) : makers.has(specifier));
+  typeof specifier === 'string' && (specifier.startsWith('node:') ? makers.has(specifier.slice(5)) : makers.has(specifier) && !SCHEME_ONLY.has(specifier));
 
 export const nameOf = (specifier) => (specifier.startsWith('node:') ? specifier.slice(5) : specifier);
 
@@ -40,7 +43,7 @@ export function builtin(name) {
 // Name of the module `codebox`, which a program finds if it has no package of this name.
 export const CODEBOX = 'codebox:host';
 
-export const builtinNames = () => [...makers.keys()].filter((name) => name !== CODEBOX).sort();
+export const builtinNames = () => [...makers.keys()].filter((name) => name !== CODEBOX).map((name) => (SCHEME_ONLY.has(name) ? `node:${name}` : name)).sort();
 
 const namespaces = new SafeMap();
 // Returns the namespace that an import of a built-in module gives. A module that is created with the image has its

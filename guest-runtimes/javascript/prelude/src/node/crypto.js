@@ -13,6 +13,7 @@ import { enqueue } from '../loop/loop.js';
 import { coded, invalidArgType, outOfRange, validateFunction, validateInteger, validateString } from './errors.js';
 import { reportMissing } from '../missing.js';
 import { isHash } from './absent.js';
+import { CIPHERS, Cipheriv, Decipheriv, getCipherInfo } from './ciphers.js';
 import { crypto as webcrypto, randomUUID } from '../web/crypto.js';
 
 const HASHES = {
@@ -165,7 +166,8 @@ const crypto = {
   createHash: (algorithm, options) => new Hash(algorithm, options),
   createHmac: (algorithm, key, options) => new Hmac(algorithm, key, options),
   hash: (algorithm, data, encoding = 'hex') => new Hash(algorithm).update(data).digest(encoding),
-  getHashes: () => [...NAMES], getCiphers: () => [], getCurves: () => [],
+  getHashes: () => [...NAMES], getCiphers: () => [...CIPHERS], getCipherInfo,
+  createCipheriv: (cipher, key, iv, options) => new Cipheriv(cipher, key, iv, options), createDecipheriv: (cipher, key, iv, options) => new Decipheriv(cipher, key, iv, options), Cipheriv, Decipheriv, getCurves: () => [],
   randomBytes, pseudoRandomBytes: randomBytes, randomInt, randomFillSync,
   randomFill(buffer, offset, size, callback) {
     callback = [offset, size, callback].find((each) => typeof each === 'function');

@@ -7,6 +7,7 @@ import { structuredClone } from '../web/clone.js';
 import { constants as fsConstants } from './fs-core.js';
 import * as performancePart from '../web/performance.js';
 import os from './os.js';
+import { isTerminal } from '../terminal.js';
 import { EventEmitter } from './events.js';
 
 export function v8() {
@@ -47,7 +48,7 @@ export function tty() {
       throw coded(Error, 'ERR_INVALID_FD', 'there is no terminal in this sandbox');
     }
   };
-  return { isatty: () => false, ReadStream: none, WriteStream: none };
+  return { isatty: isTerminal, ReadStream: none, WriteStream: none };
 }
 
 export const constants = () => ({ ...os.constants.errno, ...os.constants.signals, ...os.constants.priority, ...fsConstants });

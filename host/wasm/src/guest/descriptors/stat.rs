@@ -62,7 +62,8 @@ impl OpenFile {
                     Stream::Output => 17,
                     Stream::Error => 18,
                 };
-                Some(Stat { file_type: UNKNOWN, file_system: DEVICE_FILE_SYSTEM, number, links: 1 })
+                let file_type = if self.is_terminal { CHARACTER_DEVICE } else { UNKNOWN };
+                Some(Stat { file_type, file_system: DEVICE_FILE_SYSTEM, number, links: 1 })
             }
             Kind::Pipe(end) => {
                 Some(Stat { file_type: UNKNOWN, file_system: DEVICE_FILE_SYSTEM, number: end.number(), links: 1 })
@@ -80,7 +81,7 @@ impl OpenFile {
             rights |= if self.readable { FD_READ } else { 0 } | if self.writable { FD_WRITE } else { 0 };
         }
         // A C library treats a character device without the right to seek as a terminal.
-        if stat.file_type == CHARACTER_DEVICE {
+        if stat.file_type == CHARACTER_DEVICE && !self.is_terminal {
             rights |= FD_SEEK;
         }
         let mut bytes = [0; FDSTAT_LEN];

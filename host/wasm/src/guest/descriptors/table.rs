@@ -39,6 +39,8 @@ pub(crate) struct OpenFile {
     pub kind: Kind,
     pub readable: bool,
     pub writable: bool,
+    /// True for a stream that is a terminal.
+    pub is_terminal: bool,
     /// Path under which the guest opened the file, for messages.
     path: Option<Box<str>>,
     flags: AtomicU16,
@@ -58,14 +60,14 @@ pub(crate) enum Kind {
 impl OpenFile {
     /// Creates an open file that can be read, written or both.
     pub(crate) fn new(kind: Kind, readable: bool, writable: bool) -> Arc<Self> {
-        Arc::new(Self { kind, readable, writable, path: None, flags: AtomicU16::new(0) })
+        Arc::new(Self { kind, readable, writable, is_terminal: false, path: None, flags: AtomicU16::new(0) })
     }
 
     /// Creates an open file of a mount, with the path under which the guest opened it.
     pub(crate) fn at_path(wasi_fd: i32, path: &[u8]) -> Arc<Self> {
         let path = Some(String::from_utf8_lossy(path).into());
         let kind = Kind::Wasi(wasi_fd);
-        Arc::new(Self { kind, readable: true, writable: true, path, flags: AtomicU16::new(0) })
+        Arc::new(Self { kind, readable: true, writable: true, is_terminal: false, path, flags: AtomicU16::new(0) })
     }
 
     /// Describes the file in a message.
@@ -116,12 +118,16 @@ pub(crate) struct RemovedDescriptor {
 }
 
 impl DescriptorTable {
-    /// Creates a guest's initial table: the three standard streams and the root directory.
-    pub(crate) fn new() -> Self {
+    /// Creates a guest's initial table: the three standard streams, which can be a terminal, and the root directory.
+    pub(crate) fn new(is_terminal: bool) -> Self {
+        let stream = |stream, readable| {
+            let (kind, path, flags) = (Kind::Stream(stream), None, AtomicU16::new(0));
+            Arc::new(OpenFile { kind, readable, writable: !readable, is_terminal, path, flags })
+        };
         let files = [
-            (0, OpenFile::new(Kind::Stream(Stream::Input), true, false)),
-            (1, OpenFile::new(Kind::Stream(Stream::Output), false, true)),
-            (2, OpenFile::new(Kind::Stream(Stream::Error), false, true)),
+            (0, stream(Stream::Input, true)),
+            (1, stream(Stream::Output, false)),
+            (2, stream(Stream::Error, false)),
             (ROOT_FD, OpenFile::new(Kind::Wasi(ROOT_FD), true, false)),
         ];
         Self { entries: files.into_iter().map(|(fd, file)| (fd, Entry { file, counted: false })).collect(), pipes: 0 }
@@ -238,7 +244,7 @@ mod tests {
 
     #[test]
     fn assigns_lowest_free_fd() {
-        let mut table = DescriptorTable::new();
+        let mut table = DescriptorTable::new(false);
         assert_eq!(table.insert(null()), Ok(4));
         assert_eq!(table.insert(null()), Ok(5));
         assert!(table.remove(1).is_ok());
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn rejects_root_and_out_of_range_fds() {
-        let mut table = DescriptorTable::new();
+        let mut table = DescriptorTable::new(false);
         assert!(table.remove(ROOT_FD).is_err());
         for fd in [-1, ROOT_FD, FD_LIMIT, i32::MAX, i32::MIN] {
             assert!(table.replace(fd, null()).is_err(), "{fd}");
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn closes_file_with_last_descriptor() {
-        let mut table = DescriptorTable::new();
+        let mut table = DescriptorTable::new(false);
         let file = OpenFile::new(Kind::Wasi(9), true, false);
         let first = table.insert(file.clone()).expect("a descriptor is free");
         let second = table.insert(file).expect("a descriptor is free");
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn limits_open_descriptors() {
-        let mut table = DescriptorTable::new();
+        let mut table = DescriptorTable::new(false);
         let file = null();
         while table.insert(file.clone()).is_ok() {}
         assert_eq!(table.fds().count(), MAX_OPEN);
@@ -278,7 +284,7 @@ mod tests {
 
     #[test]
     fn limits_pipes() {
-        let mut table = DescriptorTable::new();
+        let mut table = DescriptorTable::new(false);
         for _ in 0..MAX_PIPES {
             for end in table.make_pipe().expect("fewer than the bound") {
                 table.insert(end).expect("a descriptor is free");

@@ -109,6 +109,7 @@ impl GuestInstance {
             stdout: output(),
             stderr: output(),
             sinks: Sinks::default(),
+            is_terminal: false,
             channel: Channel::new(CLOSE_CACHES.to_vec()),
         })?;
         let interrupt = Interrupt {

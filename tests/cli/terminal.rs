@@ -1,0 +1,71 @@
+//! Programs whose streams are a terminal.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{folder, kit, run_in};
+
+/// Shows the three streams, the size and the variables of a program in Python.
+const PYTHON: &str = "import os, sys, shutil\nprint([s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr)], [os.isatty(n) for n in range(4)])\ntry: print(tuple(os.get_terminal_size()))\nexcept (OSError, AttributeError): print('no size')\nprint(os.environ.get('TERM'), tuple(shutil.get_terminal_size((1, 2))))";
+
+/// The same for JavaScript.
+const JAVASCRIPT: &str = "const { stdin, stdout, stderr } = process; console.log([stdin.isTTY, stdout.isTTY, stderr.isTTY, require('tty').isatty(1), stdout.columns, stdout.rows, stdout.hasColors(256), stdout.getColorDepth()].map(String).join(' '))";
+
+/// Runs codebox at a terminal of 33 rows and 101 columns, with this input, and returns what the terminal shows.
+fn at_terminal(args: &[&str], input: &str) -> String {
+    let dir = folder();
+    let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
+    let line = format!("stty rows 33 cols 101 -echo; exec '{}' {}", kit().binary().display(), quoted.join(" "));
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home());
+    command.env("TERM", "xterm-256color").env_remove("NO_COLOR").env_remove("COLORTERM");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("`script` starts");
+    std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), input.as_bytes()).expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).replace('\r', "")
+}
+
+#[test]
+fn streams_are_a_terminal() {
+    let shown = at_terminal(&["run", "--isolation", "wasm", "-c", PYTHON], "");
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines.contains(&"[True, True, True] [True, True, True, False]"), "{shown}");
+    assert!(lines.contains(&"(101, 33)") && lines.contains(&"xterm-256color (101, 33)"), "{shown}");
+    let shown = at_terminal(&["run", "--isolation", "wasm", "--lang", "js", "-c", JAVASCRIPT], "");
+    assert!(shown.contains("true true true true 101 33 true 8"), "{shown}");
+}
+
+#[test]
+fn streams_are_pipes_for_programs_that_read_them() {
+    for option in ["--no-tty", "--json"] {
+        let shown = at_terminal(&["run", "--isolation", "wasm", option, "-c", PYTHON], "");
+        assert!(shown.contains("[False, False, False]") && !shown.contains("xterm"), "{option}: {shown}");
+    }
+    let dir = folder();
+    let piped = run_in(dir.path(), &["run", "--isolation", "wasm", "-c", PYTHON]).stdout_text();
+    assert!(piped.starts_with("[False, False, False] [False, False, False, False]\nno size\n"), "{piped}");
+    let asked = run_in(dir.path(), &["run", "-t", "--isolation", "wasm", "-c", PYTHON]).stdout_text();
+    assert!(asked.starts_with("[True, True, True] [True, True, True, False]\n(80, 24)\n"), "{asked}");
+    let script = run_in(dir.path(), &["run", "--isolation", "wasm", "--lang", "js", "-c", JAVASCRIPT]).stdout_text();
+    assert_eq!(script, "undefined undefined undefined false undefined undefined false 1\n");
+}
+
+#[test]
+fn prompts_and_lines_pass() {
+    let program = "name = input('name: ')\nprint('hello', name)\nimport sys\nprint(sys.stdin.readline().strip(), end='')\nprint(repr(sys.stdin.read()))";
+    let shown = at_terminal(&["run", "--isolation", "wasm", "-c", program], "Ann\nsecond\nrest\n\u{4}");
+    assert!(shown.contains("name: hello Ann\nsecond'rest\\n'\n"), "{shown:?}");
+}
+
+#[test]
+fn control_sequences_are_filtered() {
+    let program = r"print('\x1b[31mred\x1b[0m \x1b[2Kline \x1b]0;title\x07 \x1b[2J \x1b[1A \x1b[?25l')";
+    let shown = at_terminal(&["run", "--isolation", "wasm", "-c", program], "");
+    assert!(
+        shown.contains(
+            "\u{1b}[31mred\u{1b}[0m \u{1b}[2Kline \u{241b}]0;title\u{2407} \u{241b}[2J \u{241b}[1A \u{1b}[?25l"
+        ),
+        "{shown:?}"
+    );
+    assert!(shown.ends_with("\u{1b}[?25h"), "{shown:?}");
+}
