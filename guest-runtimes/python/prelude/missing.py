@@ -258,6 +258,18 @@ def _no_sockets():
     def refusing():
         return lambda *args, **kwargs: refuse()
 
+    def client_of(host):
+        """Returns the missing feature of a client: a host of its own, or one that the program is itself."""
+        if isinstance(host, (bytes, bytearray)):
+            host = host.decode("ascii", "replace")
+        is_own = not isinstance(host, str) or host in ("", "localhost", "::1", "0.0.0.0") or host.startswith("127.")
+        return "sockets" if is_own else "host:" + host
+
+    def connect(address=("",), *args, **kwargs):
+        host = address[0] if isinstance(address, tuple) and address else ""
+        error = OSError(errno.EACCES, "network access is not granted to this sandbox")
+        raise unsupported_error(client_of(host), error)
+
     class Socket(_socket.socket):
         def __init__(self, *args, **kwargs):
             refuse()
@@ -276,15 +288,16 @@ def _no_sockets():
     socket.socket = socket.SocketType = PlainSocket
 
     def looking_up():
-        def lookup(*args, **kwargs):
+        def lookup(host="", *args, **kwargs):
             exc = socket.gaierror(getattr(socket, "EAI_FAIL", -4), "network access is not granted")
-            raise unsupported_error("sockets", exc)
+            raise unsupported_error(client_of(host), exc)
 
         return lookup
 
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
         patches.install(socket, name, looking_up())
-    for name in ("create_connection", "create_server", "socketpair", "fromfd"):
+    patches.install(socket, "create_connection", connect)
+    for name in ("create_server", "socketpair", "fromfd"):
         if hasattr(socket, name):
             patches.install(socket, name, refusing())
 

@@ -22,6 +22,31 @@ pub(crate) fn advice(error: &GuestError, script: Option<&Path>, args: &[OsString
     Some(format!("the program is not granted {}; grant it with: {command}", file.display()))
 }
 
+/// Returns the line about a file or directory of this machine among the arguments of a program that is granted none; `None` if there is none.
+/// Programs often handle the absence of a file themselves, or find a directory empty.
+pub(crate) fn advice_for_words(words: &[String], args: &[OsString]) -> Option<String> {
+    let value = |word: &String| match word.split_once('=') {
+        Some((option, value)) if option.starts_with('-') => value.to_owned(),
+        _ => word.clone(),
+    };
+    let is_path = |word: &String| !word.is_empty() && !word.starts_with('-') && word != ".";
+    let file = words.iter().map(value).filter(is_path).find_map(|word| existing(Path::new(""), &word))?;
+    let command = command_with(args, ["--dir", "."])?;
+    Some(format!("the program is not granted {}; grant it with: {command}", file.display()))
+}
+
+/// Returns the line about a file of the working directory or beside the program that it could not write; `None` if it failed for another reason.
+pub(crate) fn advice_to_write(error: &GuestError) -> Option<String> {
+    let is_refused = error.name == "PermissionError"
+        || ["EPERM: ", "EACCES: ", "EROFS: "].iter().any(|start| error.value.starts_with(start));
+    let (before, _) = error.value.strip_suffix('\'').filter(|_| is_refused)?.split_once('\'')?;
+    let path = &error.value[before.len() + 1..error.value.len() - 1];
+    let path = path.strip_prefix(PROGRAM_DIR).or_else(|| path.strip_prefix("/work/")).unwrap_or(path);
+    let is_below = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let shown = path.escape_debug();
+    is_below.then(|| format!("the program may not write {shown}; grant the current directory with --dir .:rw"))
+}
+
 /// Returns a module of the current directory that could not be run by its name.
 fn module_of_project(error: &GuestError) -> Option<PathBuf> {
     // The second text is that of a module in a package.
@@ -110,6 +135,31 @@ mod tests {
                 format!("the program is not granted {dir}/{file}; grant it with: codebox run --dir {dir}:/work main.py")
             });
             assert_eq!(advice, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn arguments_and_refused_writes_are_named() {
+        let args = ["codebox", "run", "a.py", "Cargo.toml"].map(OsString::from);
+        let advice =
+            |words: &[&str]| advice_for_words(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &args);
+        for words in [&["Cargo.toml"][..], &["-v", "x", "src"], &["--in=Cargo.toml"], &["./src/"]] {
+            let line = advice(words).expect("it is there");
+            assert!(line.ends_with("grant it with: codebox run --dir . a.py Cargo.toml"), "{line}");
+        }
+        for words in [&["no-such-file", "-", ".", "", "/etc/passwd", "../cli"][..], &["--Cargo.toml"], &[]] {
+            assert_eq!(advice(words), None, "{words:?}");
+        }
+        for (name, value, file) in [
+            ("PermissionError", "[Errno 63] Operation not permitted: 's.md'", Some("s.md")),
+            ("Error", "EPERM: operation not permitted, open '/run/codebox/log.txt'", Some("log.txt")),
+            ("PermissionError", "[Errno 63] Operation not permitted: '/etc/x'", None),
+            ("PermissionError", "[Errno 63] Operation not permitted: '../x'", None),
+            ("ValueError", "'s.md'", None),
+        ] {
+            let line = file
+                .map(|file| format!("the program may not write {file}; grant the current directory with --dir .:rw"));
+            assert_eq!(advice_to_write(&error(name, value)), line, "{value}");
         }
     }
 

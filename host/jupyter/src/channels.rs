@@ -2,20 +2,30 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use jupyter_protocol::{ConnectionInfo, JupyterMessage, StreamContent, Transport};
-use jupyter_zmq_client::{
-    Connection, KernelHeartbeatConnection, KernelIoPubConnection, RuntimeError, create_kernel_control_connection,
-    create_kernel_heartbeat_connection, create_kernel_iopub_connection, create_kernel_shell_connection,
-    create_kernel_stdin_connection,
+use jupyter_protocol::{
+    ConnectionInfo, Header, JupyterMessage, JupyterMessageContent, StreamContent, Transport, UnknownMessage,
 };
+use jupyter_zmq_client::{
+    Connection, KernelHeartbeatConnection, KernelIoPubConnection, RawMessage, RuntimeError,
+    create_kernel_control_connection, create_kernel_heartbeat_connection, create_kernel_iopub_connection,
+    create_kernel_shell_connection, create_kernel_stdin_connection,
+};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, timeout_at};
+use zeromq::SocketRecv as _;
 
 /// Number of messages that wait for clients. A cell that writes more waits.
 const QUEUE_CAPACITY: usize = 256;
 
 /// Size in bytes up to which pieces of one stream become one message.
 const MAX_STREAM_TEXT: usize = 64 << 10;
+
+/// Time for which pieces of a stream are collected.
+const MERGE_TIME: Duration = Duration::from_millis(25);
 
 /// Error of a kernel.
 #[derive(Debug, thiserror::Error)]
@@ -100,12 +110,43 @@ impl Channels {
 /// Receives a message, without those that are malformed or not signed; `None` if the socket has failed.
 pub(crate) async fn receive(from: &mut Requests) -> Option<JupyterMessage> {
     loop {
-        match from.read().await {
-            Ok(message) => return Some(message),
-            Err(RuntimeError::ZmqError(_) | RuntimeError::IoError(_)) => return None,
-            Err(_) => {}
+        let parts = from.socket.recv().await.ok()?;
+        if let Some(message) = RawMessage::from_multipart(parts, &from.mac).ok().and_then(parsed) {
+            return Some(message);
         }
     }
+}
+
+/// Parses a message, whose signature has been checked. Parts that clients may leave out have their defaults, and a content that is
+/// malformed is that of an unknown request.
+fn parsed(raw: RawMessage) -> Option<JupyterMessage> {
+    let [header, parent, metadata, content, ..] = &raw.jparts[..] else { return None };
+    let header: Header = serde_json::from_slice(header).ok()?;
+    let kind = header.msg_type.clone();
+    let mut given: Map<String, Value> = serde_json::from_slice(content).unwrap_or_default();
+    given.retain(|_, value| !value.is_null());
+    let defaults = match kind.as_str() {
+        "execute_request" => json!({"silent": false, "store_history": true, "user_expressions": {}}),
+        "history_request" => {
+            json!({"hist_access_type": "tail", "output": false, "raw": true, "n": 0, "start": 0, "stop": 0, "pattern": "*", "unique": false})
+        }
+        "shutdown_request" => json!({"restart": false}),
+        _ => Value::Null,
+    };
+    for (name, value) in defaults.as_object().into_iter().flatten() {
+        given.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    let given = Value::Object(given);
+    let content = JupyterMessageContent::from_type_and_content(&kind, given.clone());
+    Some(JupyterMessage {
+        zmq_identities: raw.zmq_identities,
+        header,
+        parent_header: serde_json::from_slice(parent).ok(),
+        metadata: serde_json::from_slice(metadata).unwrap_or_default(),
+        content: content.unwrap_or_else(|_| UnknownMessage { msg_type: kind, content: given }.into()),
+        buffers: Vec::new(),
+        channel: None,
+    })
 }
 
 /// Answers the checks that the kernel lives.
@@ -117,7 +158,7 @@ pub(crate) async fn beat(mut heartbeat: KernelHeartbeatConnection) {
 pub(crate) enum Publication {
     Message(Box<JupyterMessage>),
     /// Text that a cell has written, and the request of the cell.
-    Stream(StreamContent, Box<JupyterMessage>),
+    Stream(StreamContent, Arc<JupyterMessage>),
 }
 
 /// Sender to all clients.
@@ -128,7 +169,7 @@ pub(crate) fn publications() -> (Publisher, Receiver<Publication>) {
     channel(QUEUE_CAPACITY)
 }
 
-/// Sends messages to all clients until the last sender is dropped. Pieces of one stream that have arrived become one message.
+/// Sends messages to all clients until the last sender is dropped. Pieces of one stream that arrive in a short time become one message.
 pub(crate) async fn publish(mut iopub: KernelIoPubConnection, mut from: Receiver<Publication>) {
     let mut next = VecDeque::new();
     loop {
@@ -141,18 +182,19 @@ pub(crate) async fn publish(mut iopub: KernelIoPubConnection, mut from: Receiver
         let message = match first {
             Publication::Message(message) => *message,
             Publication::Stream(mut stream, parent) => {
+                let end = Instant::now() + MERGE_TIME;
                 while stream.text.len() < MAX_STREAM_TEXT {
-                    match from.try_recv() {
-                        Ok(Publication::Stream(more, its_parent))
+                    match timeout_at(end, from.recv()).await {
+                        Ok(Some(Publication::Stream(more, its_parent)))
                             if continues(&stream, &parent, &more, &its_parent) =>
                         {
                             stream.text.push_str(&more.text);
                         }
-                        Ok(other) => {
+                        Ok(Some(other)) => {
                             next.push_back(other);
                             break;
                         }
-                        Err(_) => break,
+                        Ok(None) | Err(_) => break,
                     }
                 }
                 stream.as_child_of(&parent)

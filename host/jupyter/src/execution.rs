@@ -1,7 +1,9 @@
 //! Cells, which run one after the other in the session.
 
+use std::time::Duration;
+
 use codebox_blocks::{ipython_command, without_inline_magics};
-use codebox_core::{Adapter, ExecIo, Language, Outcome, RunReport, RunnerError, Stdin};
+use codebox_core::{Adapter, ExecIo, Language, Limit, LimitOverrides, Outcome, RunReport, RunnerError, Stdin};
 use codebox_runner::{Cell, Session};
 use jupyter_protocol::{
     ExecuteInput, ExecuteReply, ExecuteRequest, ExecutionCount, JupyterMessage, ReplyError, ReplyStatus,
@@ -15,6 +17,9 @@ use crate::outputs::{Outputs, Shared, Shown, StreamSink, lock};
 /// Name of the state after the last cell.
 const CHECKPOINT: &str = "cell";
 
+/// Time limit of a completion or a description.
+const QUERY_TIME: Duration = Duration::from_secs(2);
+
 /// The session, and the number of its cells.
 pub(crate) struct Execution {
     session: Session,
@@ -25,11 +30,13 @@ pub(crate) struct Execution {
     count: usize,
     /// True if a cell has changed the state since it was saved.
     is_changed: bool,
+    /// Number of the last cell whose effects are saved.
+    saved: Option<usize>,
 }
 
 impl Execution {
     pub(crate) fn new(session: Session, options: Options, publisher: Publisher, inputs: Inputs, stop: Stop) -> Self {
-        Self { session, options, publisher, inputs, stop, count: 0, is_changed: false }
+        Self { session, options, publisher, inputs, stop, count: 0, is_changed: false, saved: None }
     }
 
     pub(crate) fn language(&self) -> &Language {
@@ -51,13 +58,18 @@ impl Execution {
         };
         let failure = match &done {
             Ok(None) => None,
-            Ok(Some(report)) => failure_of(report, &(self.options.describe)(report), &cell.code),
+            Ok(Some(report)) => failure_of(report, &(self.options.describe)(report), &cell.code, &self.saved_state()),
             Err(error) => Some(refusal(error)),
         };
         let traceback = match &done {
             Ok(Some(report)) => report.error.as_ref().map(|error| error.traceback.join("\n")),
             _ => None,
         };
+        if done.as_ref().is_ok_and(|report| report.as_ref().is_some_and(|report| !report.is_kept()))
+            && self.session.is_in_container()
+        {
+            self.saved = None;
+        }
         let notes = match (&done, &failure) {
             (Ok(Some(report)), None) => (self.options.describe)(report),
             _ => Vec::new(),
@@ -107,6 +119,7 @@ impl Execution {
         };
         let ran = self.session.exec_with(Cell { stdin, ..Cell::from(text) }, &mut io).await;
         self.inputs.stop();
+        self.stop.received();
         self.is_changed = true;
         ran
     }
@@ -114,14 +127,32 @@ impl Execution {
     /// Runs a cell of codebox that prints a document, and returns its output. It may be interrupted as others.
     pub(crate) async fn query(&mut self, cell: String) -> Option<Vec<u8>> {
         let mut io = ExecIo { cancel: self.stop.next(), ..ExecIo::none() };
-        let report = self.session.exec_with(cell, &mut io).await.ok()?;
+        let limits = LimitOverrides { wall: Some(Limit::At(QUERY_TIME)), ..LimitOverrides::default() };
+        let ran = self.session.exec_with(Cell { limits, ..Cell::from(cell) }, &mut io).await;
+        self.stop.received();
+        let report = ran.ok()?;
         report.is_success().then(|| report.stdout.bytes().into_owned())
     }
 
     /// Saves the state after a cell. A state that cannot be saved, such as one with open files, leaves the last one in place.
     pub(crate) async fn save(&mut self) {
-        if std::mem::take(&mut self.is_changed) && !self.session.is_in_container() && self.session.is_live().await {
-            let _ = self.session.checkpoint(CHECKPOINT).await;
+        if std::mem::take(&mut self.is_changed)
+            && !self.session.is_in_container()
+            && self.session.is_live().await
+            && self.session.checkpoint(CHECKPOINT).await.is_ok()
+        {
+            self.saved = Some(self.count);
+        }
+    }
+
+    /// Returns the line about the state with which the next cell starts, after one that has ended the interpreter.
+    fn saved_state(&self) -> String {
+        match self.saved {
+            None => "the next cell starts without the state of earlier cells".to_owned(),
+            Some(cell) if cell + 1 == self.count => "the next cell starts with the state before this cell".to_owned(),
+            Some(cell) => format!(
+                "the next cell starts with the state after cell {cell}; later ones could not be saved, for example because files are open"
+            ),
         }
     }
 
@@ -138,7 +169,7 @@ async fn on_thread(outputs: &Shared, function: impl FnOnce(&mut Outputs) + Send 
 }
 
 /// Returns the failure of a cell, if it has failed: the error of its text, or the reason for which it was stopped.
-fn failure_of(report: &RunReport, notes: &[String], code: &str) -> Option<ReplyError> {
+fn failure_of(report: &RunReport, notes: &[String], code: &str, saved_state: &str) -> Option<ReplyError> {
     if let Some(error) = &report.error {
         let mut traceback: Vec<String> = error.traceback.join("\n").lines().map(str::to_owned).collect();
         if let Some(line) = ipython_command(code).filter(|_| error.name == "SyntaxError") {
@@ -149,16 +180,13 @@ fn failure_of(report: &RunReport, notes: &[String], code: &str) -> Option<ReplyE
         return Some(ReplyError { ename: error.name.clone(), evalue: error.value.clone(), traceback });
     }
     let (ename, mut lines) = match report.outcome {
-        Outcome::Exited(0) => return None,
+        Outcome::Exited(0) if report.is_kept() => return None,
         Outcome::Exited(code) => ("SystemExit".to_owned(), vec![code.to_string()]),
         Outcome::Cancelled => ("KeyboardInterrupt".to_owned(), notes.to_vec()),
         _ => (report.result_kind().as_str().to_owned(), notes.to_vec()),
     };
     if !report.is_kept() {
-        lines.push(
-            "the next cell starts with the state that was saved last, which is usually that before this cell"
-                .to_owned(),
-        );
+        lines.push(saved_state.to_owned());
     }
     let evalue = lines.first().cloned().unwrap_or_default();
     let traceback =

@@ -18,7 +18,7 @@
       }
     } catch {}
     const matches = [...found].filter((name) => /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name) && name.startsWith(prefix)).sort();
-    return { matches: matches.slice(0, 1000), start: cursor - Array.from(prefix).length, end: cursor };
+    return { matches: matches.slice(0, 1000) };
   };
   const describe = () => {
     const after = Array.from(code).slice(cursor).join('').match(/^[\w$]*/u)[0];

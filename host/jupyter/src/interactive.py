@@ -21,7 +21,7 @@ def complete():
     matches = sorted({n for n in found if type(n) is str and n.isidentifier() and n.startswith(prefix)})
     if not prefix.startswith("_"):
         matches = [n for n in matches if not n.startswith("_")]
-    return {"matches": matches[:1000], "start": cursor - len(prefix), "end": cursor}
+    return {"matches": matches[:1000]}
 
 def describe():
     before = re.search(r"[\w.]*\Z", code[:cursor]).group()

@@ -1,6 +1,6 @@
 //! The kernel: requests of clients, one after the other, and those that do not wait.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codebox_core::{Adapter, CancelToken, Language, RunReport};
 use codebox_runner::Session;
@@ -37,8 +37,18 @@ pub struct Options {
 /// Interruption and end of a kernel from outside of the protocol.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    current: Arc<Mutex<CancelToken>>,
+    current: Arc<Mutex<Current>>,
     ended: Arc<watch::Sender<bool>>,
+}
+
+/// Cell that can be interrupted.
+#[derive(Debug, Default)]
+struct Current {
+    token: CancelToken,
+    /// True while requests are served.
+    is_busy: bool,
+    /// True if an interruption has arrived since the last cell has started.
+    is_pending: bool,
 }
 
 impl Default for Stop {
@@ -48,9 +58,11 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Cancels the current cell.
+    /// Cancels the current cell. If a request is served that has not reached its cell, the cell is cancelled before it starts.
     pub fn interrupt(&self) {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        let mut current = self.lock();
+        current.is_pending = current.is_busy;
+        current.token.cancel();
     }
 
     /// Ends the kernel.
@@ -61,9 +73,27 @@ impl Stop {
 
     /// Returns the token of the next cell.
     pub(crate) fn next(&self) -> CancelToken {
-        let token = CancelToken::new();
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&token);
-        token
+        let mut current = self.lock();
+        current.token = CancelToken::new();
+        if std::mem::take(&mut current.is_pending) {
+            current.token.cancel();
+        }
+        current.token.clone()
+    }
+
+    /// Notes that the kernel serves requests, or waits for one.
+    fn set_busy(&self, is_busy: bool) {
+        let mut current = self.lock();
+        (current.is_busy, current.is_pending) = (is_busy, current.is_pending && is_busy);
+    }
+
+    /// Forgets an interruption that the cell has received.
+    pub(crate) fn received(&self) {
+        self.lock().is_pending = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ended(&self) {
@@ -98,7 +128,7 @@ pub async fn serve(
     let (queued, waiting) = unbounded_channel();
     let reading = tokio::spawn(read_requests(requests, queued));
     let execution = Execution::new(session, options, publisher.clone(), Inputs::serve(stdin), stop.clone());
-    let mut kernel = Kernel { execution, publisher, replies, waiting, info };
+    let mut kernel = Kernel { execution, publisher, replies, waiting, stop: stop.clone(), info };
     tokio::select! {
         () = kernel.serve() => {}
         () = stop.ended() => {}
@@ -207,12 +237,22 @@ struct Kernel {
     publisher: Publisher,
     replies: Replies,
     waiting: UnboundedReceiver<JupyterMessage>,
+    stop: Stop,
     info: Arc<KernelInfoReply>,
 }
 
 impl Kernel {
     async fn serve(&mut self) {
-        while let Some(request) = self.waiting.recv().await {
+        loop {
+            let request = match self.waiting.try_recv() {
+                Ok(request) => request,
+                Err(_) => {
+                    self.stop.set_busy(false);
+                    let Some(request) = self.waiting.recv().await else { return };
+                    request
+                }
+            };
+            self.stop.set_busy(true);
             let publisher = self.publisher.clone();
             let busy = Busy::start(&publisher, &request).await;
             let (reply, has_failed) = self.reply(&request).await;
@@ -293,7 +333,8 @@ impl Kernel {
 
     async fn complete(&mut self, CompleteRequest { code, cursor_pos }: &CompleteRequest) -> CompleteReply {
         let cell = complete_cell(self.execution.language(), code, *cursor_pos);
-        let found = self.execution.query(cell).await.as_deref().and_then(completions_of).unwrap_or_default();
+        let found = self.execution.query(cell).await;
+        let found = found.and_then(|stdout| completions_of(&stdout, code, *cursor_pos)).unwrap_or_default();
         let (cursor_start, cursor_end) = match found.matches.is_empty() {
             true => (*cursor_pos, *cursor_pos),
             false => (found.start, found.end),

@@ -4,13 +4,20 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codebox_core::{MimeBundle, OutputSink, ResultRole, ResultSink};
-use jupyter_protocol::{JupyterMessage, JupyterMessageContent, Stdio, StreamContent, UnknownMessage};
+use jupyter_protocol::{ExecuteRequest, JupyterMessage, JupyterMessageContent, Stdio, StreamContent, UnknownMessage};
 use serde_json::json;
 
 use crate::channels::{Publication, Publisher};
 
 /// Starts of lines with which the report of an uncaught error can begin.
-const ERROR_STARTS: [&str; 4] = ["Traceback (most recent call last):", "  File \"<cell ", "<cell ", "Uncaught "];
+const ERROR_STARTS: [&str; 4] =
+    [TRACEBACK, "  + Exception Group Traceback (most recent call last):", "  File \"<cell ", "Uncaught "];
+
+/// Line with which most reports of Python begin, also after a text without a line feed.
+const TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// Start of the first line of a report of JavaScript, which goes on with numbers: those of the cell and of the line.
+const SCRIPT_START: &str = "<cell ";
 
 /// Outputs of one cell, published in the order in which they are written.
 ///
@@ -18,7 +25,8 @@ const ERROR_STARTS: [&str; 4] = ["Traceback (most recent call last):", "  File \
 /// other output follows or the cell ends.
 pub(crate) struct Outputs {
     publisher: Publisher,
-    request: JupyterMessage,
+    /// Request of the cell, without its text.
+    request: Arc<JupyterMessage>,
     count: usize,
     /// Bytes of standard output and standard error that are not a whole character.
     partial: [Vec<u8>; 2],
@@ -34,6 +42,7 @@ pub(crate) type Shared = Arc<Mutex<Outputs>>;
 impl Outputs {
     pub(crate) fn shared(publisher: Publisher, request: JupyterMessage, count: usize, is_silent: bool) -> Shared {
         let (partial, held) = (<[Vec<u8>; 2]>::default(), String::new());
+        let request = Arc::new(JupyterMessage { content: ExecuteRequest::default().into(), ..request });
         Arc::new(Mutex::new(Self { publisher, request, count, partial, held, is_silent }))
     }
 
@@ -80,10 +89,14 @@ impl Outputs {
                 _ => self.held.push_str(&text),
             }
         }
-        if let Some(traceback) = traceback.map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
-            && let Some(before) = self.held.trim_end_matches('\n').strip_suffix(traceback)
-        {
-            self.held.truncate(before.len());
+        if let Some(traceback) = traceback.map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty()) {
+            let held = self.held.trim_end_matches('\n');
+            // The report has a long traceback in a shorter form.
+            let start = match held.strip_suffix(traceback) {
+                Some(before) => Some(before.len()),
+                None => held.rfind(TRACEBACK).map(|at| held[..at].rfind('\n').map_or(0, |line| line + 1)),
+            };
+            self.held.truncate(start.unwrap_or(self.held.len()));
         }
         self.release();
     }
@@ -102,7 +115,7 @@ impl Outputs {
 
     fn send(&self, name: Stdio, text: String) {
         if !self.is_silent && !text.is_empty() {
-            self.queue(Publication::Stream(StreamContent { name, text }, Box::new(self.request.clone())));
+            self.queue(Publication::Stream(StreamContent { name, text }, Arc::clone(&self.request)));
         }
     }
 
@@ -144,13 +157,29 @@ fn whole_text(partial: &mut Vec<u8>, bytes: &[u8]) -> String {
 fn possible_error(text: &str) -> usize {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        let begins = |start: &&str| line.starts_with(*start) || (!line.ends_with('\n') && start.starts_with(line));
-        if ERROR_STARTS.iter().any(|start| begins(&start)) {
+        if begins_error(line) {
             return at;
+        }
+        if let Some(inner) = line.find(TRACEBACK) {
+            return at + inner;
         }
         at += line.len();
     }
     at
+}
+
+/// Returns true for the first line of a report, and for a part of a line that can become one.
+fn begins_error(line: &str) -> bool {
+    let is_open = !line.ends_with('\n');
+    let begins = |start: &str| line.starts_with(start) || (is_open && start.starts_with(line));
+    if ERROR_STARTS.iter().any(|start| begins(start)) {
+        return true;
+    }
+    match line.strip_prefix(SCRIPT_START) {
+        // A warning of Python goes on after the numbers.
+        Some(rest) => rest.trim_end().chars().all(|c| c.is_ascii_digit() || matches!(c, '>' | ':')),
+        None => is_open && SCRIPT_START.starts_with(line),
+    }
 }
 
 /// Sink for one of the streams.

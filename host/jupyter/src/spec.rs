@@ -29,6 +29,8 @@ pub struct Spec {
     pub language: Language,
     /// Command that starts the kernel, without the connection file, which is its last argument.
     pub command: Vec<String>,
+    /// Variables of the kernel.
+    pub env: HashMap<String, String>,
 }
 
 impl Spec {
@@ -63,6 +65,13 @@ impl Spec {
         let text = serde_json::to_string_pretty(&self.document())
             .map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
         writeln!(file, "{text}").map_err(failed)?;
+        #[cfg(unix)]
+        {
+            // Other users of an environment can use the kernel.
+            use std::os::unix::fs::PermissionsExt as _;
+            let readable = fs::Permissions::from_mode(0o644);
+            file.as_file().set_permissions(readable).map_err(failed)?;
+        }
         file.persist(dir.join(FILE)).map_err(|error| failed(error.error))?;
         Ok(dir)
     }
@@ -77,7 +86,7 @@ impl Spec {
             metadata: Some(HashMap::new()),
             // A signal would reach the process alone, and on Windows there is none.
             interrupt_mode: Some("message".to_owned()),
-            env: Some(HashMap::new()),
+            env: Some(self.env.clone()),
         }
     }
 }
@@ -101,6 +110,7 @@ mod tests {
             display_name: "Python in a sandbox".to_owned(),
             language: Language::Python,
             command: ["codebox", "kernel", "run"].map(str::to_owned).to_vec(),
+            env: HashMap::from([("CODEBOX_HOME".to_owned(), "/home".to_owned())]),
         };
         for _ in 0..2 {
             let dir = spec.install(Some(prefix.path())).expect("a kernel");

@@ -115,7 +115,8 @@ impl RichResults {
         let mut forms: Vec<_> = data.0.into_iter().map(|(kind, text)| (kind, text, false)).chain(documents).collect();
         forms.sort_by_key(|(_, text, _)| text.len());
         for (kind, text, is_document) in forms {
-            let form = match kind.len() <= MAX_NAME_LEN {
+            // Notebooks have documents under the names of JSON alone.
+            let form = match is_mime_type(&kind) && (!is_document || is_json(&kind)) {
                 true => self.form(text, is_document),
                 false => None,
             };
@@ -150,6 +151,23 @@ impl RichResults {
         self.json_size = json_size;
         serde_json::from_str(&text).ok()
     }
+}
+
+/// Returns true for the name of a MIME type: two words, and perhaps parameters.
+fn is_mime_type(kind: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+    };
+    let is_parameter = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    let (name, parameters) = kind.split_once(';').unwrap_or((kind, ""));
+    let Some((group, own)) = name.split_once('/') else { return false };
+    kind.len() <= MAX_NAME_LEN && is_word(group) && is_word(own) && parameters.bytes().all(is_parameter)
+}
+
+/// Returns true for the MIME types of JSON documents.
+fn is_json(kind: &str) -> bool {
+    let name = kind.split(';').next().unwrap_or(kind);
+    name == "application/json" || name.ends_with("+json")
 }
 
 #[cfg(test)]
@@ -248,5 +266,18 @@ mod tests {
             assert_eq!(results.record(&bad), None, "{}", String::from_utf8_lossy(&bad[..bad.len().min(100)]));
         }
         assert!(results.bundles.is_empty());
+    }
+
+    #[test]
+    fn names_are_mime_types() {
+        let mut results = RichResults::default();
+        let sent = serde_json::json!({
+            "role": "display", "metadata": "{}",
+            "data": {"": "a", "x": "b", "a b/c": "c", "\u{1b}[31m/x": "d", "text/plain;charset=utf-8": "e"},
+            "json": {"text/plain": "1", "x/y": "{}", "application/geo+json": "{}"},
+        });
+        results.record(&request(&sent)).expect("a result");
+        let kinds: Vec<_> = results.bundles[0].data.keys().map(String::as_str).collect();
+        assert_eq!((kinds, results.dropped), (vec!["application/geo+json", "text/plain;charset=utf-8"], 1));
     }
 }

@@ -102,6 +102,33 @@ def protocol():
     assert reply["status"] == "error", reply
     assert one.value("kept") == "20"
 
+    # The end of the interpreter is an error, and the state is that before the cell.
+    reply, _ = one.run("kept = 1; import os; os._exit(0)")
+    assert reply["ename"] == "SystemExit" and "before this cell" in reply["traceback"][-1], reply
+    assert one.value("kept") == "20"
+    one.run("file = open('open.txt', 'w')")
+    reply, _ = one.run("import os; os._exit(3)")
+    assert "could not be saved" in reply["traceback"][-1], reply
+    assert one.value("kept") == "20"
+
+    # Requests without the parts that have defaults, and unknown ones, have a reply.
+    assert one.request("history")["status"] == "ok"
+    message = one.client.session.msg("execute_request", {"code": "1"})
+    one.client.shell_channel.send(message)
+    assert one.client._recv_reply(message["header"]["msg_id"], timeout=TIMEOUT)["content"]["status"] == "ok"
+    message = one.client.session.msg("unknown_request", {})
+    one.client.shell_channel.send(message)
+    assert one.client._recv_reply(message["header"]["msg_id"], timeout=TIMEOUT)["content"]["status"] == "error"
+
+    # A long word before the cursor does not slow a completion down.
+    assert one.request("complete", "s = '" + "A" * 100000 + "'\nkep", 100010)["matches"] == ["kept"]
+
+    # Tracebacks are outputs of their own, also long ones and after other text.
+    for code in ("def f(n): f(n + 1)\nf(0)", "raise ExceptionGroup('g', [ValueError(1)])", "import sys; sys.stderr.write('text '); 1 / 0"):
+        reply, outputs = one.run(code)
+        text = "".join(content["text"] for kind, content in outputs if kind == "stream")
+        assert reply["status"] == "error" and "Traceback" not in text, (code, text)
+
     # Input comes from the client.
     lines = ["first", "second"]
     reply, outputs = one.run(

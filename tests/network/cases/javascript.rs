@@ -31,6 +31,7 @@ pub fn cases() -> Vec<Case> {
         ("matches_node_errors", JavaScript, matches_node_errors),
         ("exits_with_unread_body", JavaScript, exits_with_unread_body),
         ("reports_missing_network_without_grant", JavaScript, reports_missing_network_without_grant),
+        ("http_requests", JavaScript, http_requests),
     ]
 }
 
@@ -372,5 +373,52 @@ fn reports_missing_network_without_grant(test_env: &TestEnvironment) -> Result<(
     let report = test_env.check_prints(JavaScript, &text, &[], "fetch failed EACCES\n")?;
     ensure!(other.count()? == 0, "the host was contacted");
     ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
+    Ok(())
+}
+
+/// Requests of `node:http`, with the output of Node.
+fn http_requests(test_env: &TestEnvironment) -> Result<()> {
+    let text = r#"
+import http from 'node:http';
+const base = 'http://127.0.0.1:PLAIN';
+const read = (response) => new Promise((resolve, reject) => {
+  let text = '';
+  response.setEncoding('utf8').on('data', (piece) => (text += piece)).on('end', () => resolve(text)).on('error', reject);
+});
+const ended = (request) => new Promise((resolve, reject) => request.on('response', resolve).on('error', reject));
+const got = await ended(http.get(base + '/hello', { headers: { 'X-Own': 'yes' } }));
+console.log(got.statusCode, got.statusMessage, got.httpVersion, got.headers['x-greeting'], await read(got), got.complete);
+const { hostname, port } = new URL(base);
+const post = http.request({ hostname, port, path: '/echo', method: 'POST', headers: { 'content-type': 'text/plain' } });
+post.setHeader('X-More', ['a', 'b']);
+console.log(post.getHeader('x-more'), post.hasHeader('CONTENT-TYPE'), post.method, post.path);
+post.write('some ');
+post.end('text');
+const posted = await ended(post);
+console.log(posted.headers['x-method'], await read(posted), post.headersSent);
+const sent = await read(await ended(http.get(base + '/headers', { auth: 'me:secret', headers: { 'X-Own': 'yes' } })));
+console.log(/^x-own: yes$/im.test(sent), /^authorization: Basic bWU6c2VjcmV0$/im.test(sent), /accept-language/i.test(sent));
+const moved = await ended(http.get(base + '/redirect?/hello'));
+console.log(moved.statusCode, moved.headers.location, moved.resume() === moved);
+const refused = await ended(http.get('http://127.0.0.1:1/')).catch((error) => error);
+console.log(refused.code, refused.syscall);
+const late = http.get(base + '/never', { timeout: 50 });
+late.on('timeout', () => late.destroy());
+console.log(await ended(late).catch((error) => `${error.code} ${error.message}`));
+try { http.get('https://127.0.0.1/'); } catch (error) { console.log(error.code); }
+"#;
+    let expected = "200 OK 1.1 hello hello true\n[ 'a', 'b' ] true POST /echo\nPOST some text true\ntrue true false\n302 /hello true\nECONNREFUSED connect\nECONNRESET socket hang up\nERR_INVALID_PROTOCOL\n";
+    let mut grants = test_env.all();
+    grants.push("127.0.0.1:1".into());
+    test_env.check_prints(JavaScript, text, &grants, expected).map(drop)?;
+    let text =
+        "require('http').get('http://example.com/x').on('error', (error) => console.log(error.code, error.message));";
+    let report = test_env.check_prints(
+        JavaScript,
+        text,
+        &[],
+        "EACCES connect example.com:80 EACCES: network access is not granted to this sandbox\n",
+    )?;
+    ensure!(report.missing().contains(&"access to example.com"), "{:?}", report.missing());
     Ok(())
 }

@@ -51,10 +51,13 @@ const WHAT = {
 
 const NUMBERS = { ENOSYS: -38, EACCES: -13, ENOTSUP: -95 };
 
+// Returns the missing feature of a client: access to a host, or sockets if the host is the program itself.
+export const hostFeature = (host) => (host === '' || host === 'localhost' || host === '[::1]' || /^127\./.test(host) ? 'sockets' : `host:${host}`);
+
 // Reports the feature and returns the error to throw or to pass to a callback.
 export function refuse(what, code, syscall, details) {
   reportMissing(what);
-  const error = new Error(`${syscall} ${code}: ${WHAT[what]}`);
+  const error = new Error(`${syscall} ${code}: ${WHAT[what.startsWith('host:') ? 'sockets' : what]}`);
   error.errno = NUMBERS[code];
   error.code = code;
   error.syscall = syscall;

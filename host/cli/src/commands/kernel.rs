@@ -45,6 +45,7 @@ fn install(args: KernelInstallArgs, messages: Messages, runner: &Runner, line: &
         name: name.unwrap_or_else(|| format!("{PROGRAM}-{language}")),
         display_name: display_name.unwrap_or_else(|| format!("{} in a sandbox", shown_name(&language))),
         command: command(line)?,
+        env: std::env::var("CODEBOX_HOME").ok().map(|home| ("CODEBOX_HOME".to_owned(), home)).into_iter().collect(),
         language,
     };
     let dir = spec.install(prefix.as_deref())?;
@@ -70,6 +71,7 @@ fn command(line: &[OsString]) -> Result<Vec<String>, RunnerError> {
     let complete = own.with_file_name(PROGRAM).with_extension(own.extension().unwrap_or_default());
     let program: PathBuf = if complete.is_file() { complete } else { own };
     let mut words = vec![program.into_os_string()];
+    let mut is_run = false;
     let mut rest = line.iter().skip(1);
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
@@ -79,7 +81,8 @@ fn command(line: &[OsString]) -> Result<Vec<String>, RunnerError> {
             if !text.contains('=') {
                 rest.next();
             }
-        } else if text == "install" && words.last().is_some_and(|last| last == "kernel") {
+        } else if text == "install" && !is_run && words.iter().any(|word| word == "kernel") {
+            is_run = true;
             words.push("run".into());
         } else {
             words.push(word.clone());
@@ -96,7 +99,7 @@ fn run(args: KernelRunArgs, messages: Messages, host: Host<'_>) -> Result<u8, Ru
     let language = kernel.lang.clone();
     let (runner, names) = started(&kernel.tools, messages, host)?;
     let version = match runner.catalog()?.runtimes()?.into_iter().find(|entry| entry.name == language.as_str()) {
-        Some(entry) => entry.version,
+        Some(entry) => entry.language_version.unwrap_or(entry.version),
         None => String::new(),
     };
     let (request, _) = kernel.place.of(kernel.grants.request(Some(language.clone())));

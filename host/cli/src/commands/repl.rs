@@ -23,6 +23,9 @@ mod editor;
 mod highlight;
 mod prompt;
 
+/// Name of the state after the last cell.
+const CHECKPOINT: &str = "repl";
+
 /// Texts that end the loop.
 const ENDS: [&str; 5] = [".exit", "exit", "exit()", "quit", "quit()"];
 
@@ -49,12 +52,20 @@ pub(super) fn repl(args: ReplArgs, messages: Messages, runner: &Runner, host: Ho
         terminal.restore();
         std::process::exit(i32::from(exit::CANCELLED));
     });
+    let is_at_terminal = io::stdin().is_terminal();
     let mut run = |text: String| {
         let cancel = CancelToken::new();
         lock(&current).clone_from(&cancel);
-        run_cell(&mut *client, &id, Cell::from(text), tools.as_ref(), args.show, cancel, messages)
+        // A space before a cell keeps it out of the history.
+        let text = text.trim_start_matches(' ').to_owned();
+        let ran = run_cell(&mut *client, &id, Cell::from(text), tools.as_ref(), args.show, cancel, messages);
+        // A cell that is cancelled is without effect on the state. One in a container keeps it, and a state with open files cannot be saved.
+        if ran.is_ok() && is_at_terminal {
+            let _ = client.checkpoint(&id, CHECKPOINT);
+        }
+        ran
     };
-    let ended = if io::stdin().is_terminal() {
+    let ended = if is_at_terminal {
         messages.note(format!("{language} in a sandbox; Ctrl-D ends, Ctrl-C cancels"));
         let session = Session { control: Arc::clone(host.sessions), id: id.clone() };
         let history_dir = (host.history_dir)().ok();

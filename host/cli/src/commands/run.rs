@@ -15,7 +15,7 @@ use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
 use crate::images::{self, Show};
 use crate::messages::Messages;
-use crate::missing_files::advice;
+use crate::missing_files::{advice, advice_for_words, advice_to_write};
 use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::run_terminal::{self, terminal_of};
@@ -47,9 +47,10 @@ pub(super) fn run(
     let show = args.show.show;
     let has_files = !args.dirs.is_empty() || args.project.is_some();
     let granted_none = !has_files && args.container.is_none() && args.dev_config.is_none();
-    let script = match args.program() {
-        Ok((ProgramLocation::File(path), _)) => Some(path),
-        _ => None,
+    let (script, words) = match args.program() {
+        Ok((ProgramLocation::File(path), words)) => (Some(path), words),
+        Ok((ProgramLocation::Inline(_) | ProgramLocation::Stdin, words)) => (None, words),
+        _ => (None, Vec::new()),
     };
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
@@ -62,12 +63,19 @@ pub(super) fn run(
     }
     let missed = match &finished {
         Ok(FinishedRun { ended: RunEnd::Report(report), .. }) if granted_none => {
-            report.error.as_ref().and_then(|error| advice(error, script.as_deref(), host.args))
+            let of_error = report.error.as_ref().and_then(|error| advice(error, script.as_deref(), host.args));
+            of_error.or_else(|| advice_for_words(&words, host.args))
+        }
+        _ => None,
+    };
+    let refused = match &finished {
+        Ok(FinishedRun { ended: RunEnd::Report(report), .. }) if missed.is_none() => {
+            report.error.as_ref().and_then(advice_to_write)
         }
         _ => None,
     };
     let status = print_lines(finished, show, messages);
-    if let Some(line) = missed {
+    if let Some(line) = missed.or(refused) {
         messages.note(line);
     }
     status

@@ -19,6 +19,12 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(truncation("stdout", &report.stdout));
     lines.extend(truncation("stderr", &report.stderr));
+    if report.results_dropped > 0 {
+        let count = report.results_dropped;
+        lines.push(format!(
+            "results that are missing or incomplete: {count}; a run has at most 256 results and 16 MiB of them"
+        ));
+    }
     lines.extend(report.spilled.iter().map(ToString::to_string));
     lines.extend(escalation(&report.provenance));
     lines.extend(ending(report));

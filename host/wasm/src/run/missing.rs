@@ -53,6 +53,12 @@ const FEATURES: [FeatureDescription; 8] = [
     },
 ];
 
+/// Returns true for a text that can be the name or address of a host, as `--net` takes it.
+fn is_host(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    !text.is_empty() && text.len() <= 253 && !text.starts_with('-') && text.bytes().all(is_part)
+}
+
 /// Describes a feature that the program lacked, by the identifier in the prelude's report.
 pub(super) fn describe(identifier: &str) -> Missing {
     if let Some(description) = FEATURES.iter().find(|description| description.identifier == identifier) {
@@ -60,6 +66,9 @@ pub(super) fn describe(identifier: &str) -> Missing {
     }
     if let Some(module) = identifier.strip_prefix("module:") {
         return Missing::module(module);
+    }
+    if let Some(host) = identifier.strip_prefix("host:").filter(|host| is_host(host)) {
+        return Missing { what: format!("access to {host}"), hint: format!("grant it with --net {host}") };
     }
     let (what, hint) = match identifier.split_once(':') {
         Some(("api", api)) => (

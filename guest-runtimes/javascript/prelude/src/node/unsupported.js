@@ -5,6 +5,7 @@ import { coded, validateFunction } from './errors.js';
 import { refuse } from '../missing.js';
 import { nextTick } from '../loop/ticks.js';
 import { Duplex } from './stream.js';
+import { ClientRequest, IncomingMessage } from './http-client.js';
 
 const later = (emitter, error) => {
   nextTick(() => emitter.emit('error', error));
@@ -161,34 +162,6 @@ const METHODS = [
 
 export function http(netModule, secure) {
   const scheme = secure ? 'https:' : 'http:';
-  class ClientRequest extends Duplex {
-    constructor(target, options, callback) {
-      super();
-      if (typeof options === 'function') {
-        callback = options;
-        options = undefined;
-      }
-      const url = typeof target === 'string' ? new URL(target) : target;
-      const given = { ...(url instanceof URL ? { hostname: url.hostname, port: url.port, path: url.pathname } : url), ...options };
-      this.method = (given.method ?? 'GET').toUpperCase();
-      this.path = given.path ?? '/';
-      this.host = given.hostname ?? given.host ?? 'localhost';
-      this.protocol = given.protocol ?? scheme;
-      if (callback) this.once('response', callback);
-      const place = { address: this.host, port: Number(given.port) || (secure ? 443 : 80) };
-      const error = denied(`connect ${where(place)}`, place);
-      nextTick(() => this.destroy(error));
-    }
-    _read() {}
-    _write(chunk, encoding, done) { done(); }
-    setHeader() { return this; }
-    getHeader() {}
-    removeHeader() {}
-    setTimeout() { return this; }
-    setNoDelay() {}
-    flushHeaders() {}
-    abort() { this.destroy(); }
-  }
   class Server extends netModule.Server {
     constructor(options, listener) {
       super();
@@ -206,9 +179,8 @@ export function http(netModule, secure) {
     }
     destroy() {}
   }
-  class IncomingMessage extends Duplex {}
   class ServerResponse extends Duplex {}
-  const request = (...args) => new ClientRequest(...args);
+  const request = (...args) => new ClientRequest(scheme, args);
   return named({
     METHODS, STATUS_CODES: STATUS, Agent, ClientRequest, IncomingMessage, OutgoingMessage: ServerResponse, ServerResponse, Server,
     createServer: (options, listener) => new Server(options, listener),

@@ -1,7 +1,7 @@
 // fetch: the host makes the requests. Redirects are followed here, so that the host checks each of them.
 import { native } from '../native.js';
 import { Decompress } from 'fflate/browser';
-import { refuse } from '../missing.js';
+import { hostFeature, refuse } from '../missing.js';
 import * as net from '../loop/net.js';
 import { Headers, Request, Response } from './fetch.js';
 import { contentAt } from './local.js';
@@ -170,7 +170,7 @@ export async function fetch(input, init = undefined) {
   const { signal } = request;
   if (signal.aborted) throw signal.reason;
   if (LOCAL.has(new URL(request.url).protocol)) return found(request);
-  if (!net.isGranted()) throw failed(refuse('sockets', 'EACCES', `connect ${new URL(request.url).host || request.url}`));
+  if (!net.isGranted()) throw failed(refuse(hostFeature(new URL(request.url).hostname), 'EACCES', `connect ${new URL(request.url).host || request.url}`));
   let { method } = request;
   let body = await request.sent();
   const headers = new Headers(request.headers);
@@ -210,7 +210,7 @@ function checkLength(headers, bytes) {
   throw failed(Object.assign(new Error('Request body length does not match content-length header'), { name, code: 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH' }));
 }
 
-async function exchange({ url, method, headers, body, signal, followed }) {
+export async function exchange({ url, method, headers, body, signal, followed }) {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw failed(new Error('unknown scheme'));
   const streams = body instanceof ReadableStream;
   const bare = new URL(url.href);

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use codebox_core::{Adapter, CancelToken, Language};
+use codebox_core::{Adapter, CancelToken, Language, Limit, LimitOverrides};
 use codebox_jupyter::{Completions, complete_cell, completions_of, is_complete};
 use codebox_runner::{Cell, CellIo, SessionControl};
 use reedline::{
@@ -15,6 +16,9 @@ use super::highlight::Colours;
 
 /// Name of the menu of completions.
 const MENU: &str = "completions";
+
+/// Time limit of a completion, which ends the interpreter; the state is that after the last cell then.
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// Number of cells that are kept.
 const HISTORY_SIZE: usize = 2000;
@@ -86,8 +90,10 @@ impl SessionCompleter {
         let cell = complete_cell(&self.language, text, cursor);
         let cancel = CancelToken::new();
         let io = CellIo { cancel: &cancel, tools: None, suspends: None, output: &mut |_, _| {} };
-        let report = self.session.control.connect().ok()?.exec(&self.session.id, Cell::from(cell), io).ok()?;
-        completions_of(&report.stdout.bytes())
+        let limits = LimitOverrides { wall: Some(Limit::At(MAX_TIME)), ..LimitOverrides::default() };
+        let cell = Cell { limits, ..Cell::from(cell) };
+        let report = self.session.control.connect().ok()?.exec(&self.session.id, cell, io).ok()?;
+        completions_of(&report.stdout.bytes(), text, cursor)
     }
 }
 
@@ -104,8 +110,7 @@ impl Completer for SessionCompleter {
         };
         let start = before.char_indices().nth(found.start).map_or(before.len(), |(at, _)| at);
         let span = Span::new(start, before.len());
-        let is_name = |name: &String| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
-        let matches = found.matches.into_iter().filter(is_name).map(|name| suggestion(name, span));
+        let matches = found.matches.into_iter().map(|name| suggestion(name, span));
         CompletionResult::fresh(matches.collect::<Vec<_>>())
     }
 }
