@@ -4,7 +4,7 @@
 //! Types, interfaces and declarations are removed. Enums, namespaces and parameter properties become the code that they
 //! stand for. Imports that only types need are left out. Only the syntax is checked, and the code is not converted to
 //! an older version of JavaScript, because the engine supports modern JavaScript. Elements of JSX in `.tsx` and `.jsx` become calls of
-//! functions. Decorators are rejected.
+//! functions. Standard decorators and `accessor` are lowered to JavaScript.
 //!
 //! The text may be hostile. This crate bounds only its length. Parsing it may take any amount of memory, time and
 //! stack, so the calling process must be one that may crash.

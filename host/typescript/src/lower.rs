@@ -1,4 +1,4 @@
-//! Lowering of namespaces, enums and `import a = b.c` to JavaScript, by edits of the text.
+//! Lowering of namespaces, enums, `import a = b.c`, decorators and `accessor` to JavaScript, by edits of the text.
 //!
 //! oxc processes one part of a namespace at a time and copies exported variables, so an assignment inside the namespace
 //! is not visible outside. This pass does the same as the TypeScript compiler: an exported variable exists only as a
@@ -10,11 +10,14 @@ use oxc::ast::ast::Program;
 use oxc::ast_visit::Visit;
 use oxc::semantic::Scoping;
 
+pub(crate) use decorators::needs_lowering;
+use decorators::{HELPER_MARK, HELPERS, Search};
 pub(crate) use edits::Columns;
 use rewrite::Rewriter;
 use table::Table;
 
 mod aliases;
+mod decorators;
 mod edits;
 mod enums;
 mod evaluate;
@@ -34,7 +37,7 @@ pub(crate) struct LoweredText {
 }
 
 /// The words of which at least one occurs in a text that needs lowering.
-const KEYWORDS: [&str; 4] = ["enum", "namespace", "module", "import"];
+const KEYWORDS: [&str; 6] = ["enum", "namespace", "module", "import", "@", "accessor"];
 
 /// Lowers a program. Returns `None` if the program needs no lowering.
 pub(crate) fn lowered_text(text: &str, program: &Program<'_>, scoping: &Scoping) -> Option<LoweredText> {
@@ -42,11 +45,17 @@ pub(crate) fn lowered_text(text: &str, program: &Program<'_>, scoping: &Scoping)
         return None;
     }
     let table = Table::collect(program, scoping);
-    if table.is_empty() {
+    let mut search = Search::default();
+    search.visit_program(program);
+    if table.is_empty() && !search.0 {
         return None;
     }
     let mut rewriter = Rewriter::new(text, &table);
     rewriter.visit_program(program);
-    let (text, columns) = rewriter.finish();
+    let (mut text, columns) = rewriter.finish();
+    if search.0 && text.contains(HELPER_MARK) {
+        text.push('\n');
+        text.push_str(HELPERS);
+    }
     Some(LoweredText { text, columns })
 }

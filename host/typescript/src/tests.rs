@@ -107,9 +107,10 @@ fn reports_location_of_syntax_errors() {
     let (message, line, column) = syntax("const x = 1;\nfunction f( {\n");
     assert!(line >= 2 && column >= 1 && !message.contains('\n'), "{message} {line}:{column}");
     for (text, line, column, part) in [
-        ("@log class A {}", 1, 1, "Decorators"),
-        ("class A {\n  m(@log x: string) {}\n}", 2, 5, "Decorators"),
-        ("class A {\n  static accessor x = 1;\n}", 2, 3, "accessor"),
+        ("class A {\n  m(@log x: string) {}\n}", 2, 5, "Decorators of parameters"),
+        ("class A {\n  @log #m() {}\n}", 2, 3, "private"),
+        ("class A {\n  static accessor [x] = 1;\n}", 2, 3, "computed"),
+        ("namespace N {\n  @log class A {}\n}", 2, 3, "namespaces"),
         ("namespace N {\n  export { a };\n}", 2, 3, "Export"),
         ("namespace N {\n  export * from 'a';\n}", 2, 3, "Export"),
         ("function f() {\n  namespace N { export let a = 1 }\n}", 2, 3, "namespace"),
@@ -195,4 +196,19 @@ fn parses_operators_and_slashes() {
     ] {
         assert!(strip("main.ts", &text).is_ok(), "{text}");
     }
+}
+
+#[test]
+fn decorators_keep_lines_and_types() {
+    let text =
+        "@a class A<T> {\n  @b x?: number\n  @c(1) m<U>(u: U): T { return null as T }\n  accessor y: string = 'z'\n}\n";
+    let stripped = strip("a.ts", text).expect("it is TypeScript");
+    let code = &stripped.code;
+    assert!(!code.contains('@') && !code.contains("accessor y") && !code.contains("number"), "{code}");
+    assert!(code.contains("let A;") && code.contains("function __codebox_decorate"), "{code}");
+    let plain = strip("a.ts", "class A { accessor x = 1 }").expect("it is TypeScript").code;
+    assert!(!plain.contains("__codebox_decorate"), "{plain}");
+    let members =
+        strip("a.ts", "export abstract class A { @b m() {} abstract n(): void }").expect("it is TypeScript").code;
+    assert!(members.contains("export class A"), "{members}");
 }

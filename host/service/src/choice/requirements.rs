@@ -5,7 +5,7 @@ use codebox_core::{Isolation, IsolationSet, ResultKind};
 use super::lacks::has;
 use crate::admission::Escalation;
 use crate::levels::PreferredIsolation;
-use crate::needs::{IsolationRequest, Need, Needs};
+use crate::needs::{Capability, IsolationRequest, Need, Needs};
 use crate::router::{Candidate, ContainerReason, JobRequirements, Rejected};
 
 /// Terms of the caller and the policy, with the request of the program.
@@ -56,9 +56,11 @@ impl TierRequirements {
     /// Combines a program's needs with the terms of the caller and the policy.
     pub(super) fn of(job_requirements: JobRequirements, needs: &Needs, constraints: &RoutingConstraints) -> Self {
         let RoutingConstraints { acceptable, escalation, isolation_request, ref preferred } = *constraints;
-        // A WebAssembly guest with granted hosts can connect to them.
+        // A WebAssembly guest with granted hosts can connect to them. Without any, a client fails in a container too, which has no network
+        // either; only modules that are there make a difference.
         let has_hosts = job_requirements.has_hosts;
-        let lacking = |need: &&Need| !(has_hosts && need.is_satisfied_by_hosts());
+        let is_connection = |need: &Need| need.power == Capability::Sockets;
+        let lacking = |need: &&Need| !(need.is_satisfied_by_hosts() && (has_hosts || is_connection(need)));
         let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
         let requested = |isolation| {
             isolation_request

@@ -1,15 +1,17 @@
 //! The second pass over a program, which makes the edits.
 
 use oxc::ast::ast::{
-    AssignmentTargetPropertyIdentifier, ExportDeclaration, IdentifierReference, ObjectProperty, TSClassImplements,
-    TSEnumDeclaration, TSExternalModuleDeclaration, TSGlobalDeclaration, TSImportEqualsDeclaration,
-    TSInterfaceDeclaration, TSNamespaceDeclaration, TSType, TSTypeAliasDeclaration,
+    AssignmentTargetPropertyIdentifier, Class, Declaration, ExportDeclaration, ExportDefaultDeclarationKind,
+    IdentifierReference, ObjectProperty, Statement, TSClassImplements, TSEnumDeclaration, TSExternalModuleDeclaration,
+    TSGlobalDeclaration, TSImportEqualsDeclaration, TSInterfaceDeclaration, TSNamespaceDeclaration, TSType,
+    TSTypeAliasDeclaration,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::semantic::SymbolId;
 use oxc::span::Span;
 use std::collections::HashSet;
 
+use super::decorators::{ClassExport, ClassPlace, needs_lowering};
 use super::edits::{Columns, Edits};
 use super::table::{EntityId, Table};
 
@@ -20,6 +22,10 @@ pub(super) struct Rewriter<'p, 's, 'a> {
     pub(super) edits: Edits,
     /// Namespaces and enums whose variable is already declared.
     pub(super) declared: HashSet<SymbolId>,
+    /// Number of classes so far.
+    pub(super) classes: u32,
+    /// The place of the class that is visited next.
+    class_place: ClassPlace,
     /// The offset of a shorthand property, such as `{ a }`.
     shorthand: Option<u32>,
 }
@@ -44,7 +50,15 @@ pub(super) struct DeclarationHead<'n> {
 
 impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
     pub(super) fn new(text: &'p str, table: &'p Table<'s, 'a>) -> Self {
-        Self { text, table, edits: Edits::default(), declared: HashSet::new(), shorthand: None }
+        Self {
+            text,
+            table,
+            edits: Edits::default(),
+            declared: HashSet::new(),
+            classes: 0,
+            class_place: ClassPlace::Expression,
+            shorthand: None,
+        }
     }
 
     pub(super) fn finish(self) -> (String, Columns) {
@@ -95,6 +109,32 @@ impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
 }
 
 impl<'a> Visit<'a> for Rewriter<'_, '_, 'a> {
+    fn visit_statement(&mut self, statement: &Statement<'a>) {
+        let declaration = |start, export| ClassPlace::Declaration { start, export };
+        self.class_place = match statement {
+            Statement::ClassDeclaration(class) => declaration(class.span.start, ClassExport::No),
+            Statement::ExportDeclaration(export) if matches!(export.declaration, Declaration::ClassDeclaration(_)) => {
+                declaration(export.span.start, ClassExport::Named)
+            }
+            Statement::ExportDefaultDeclaration(export)
+                if matches!(export.declaration, ExportDefaultDeclarationKind::ClassDeclaration(_)) =>
+            {
+                declaration(export.span.start, ClassExport::Default)
+            }
+            _ => ClassPlace::Expression,
+        };
+        walk::walk_statement(self, statement);
+        self.class_place = ClassPlace::Expression;
+    }
+
+    fn visit_class(&mut self, class: &Class<'a>) {
+        let place = std::mem::replace(&mut self.class_place, ClassPlace::Expression);
+        if needs_lowering(class) {
+            self.lower_class(class, place);
+        }
+        walk::walk_class(self, class);
+    }
+
     fn visit_export_declaration(&mut self, export: &ExportDeclaration<'a>) {
         self.export(export, ExportTarget::Module);
     }

@@ -49,10 +49,7 @@ fn finds_requirements_of_calls() {
         ("import { lookup } from 'dns/promises';\nawait lookup('x')", "sockets 2: dns/promises.lookup"),
         ("require('dgram').createSocket('udp4')", "sockets 1: dgram.createSocket"),
         ("const m = await WebAssembly.compile(b)", "module 1: WebAssembly"),
-        (
-            "import crypto from 'node:crypto';\ncrypto.createCipheriv('aes-256-cbc', k, v)",
-            "module 2: crypto.createCipheriv",
-        ),
+        ("import crypto from 'node:crypto';\ncrypto.createSign('SHA256')", "module 2: crypto.createSign"),
         (
             "const { brotliCompressSync } = require('zlib');\nbrotliCompressSync('x')",
             "module 2: zlib.brotliCompressSync",

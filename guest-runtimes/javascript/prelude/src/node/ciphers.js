@@ -159,8 +159,6 @@ const lengths = (additional, text) => {
   return block;
 };
 
-const padded = (length) => new Uint8Array((BLOCK - (length % BLOCK)) % BLOCK);
-
 class GaloisMode extends CounterMode {
   constructor(key, iv, isEncryption) {
     const keys = unsafe.expandKeyLE(key);
@@ -170,7 +168,8 @@ class GaloisMode extends CounterMode {
       counter.set(iv);
       counter[BLOCK - 1] = 1;
     } else {
-      counter.set(ghash.create(hashKey).update(iv).update(padded(iv.length)).update(lengths(0, iv.length)).digest());
+      // The hash fills the last block of each update with zeros.
+      counter.set(ghash.create(hashKey).update(iv).update(lengths(0, iv.length)).digest());
     }
     const first = Uint8Array.from(counter);
     increment(counter, 4);
