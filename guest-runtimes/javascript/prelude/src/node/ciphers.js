@@ -266,7 +266,7 @@ class CipherBase extends Transform {
     return this.#out(this.#state.update(bytesOf(data, inputEncoding, 'data')), outputEncoding, false);
   }
   final(outputEncoding) {
-    if (this.#ended) throw invalidState('final');
+    if (this.#ended) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Invalid state');
     this.#ended = true;
     const last = this.#state.final();
     if (this.#mode.mode === 'gcm') {
