@@ -1,5 +1,6 @@
 //! Cells, which run one after the other in the session.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use codebox_blocks::{ipython_command, without_inline_magics};
@@ -88,7 +89,7 @@ impl Execution {
         let reply = ExecuteReply {
             status,
             execution_count: count,
-            user_expressions: Some(Default::default()),
+            user_expressions: Some(HashMap::default()),
             error: failure.map(Box::new),
             ..ExecuteReply::default()
         };

@@ -24,6 +24,9 @@ use crate::{is_complete, language};
 /// Version of the protocol.
 const PROTOCOL: &str = "5.3";
 
+/// Function that describes the end of a cell in lines.
+pub type Describe = Box<dyn Fn(&RunReport) -> Vec<String> + Send + Sync>;
+
 /// Options of a kernel.
 pub struct Options {
     /// Language of the cells, which is that of the session.
@@ -31,7 +34,7 @@ pub struct Options {
     /// Version of the language.
     pub version: String,
     /// Lines about the end of a cell for people, such as the limit that has ended it.
-    pub describe: Box<dyn Fn(&RunReport) -> Vec<String> + Send + Sync>,
+    pub describe: Describe,
 }
 
 /// Interruption and end of a kernel from outside of the protocol.

@@ -21,5 +21,5 @@ mod spec;
 pub use channels::{ConnectionFile, JupyterError};
 pub use interactive::{Completions, complete_cell, completions_of};
 pub use is_complete::is_complete;
-pub use kernel::{Options, Stop, serve};
+pub use kernel::{Describe, Options, Stop, serve};
 pub use spec::Spec;

@@ -75,9 +75,8 @@ fn command(line: &[OsString]) -> Result<Vec<String>, RunnerError> {
     let mut rest = line.iter().skip(1);
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
-        let is_own =
-            |name: &&str| text.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
-        if KernelInstallArgs::OWN.iter().any(|name| is_own(&name)) {
+        let is_own = |name: &str| text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
+        if KernelInstallArgs::OWN.into_iter().any(is_own) {
             if !text.contains('=') {
                 rest.next();
             }
@@ -115,7 +114,7 @@ fn run(args: KernelRunArgs, messages: Messages, host: Host<'_>) -> Result<u8, Ru
     let executor = executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
     executor.block_on(async {
         let session = runner.session(request).await?.named("kernel");
-        serve(&connection, session, options, stop).await.map_err(|error| failure(&error))
+        Box::pin(serve(&connection, session, options, stop)).await.map_err(|error| failure(&error))
     })?;
     Ok(0)
 }

@@ -6,7 +6,7 @@
 
 use codebox_analysis::StripRequest;
 use codebox_core::{
-    BoxFuture, Effects, MAX_FRAMES, MimeBundle, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call,
+    BoxFuture, Effects, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call,
 };
 use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
@@ -177,12 +177,6 @@ impl Channel {
         }
     }
 
-    /// Stores a rich result, and returns it unless none of it is stored. `None` if results are not collected, or if the request is
-    /// malformed.
-    fn record_result(&mut self, request: &[u8]) -> Option<Option<&MimeBundle>> {
-        self.results.as_mut()?.record(request)
-    }
-
     /// Starts the call of a tool: a mark, the name of the tool, a zero byte, and the input as JSON text.
     fn call_tool(&self, request: &[u8], quota: &Quota, net: Option<&Net>) -> Result<Answer, i32> {
         let tools = self.tools.as_ref().ok_or(NO_HOST)?;
@@ -244,7 +238,7 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
         match range(bytes, ptr, len) {
             Some(request) if bytes[request.clone()].first() == Some(&RESULT_TAG) => {
                 let request = net::mask_text(guest.net.as_ref(), &bytes[request]);
-                match guest.channel.record_result(&request) {
+                match guest.channel.results.as_mut().and_then(|results| results.record(&request)) {
                     Some(result) => {
                         if let Some(result) = result.filter(|_| guest.delivery.shows_results()) {
                             // The report has the result too.
