@@ -92,7 +92,7 @@ def protocol():
     assert one.value("kept") == "20"
 
     # Cells behind one that fails do not run.
-    first, second = one.client.execute("1/0"), one.client.execute("kept = 1")
+    first, second = one.client.execute("import time; time.sleep(1); 1/0"), one.client.execute("kept = 1")
     replies = [one.client._recv_reply(identity, timeout=TIMEOUT)["content"]["status"] for identity in (first, second)]
     assert replies == ["error", "aborted"], replies
     assert one.value("kept") == "20"
