@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use codebox_testkit::{has_registries, succeed};
+
 use crate::support::{folder, kit, run_in};
 
 /// Packages of the clients, and the kernel with which this one is compared.
@@ -12,17 +14,9 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/kernel").join(name)
 }
 
-#[track_caller]
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().expect("it starts");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn clients_of_jupyter_pass() {
-    if std::env::var("CODEBOX_REAL").is_ok_and(|names| names.split(',').any(|name| name == "pypi")) {
+    if has_registries() {
         let dir = folder();
         let venv = dir.path().join("venv");
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv));

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use codebox_testkit::{has_registries, succeed};
+
 use crate::client::kit;
 
 /// Versions of the clients: of the one in Python, both major versions in use.
@@ -12,21 +14,8 @@ const TYPESCRIPT: &str = "@modelcontextprotocol/sdk@1.32.2";
 /// Version of the conformance tests.
 const CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.1.16";
 
-/// Returns true if the registries are required, as for other packages.
-fn has_registries() -> bool {
-    std::env::var("CODEBOX_REAL").is_ok_and(|names| names.split(',').any(|name| name == "pypi"))
-}
-
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp").join(name)
-}
-
-#[track_caller]
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().expect("it starts");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[track_caller]

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Kit, Report, check_engine, is_required, is_selected};
+use codebox_testkit::{Kit, Report, check_engine, has_registries, is_required, is_selected};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use programs::{PROGRAMS, Program};
@@ -42,7 +42,7 @@ pub fn trials(kit: &Kit, ready: &Result<(), String>) -> Vec<Trial> {
     let trial = |program: &'static Program| {
         let (kit, test_env, table) = (kit.clone(), Arc::clone(&test_env), table.clone());
         Trial::ignorable_test(format!("real::{}", program.0), move || {
-            if !are_requested() {
+            if !has_registries() {
                 return Ok(Completion::ignored_with("CODEBOX_REAL does not name pypi"));
             }
             match &**test_env {
@@ -55,10 +55,6 @@ pub fn trials(kit: &Kit, ready: &Result<(), String>) -> Vec<Trial> {
     };
     let programs = PROGRAMS.iter().enumerate().filter(|(number, _)| is_selected(*number, 4));
     programs.map(|(_, program)| trial(program)).collect()
-}
-
-fn are_requested() -> bool {
-    std::env::var("CODEBOX_REAL").is_ok_and(|names| names.split(',').any(|name| name == "pypi"))
 }
 
 fn unavailable(reason: &str) -> Result<Completion, Failed> {
