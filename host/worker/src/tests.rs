@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, ByteSize, Capabilities, CapturedOutput, DirGrant, EscalatedFrom,
     ExecIo, FileKind, GuestPath, HostPath, Instance, InstanceSpec, Isolation, Job, Language, LayerState, Limit,
-    NeedsEscalation, OutFile, Outcome, Provenance, ResultKind, RunReport, RunnerError, SandboxLayer, Stdin,
-    Unavailable,
+    MimeBundle, NeedsEscalation, OutFile, Outcome, Provenance, ResultKind, ResultSink, RunReport, RunnerError,
+    SandboxLayer, Stdin, Unavailable,
 };
 use serde_bytes::ByteBuf;
 
@@ -299,6 +299,35 @@ async fn reports_take_memory_in_proportion_to_their_limits() {
     };
     let error = run(&backend(play), &job(), &mut ExecIo::none()).await.expect_err("an error");
     assert!(codebox_core::format_error_chain(&error).contains("longer than"), "{error}");
+}
+
+/// Receiver that counts results.
+struct Counter(Arc<AtomicUsize>);
+
+impl ResultSink for Counter {
+    fn show(&mut self, _: MimeBundle) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn shown_results_are_limited() {
+    for (sent, size, shown) in [(300, 1, 256), (30, 1 << 20, 24)] {
+        let play = move |mut channel: UnixStream| {
+            start(&mut channel);
+            let data = [("text/plain".to_owned(), "x".repeat(size).into())];
+            let result = MimeBundle { data: data.into_iter().collect(), ..MimeBundle::default() };
+            for _ in 0..sent {
+                // The other side may close the channel.
+                let _ = send(&mut channel, &Event::Shown(Box::new(result.clone())));
+            }
+        };
+        let counter = Arc::<AtomicUsize>::default();
+        let results: Option<Box<dyn ResultSink>> = Some(Box::new(Counter(Arc::clone(&counter))));
+        let mut io = ExecIo { results, ..ExecIo::none() };
+        run(&backend(play), &job(), &mut io).await.expect_err("an error");
+        assert_eq!(counter.load(Ordering::Relaxed), shown);
+    }
 }
 
 #[tokio::test]
