@@ -66,11 +66,6 @@ impl Execution {
             Ok(Some(report)) => report.error.as_ref().map(|error| error.traceback.join("\n")),
             _ => None,
         };
-        if done.as_ref().is_ok_and(|report| report.as_ref().is_some_and(|report| !report.is_kept()))
-            && self.session.is_in_container()
-        {
-            self.saved = None;
-        }
         let notes = match (&done, &failure) {
             (Ok(Some(report)), None) => (self.options.describe)(report),
             _ => Vec::new(),
