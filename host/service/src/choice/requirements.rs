@@ -56,10 +56,10 @@ impl TierRequirements {
     /// Combines a program's needs with the terms of the caller and the policy.
     pub(super) fn of(job_requirements: JobRequirements, needs: &Needs, constraints: &RoutingConstraints) -> Self {
         let RoutingConstraints { acceptable, escalation, isolation_request, ref preferred } = *constraints;
-        // A WebAssembly guest with granted hosts can connect to them. Without any, a client fails in a container too, which has no network
-        // either; only modules that are there make a difference.
+        // A WebAssembly guest with granted hosts can connect to them. Without any, a client of the standard library fails in a container too,
+        // which has no network either; an image can have the packages of others.
         let has_hosts = job_requirements.has_hosts;
-        let is_connection = |need: &Need| need.power == Capability::Sockets;
+        let is_connection = |need: &Need| need.power == Capability::Sockets && need.package().is_none();
         let lacking = |need: &&Need| !(need.is_satisfied_by_hosts() && (has_hosts || is_connection(need)));
         let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
         let requested = |isolation| {
