@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use codebox_blocks::{ipython_command, without_inline_magics};
-use codebox_core::{Adapter, ExecIo, Language, Limit, LimitOverrides, Outcome, RunReport, RunnerError, Stdin};
+use codebox_core::{Adapter, ExecIo, Language, Outcome, RunReport, RunnerError, Stdin};
 use codebox_runner::{Cell, Session};
 use jupyter_protocol::{
     ExecuteInput, ExecuteReply, ExecuteRequest, ExecutionCount, JupyterMessage, ReplyError, ReplyStatus,
@@ -18,7 +18,7 @@ use crate::outputs::{Outputs, Shared, Shown, StreamSink, lock};
 /// Name of the state after the last cell.
 const CHECKPOINT: &str = "cell";
 
-/// Time limit of a completion or a description.
+/// Time after which a completion or a description is cancelled.
 const QUERY_TIME: Duration = Duration::from_secs(2);
 
 /// The session, and the number of its cells.
@@ -123,8 +123,14 @@ impl Execution {
     /// Runs a cell of codebox that prints a document, and returns its output. It may be interrupted as others.
     pub(crate) async fn query(&mut self, cell: String) -> Option<Vec<u8>> {
         let mut io = ExecIo { cancel: self.stop.next(), ..ExecIo::none() };
-        let limits = LimitOverrides { wall: Some(Limit::At(QUERY_TIME)), ..LimitOverrides::default() };
-        let ran = self.session.exec_with(Cell { limits, ..Cell::from(cell) }, &mut io).await;
+        // A limit would end an interpreter in a container, which keeps its state after a cancellation.
+        let cancel = io.cancel.clone();
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(QUERY_TIME).await;
+            cancel.cancel();
+        });
+        let ran = self.session.exec_with(cell, &mut io).await;
+        timer.abort();
         self.stop.received();
         let report = ran.ok()?;
         report.is_success().then(|| report.stdout.bytes().into_owned())

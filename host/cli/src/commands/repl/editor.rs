@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{Adapter, CancelToken, Language, Limit, LimitOverrides};
+use codebox_core::{Adapter, CancelToken, Language};
 use codebox_jupyter::{Completions, complete_cell, completions_of, is_complete};
 use codebox_runner::{Cell, CellIo, SessionControl};
 use reedline::{
@@ -17,7 +17,7 @@ use super::highlight::Colours;
 /// Name of the menu of completions.
 const MENU: &str = "completions";
 
-/// Time limit of a completion, which ends the interpreter; the state is that after the last cell then.
+/// Time after which a completion is cancelled, which ends an interpreter in WebAssembly; the state is that after the last cell then.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// Number of cells that are kept.
@@ -90,9 +90,13 @@ impl SessionCompleter {
         let cell = complete_cell(&self.language, text, cursor);
         let cancel = CancelToken::new();
         let io = CellIo { cancel: &cancel, tools: None, suspends: None, output: &mut |_, _| {} };
-        let limits = LimitOverrides { wall: Some(Limit::At(MAX_TIME)), ..LimitOverrides::default() };
-        let cell = Cell { limits, ..Cell::from(cell) };
-        let report = self.session.control.connect().ok()?.exec(&self.session.id, cell, io).ok()?;
+        // A limit would end an interpreter in a container, which keeps its state after a cancellation.
+        let late = cancel.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(MAX_TIME);
+            late.cancel();
+        });
+        let report = self.session.control.connect().ok()?.exec(&self.session.id, Cell::from(cell), io).ok()?;
         completions_of(&report.stdout.bytes(), text, cursor)
     }
 }
