@@ -123,6 +123,11 @@ def protocol():
     # A long word before the cursor does not slow a completion down.
     assert one.request("complete", "s = '" + "A" * 100000 + "'\nkep", 100010)["matches"] == ["kept"]
 
+    # A completion that does not end is cancelled, and the variables are kept.
+    one.run("class Endless:\n    def __dir__(self):\n        while True: pass\nendless = Endless()")
+    assert one.request("complete", "endless.", 8)["matches"] == []
+    assert one.value("type(endless).__name__, kept") == "('Endless', 20)"
+
     # Tracebacks are outputs of their own, also long ones and after other text.
     for code in ("def f(n): f(n + 1)\nf(0)", "raise ExceptionGroup('g', [ValueError(1)])", "import sys; sys.stderr.write('text '); 1 / 0"):
         reply, outputs = one.run(code)
