@@ -77,7 +77,8 @@ fn bounds_held_bytes() {
     assert!(out.starts_with("␛[1;".as_bytes()));
 }
 
-/// Returns true if only the allowed control characters remain after every colour sequence is removed.
+/// Returns true if only the allowed control characters remain after every sequence is removed that sets colours, erases the line or moves in
+/// it, or shows or hides the cursor.
 fn has_only_allowed_controls(text: &str) -> bool {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\u{1b}') {
@@ -88,7 +89,8 @@ fn has_only_allowed_controls(text: &str) -> bool {
             return false;
         };
         let tail = after.trim_start_matches(|c: char| c.is_ascii_digit() || ";:".contains(c));
-        let Some(tail) = tail.strip_prefix('m') else {
+        let cursor = after.strip_prefix("?25h").or_else(|| after.strip_prefix("?25l"));
+        let Some(tail) = tail.strip_prefix(['m', 'K', 'C', 'D', 'G']).or(cursor) else {
             return false;
         };
         rest = tail;
@@ -102,7 +104,7 @@ fn allowed(text: &str) -> bool {
 
 /// Generates byte strings with many control bytes.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
-    let interesting = prop::sample::select(b"\x1b\x9b\x90\x9d\xc2\xe2\x82\x07[]P;:0m\\\n\x7fa".to_vec());
+    let interesting = prop::sample::select(b"\x1b\x9b\x90\x9d\xc2\xe2\x82\x07[]P;:0mKGA?25hl\\\n\x7fa".to_vec());
     prop::collection::vec(prop_oneof![3 => interesting, 1 => any::<u8>()], 0..200)
 }
 
