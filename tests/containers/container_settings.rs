@@ -30,7 +30,6 @@ fn expected() -> Vec<(&'static str, Value)> {
         ("/Config/WorkingDir", json!("/")),
         ("/Config/Healthcheck/Test", json!(["NONE"])),
         ("/Path", json!("/.codebox/agent")),
-        ("/Args", json!(["serve"])),
     ]
 }
 
@@ -129,6 +128,14 @@ fn check(engine: Engine, found: &Value, writable: &[&str]) -> Result<()> {
         wrong.push(format!("the user is {user}"));
     }
     wrong.extend(limits(&at("/HostConfig/Ulimits")));
+    // The agent sets the same limits itself, for engines that ignore them.
+    let args: Vec<String> = serde_json::from_value(at("/Args")).unwrap_or_default();
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    if args.first().map(String::as_str) != Some("serve")
+        || !["core=0", "nofile=128", "fsize=33554432"].into_iter().all(has)
+    {
+        wrong.push(format!("the agent's arguments are {args:?}"));
+    }
     wrong.extend(mounts(&at("/Mounts"), writable));
     ensure!(wrong.is_empty(), "{}", wrong.join("; "));
     Ok(())

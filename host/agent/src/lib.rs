@@ -15,9 +15,11 @@ mod event;
 pub mod frame;
 pub mod identity;
 pub mod port_forward;
+mod process_limit;
 mod request;
 
 pub use event::{CgroupStats, Event, JobExit, Status, Stop};
+pub use process_limit::ProcessLimit;
 pub use request::{QueryPermission, Request, Run};
 
 /// Version of the protocol, which the agent reports when it is ready. A host uses an agent of the same version only.

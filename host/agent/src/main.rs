@@ -1,7 +1,8 @@
 //! The program that runs inside a container, statically linked so that it starts in any image.
 //!
 //! - `serve`, as the container's first process: reads requests from standard input and writes events to standard
-//!   output. With a user, in a container that codebox has not made: does so beside other processes.
+//!   output. The words after it are limits of processes.
+//! - `attach`, in a container that codebox has not made: does so beside other processes, for a user.
 //! - `identify`, in such a container: prints the user and the environment that the engine gives to programs.
 //! - `become`, in such a container: changes the user and becomes a program.
 //! - `discard`, in such a container: removes the agent.
@@ -24,6 +25,8 @@ mod cgroup;
 mod filter;
 #[cfg(target_os = "linux")]
 mod job;
+#[cfg(target_os = "linux")]
+mod limits;
 #[cfg(target_os = "linux")]
 mod oom_score;
 #[cfg(target_os = "linux")]
@@ -63,10 +66,8 @@ fn main() -> ExitCode {
         return shim::run();
     }
     let done = match std::env::args().nth(1).as_deref() {
-        Some("serve") => match std::env::args().nth(2) {
-            None => serve::serve(),
-            Some(user) => serve::serve_attached(&user),
-        },
+        Some("serve") => serve::serve(std::env::args().skip(2)),
+        Some("attach") => serve::serve_attached(&std::env::args().nth(2).unwrap_or_default()),
         Some("identify") => attached::identify(),
         Some("become") => attached::become_user(std::env::args_os().skip(2)),
         Some("discard") => attached::discard(attached::own_dir().as_deref()),
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
         Some("terminal") => terminal::exec(std::env::args_os().skip(2)),
         Some("wait") => wait::wait(std::env::args_os().skip(2)),
         _ => Err(std::io::Error::other(
-            "expected serve, identify, become, discard, query, hold-user-namespace, terminal or wait",
+            "expected serve, attach, identify, become, discard, query, hold-user-namespace, terminal or wait",
         )),
     };
     match done {

@@ -14,6 +14,7 @@ use crate::attached::{self, JobUser};
 use crate::boxes;
 use crate::filter;
 use crate::job::{self, JobContext};
+use crate::limits;
 use crate::oom_score::OomScore;
 use crate::port_forwards::PortForwarder;
 use crate::pty;
@@ -21,13 +22,15 @@ use crate::queries::Queries;
 use crate::reach::Reach;
 use crate::writer::EventWriter;
 
-/// Handles requests until the host's stream ends. The agent's exit then ends everything in the container.
-pub(crate) fn serve() -> io::Result<()> {
+/// Handles requests until the host's stream ends. The agent's exit then ends everything in the container. `process_limits` are those of
+/// its programs.
+pub(crate) fn serve(process_limits: impl Iterator<Item = String>) -> io::Result<()> {
     if !getpid().is_init() {
         // At the end of a job the agent kills every process that it can, which outside a container are the user's own.
         return Err(io::Error::other("serve must run as the first process of a container"));
     }
     remove_fault_handlers()?;
+    limits::apply(process_limits)?;
     run(Reach::Container, None)
 }
 

@@ -66,8 +66,8 @@ pub(crate) async fn containers(
 /// Returns the name of a container that this home created, and `None` for any other.
 async fn verified_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result<Option<String>, ContainerError> {
     let Some(found) = inspect_with_retry(client, id).await? else { return Ok(None) };
-    let is_agent =
-        found.path.as_deref() == Some(AGENT_PATH) && found.args.as_deref() == Some(&["serve".to_owned()][..]);
+    let is_serving = |args: &[String]| args.first().is_some_and(|first| first == "serve");
+    let is_agent = found.path.as_deref() == Some(AGENT_PATH) && found.args.as_deref().is_some_and(is_serving);
     let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
     let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
     let Some(image) = found.image.filter(|_| is_agent && has_valid_proof(&name, &labels, secret)) else {

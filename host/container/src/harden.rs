@@ -9,7 +9,7 @@ use std::time::Duration;
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, ResourcesUlimits,
 };
-use codebox_agent::{AGENT_PATH, MAX_OPEN_QUERIES};
+use codebox_agent::{AGENT_PATH, MAX_OPEN_QUERIES, ProcessLimit};
 use codebox_core::{Access, Limits};
 
 use crate::caller::{FileOwnership, JobUser};
@@ -27,7 +27,7 @@ const AGENT_THREADS: i64 = 8 + MAX_OPEN_QUERIES as i64;
 const SHARED_MEMORY: u64 = 64 << 20;
 
 /// Process limit of a user: more than a user needs, and less than any machine allows.
-const MAX_USER_PROCESSES: i64 = 16_384;
+const MAX_USER_PROCESSES: u64 = 16_384;
 
 /// Lowest memory limit that engines accept, in bytes.
 const MIN_MEMORY: u64 = 6 << 20;
@@ -75,18 +75,21 @@ pub(crate) fn container(
 ) -> Result<ContainerCreateBody, ContainerError> {
     let ContainerInputs { image, user, limits, binds, port_forwards, labels, group, engine_exec } = inputs;
     let EngineExec { cwd, env } = engine_exec;
+    let process_limits = process_limits(limits)?;
     let host = HostConfig {
         cgroup_parent: group.map(str::to_owned),
         extra_hosts: Some(port_forwards.hosts()),
         sysctls: sysctls(port_forwards),
+        ulimits: Some(process_limits.iter().map(|(limit, value)| ulimit(*limit, *value)).collect()),
         ..host(image, user, limits, binds, facts)?
     };
+    let words = process_limits.iter().map(|(limit, value)| limit.word(*value));
     Ok(ContainerCreateBody {
         image: Some(image.id.clone()),
         user: Some(format!("{}:{}", user.uid, user.gid)),
         // Overrides the entry point of the image, so that no program of the image runs before the job's.
         entrypoint: Some(vec![AGENT_PATH.to_owned()]),
-        cmd: Some(vec!["serve".to_owned()]),
+        cmd: Some(std::iter::once("serve".to_owned()).chain(words).collect()),
         working_dir: Some(cwd),
         env: Some(env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()),
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
@@ -118,9 +121,9 @@ fn host(
         cpu: _,
         memory,
         output: _,
-        disk,
+        disk: _,
         files: _,
-        open_files,
+        open_files: _,
         processes,
         fuel: _,
         net_bytes: _,
@@ -134,21 +137,7 @@ fn host(
         Some(size) => Some(signed(size.get())),
         None => None,
     };
-    if let Some(count) = open_files.at().filter(|count| count.get() < MIN_OPEN_FILES) {
-        let why = format!("{count} is too low to start a container; raise --max-open-files to {MIN_OPEN_FILES}");
-        return Err(ContainerError::Input { subject: "open files limit".to_owned(), why });
-    }
     let processes = processes.at().map(|count| (i64::from(count.get()) + AGENT_THREADS).min(MAX_PROCESSES));
-    let mut ulimits = vec![ulimit("core", Some(0))];
-    ulimits
-        .push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| hard_limit("nofile"))));
-    // The kernel counts a user's processes on the whole machine, so this value does not limit the job; the cgroup does.
-    // The value is explicit because the default of an engine can exceed the maximum of this machine.
-    let user_processes = hard_limit("nproc").map_or(MAX_USER_PROCESSES, |max| max.min(MAX_USER_PROCESSES));
-    ulimits.push(ulimit("nproc", Some(user_processes)));
-    if let Some(size) = disk.at() {
-        ulimits.push(ulimit("fsize", Some(signed(size.get()))));
-    }
     let without_options = binds.iter().filter(|bind| bind.to_option_string(facts.flavour).is_none());
     let lowered = without_options.map(|bind| bind.lower(facts.flavour));
     let shared = memory.map_or(SHARED_MEMORY, |max| SHARED_MEMORY.min(max.unsigned_abs()));
@@ -174,7 +163,6 @@ fn host(
         memory_swap: memory,
         nano_cpus: Some(facts.processors.saturating_mul(1_000_000_000)),
         pids_limit: Some(processes.unwrap_or(-1)),
-        ulimits: Some(ulimits),
         shm_size: Some(signed(shared)),
         // The engine keeps no log of a job's output.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
@@ -203,24 +191,39 @@ fn volumes(image: &ImageFacts, binds: &[Bind]) -> HashMap<String, String> {
     all.map(|place| (place, "ro,nosuid,nodev,noexec,size=65536".to_owned())).collect()
 }
 
-fn ulimit(name: &str, max: Option<i64>) -> ResourcesUlimits {
-    ResourcesUlimits { name: Some(name.to_owned()), soft: max, hard: max }
+/// Returns the limits of each process of a job.
+fn process_limits(limits: &Limits) -> Result<Vec<(ProcessLimit, u64)>, ContainerError> {
+    if let Some(count) = limits.open_files.at().filter(|count| count.get() < MIN_OPEN_FILES) {
+        let why = format!("{count} is too low to start a container; raise --max-open-files to {MIN_OPEN_FILES}");
+        return Err(ContainerError::Input { subject: "open files limit".to_owned(), why });
+    }
+    let open_files = limits.open_files.at().map(|count| u64::from(count.get()));
+    // The kernel counts a user's processes on the whole machine, so this value does not limit the job; the cgroup does.
+    // The value is explicit because the default of an engine can exceed the maximum of this machine.
+    let processes = hard_limit(ProcessLimit::Processes).map_or(MAX_USER_PROCESSES, |max| max.min(MAX_USER_PROCESSES));
+    let all = [
+        (ProcessLimit::Core, Some(0)),
+        (ProcessLimit::OpenFiles, open_files.or_else(|| hard_limit(ProcessLimit::OpenFiles))),
+        (ProcessLimit::Processes, Some(processes)),
+        (ProcessLimit::FileSize, limits.disk.at().map(|size| size.get())),
+    ];
+    Ok(all.into_iter().filter_map(|(limit, value)| Some((limit, value?))).collect())
+}
+
+fn ulimit(limit: ProcessLimit, value: u64) -> ResourcesUlimits {
+    let value = Some(signed(value));
+    ResourcesUlimits { name: Some(limit.name().to_owned()), soft: value, hard: value }
 }
 
 /// Returns the hard limit of this process, which an engine of the same user can set. The default of an engine can
 /// exceed it.
-#[cfg(unix)]
-fn hard_limit(name: &str) -> Option<i64> {
-    use rustix::process::{Resource, getrlimit};
-    let resource = match name {
-        "nofile" => Resource::Nofile,
-        _ => Resource::Nproc,
-    };
-    getrlimit(resource).maximum.map(signed)
+#[cfg(target_os = "linux")]
+fn hard_limit(limit: ProcessLimit) -> Option<u64> {
+    rustix::process::getrlimit(limit.resource()).maximum
 }
 
-#[cfg(not(unix))]
-fn hard_limit(_name: &str) -> Option<i64> {
+#[cfg(not(target_os = "linux"))]
+fn hard_limit(_limit: ProcessLimit) -> Option<u64> {
     None
 }
 

@@ -99,7 +99,7 @@ async fn start(
         let groups: Vec<String> = identity.groups.iter().map(u32::to_string).collect();
         let text = format!("{}:{}:{}", identity.uid, identity.gid, groups.join(","));
         let serve = Exec {
-            words: words(&["serve", &text]),
+            words: words(&["attach", &text]),
             user: Some("0"),
             cwd: Some("/"),
             has_stdin: true,
@@ -110,7 +110,7 @@ async fn start(
             return Ok((connection, identity.env, false, true));
         }
     }
-    let serve = Exec { words: words(&["serve", "self"]), user, cwd: Some("/"), has_stdin: true, ..Exec::default() };
+    let serve = Exec { words: words(&["attach", "self"]), user, cwd: Some("/"), has_stdin: true, ..Exec::default() };
     let connection = connect(client, container, &serve).await?;
     Ok((connection, identity.env, true, identity.uid == 0))
 }
