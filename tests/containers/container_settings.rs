@@ -52,6 +52,7 @@ const EMPTY: [&str; 12] = [
 pub fn rows() -> Vec<Row> {
     vec![
         row("C3::container_settings", container_settings),
+        row("C3::processors", processors),
         row("C13::hostile_image_settings", hostile_image_settings),
         row("C3::own_directories", own_directories),
     ]
@@ -63,6 +64,29 @@ fn container_settings(test_env: &TestEnvironment) -> Result<()> {
     let report = test_env.check_run(&result)?;
     ensure!(report.stdout() == "done\n", "unexpected result: {}", report.json());
     check(test_env.engine, &found, &["/data", "/tmp", "/work"])
+}
+
+/// Program that keeps two processes busy for a second, and prints their processor time in relation to the time that has passed.
+const BUSY_PROGRAM: &str = "import os, time\nbegan = time.monotonic()\nchild = os.fork()\nwhile time.monotonic() < began + 1: pass\n\
+    if child == 0: os._exit(0)\nos.wait()\nused = os.times()\nprint((used.user + used.system + used.children_user + used.children_system) / (time.monotonic() - began))";
+
+fn processors(test_env: &TestEnvironment) -> Result<()> {
+    let run =
+        |options: &[&str], code: &str| test_env.run_granted().args(options).args(["--lang", "python", "-c", code]);
+    let (result, found) =
+        while_running(test_env, run(&["--cpus", "0.5"], WAITING_PROGRAM), |id| test_env.engine.inspect(id))?;
+    test_env.check_run(&result)?;
+    ensure!(found.pointer("/HostConfig/NanoCpus") == Some(&json!(500_000_000)), "{found}");
+    let report = test_env.check_run(&run(&["--cpus", "0.25"], BUSY_PROGRAM).run()?)?;
+    let ratio: f64 = report.stdout().trim().parse()?;
+    // The group may use its share of a period of 100 ms at once, at the start and at the end.
+    ensure!(ratio <= 0.5, "0.25 processors were used {ratio} times as long: {}", report.json());
+    let layers = report.at("/enforcement/walls").to_string();
+    ensure!(layers.contains("at most 0.25 at one time"), "{layers}");
+    // More than the machine has are all of it.
+    let report = test_env.check_run(&run(&["--cpus", "64"], "print(1)").run()?)?;
+    ensure!(report.stdout() == "1\n", "{}", report.json());
+    Ok(())
 }
 
 /// A volume, root user, health check and entry point that an image declares have no effect.

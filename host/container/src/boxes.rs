@@ -81,7 +81,7 @@ impl ContainerBox {
             enforcement: Enforcement {
                 limits: limit_enforcement(&instance.engine.facts),
                 uncovered: instance.granted.uncovered(),
-                layers: sandbox_layers(&instance.engine.facts, &instance.port_forwards),
+                layers: sandbox_layers(&instance.engine.facts, &instance.port_forwards, spec.cpus),
             },
             connection: if opened.has_socket { AgentLink::Socket } else { AgentLink::Stdio },
             shims: opened.shims.into_iter().collect(),

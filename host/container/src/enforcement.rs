@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codebox_core::{EnforcementLevel, LayerState, LimitKind, SandboxLayer};
+use codebox_core::{Cpus, EnforcementLevel, LayerState, LimitKind, SandboxLayer};
 
 use crate::facts::EngineFacts;
 use crate::port_forwards::PortForwards;
@@ -34,8 +34,12 @@ pub(crate) fn limit_enforcement(facts: &EngineFacts) -> BTreeMap<LimitKind, Enfo
         .collect()
 }
 
-/// Returns the sandbox layers between a job and the machine, in a container with these port forwards.
-pub(crate) fn sandbox_layers(facts: &EngineFacts, port_forwards: &PortForwards) -> Vec<SandboxLayer> {
+/// Returns the sandbox layers between a job and the machine, in a container with these port forwards and processors.
+pub(crate) fn sandbox_layers(
+    facts: &EngineFacts,
+    port_forwards: &PortForwards,
+    cpus: Option<Cpus>,
+) -> Vec<SandboxLayer> {
     let layer =
         |name: &str, state, detail: &str| SandboxLayer { name: name.to_owned(), state, detail: detail.to_owned() };
     let network = if port_forwards.is_none() {
@@ -44,7 +48,7 @@ pub(crate) fn sandbox_layers(facts: &EngineFacts, port_forwards: &PortForwards) 
         "network access to granted hosts only, through this process"
     };
     let user = if facts.rootless { "the calling user" } else { "a user without privileges on the host" };
-    vec![
+    let mut layers = vec![
         layer(
             "namespaces",
             LayerState::Held,
@@ -55,5 +59,7 @@ pub(crate) fn sandbox_layers(facts: &EngineFacts, port_forwards: &PortForwards) 
             true => layer("seccomp", LayerState::Held, "the engine's default seccomp profile"),
             false => layer("seccomp", LayerState::Unavailable, "not supported by the engine"),
         },
-    ]
+    ];
+    layers.extend(cpus.map(|cpus| layer("processors", LayerState::Held, &format!("at most {cpus} at one time"))));
+    layers
 }

@@ -32,6 +32,8 @@ pub struct EngineFacts {
     pub limits_memory: bool,
     /// True if the number of processes can be limited.
     pub limits_processes: bool,
+    /// True if it can limit the processors of a container.
+    pub limits_cpus: bool,
     /// The number of processors of the engine's machine.
     pub processors: i64,
     /// The architecture of the engine's machine.
@@ -101,6 +103,7 @@ impl EngineFacts {
             counts_swap: info.swap_limit.unwrap_or(false),
             limits_memory: own_groups && info.memory_limit.unwrap_or(true),
             limits_processes: own_groups && info.pids_limit.unwrap_or(true),
+            limits_cpus: own_groups && info.cpu_cfs_quota.unwrap_or(true),
             processors: info.ncpu.unwrap_or(1).max(1),
             architecture: info.architecture.unwrap_or_default(),
             place: candidate.place.to_string(),
@@ -122,6 +125,7 @@ impl EngineFacts {
             counts_swap: true,
             limits_memory: true,
             limits_processes: true,
+            limits_cpus: true,
             processors: 1,
             architecture: std::env::consts::ARCH.to_owned(),
             place: String::new(),

@@ -10,7 +10,7 @@ use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, ResourcesUlimits,
 };
 use codebox_agent::{AGENT_PATH, MAX_OPEN_QUERIES, ProcessLimit};
-use codebox_core::{Access, Limits};
+use codebox_core::{Access, Cpus, Limits};
 
 use crate::caller::{FileOwnership, JobUser};
 use crate::error::ContainerError;
@@ -47,6 +47,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub image: &'a ImageFacts,
     pub user: &'a JobUser,
     pub limits: &'a Limits,
+    /// Processors of the container; `None` for all.
+    pub cpus: Option<Cpus>,
     pub binds: &'a [Bind],
     pub port_forwards: &'a PortForwards,
     pub labels: HashMap<String, String>,
@@ -73,13 +75,14 @@ pub(crate) fn container(
     inputs: ContainerInputs<'_>,
     facts: &EngineFacts,
 ) -> Result<ContainerCreateBody, ContainerError> {
-    let ContainerInputs { image, user, limits, binds, port_forwards, labels, group, engine_exec } = inputs;
+    let ContainerInputs { image, user, limits, cpus, binds, port_forwards, labels, group, engine_exec } = inputs;
     let EngineExec { cwd, env } = engine_exec;
     let process_limits = process_limits(limits)?;
     let host = HostConfig {
         cgroup_parent: group.map(str::to_owned),
         extra_hosts: Some(port_forwards.hosts()),
         sysctls: sysctls(port_forwards),
+        nano_cpus: Some(nano_cpus(cpus, facts)?),
         ulimits: Some(process_limits.iter().map(|(limit, value)| ulimit(*limit, *value)).collect()),
         ..host(image, user, limits, binds, facts)?
     };
@@ -161,7 +164,6 @@ fn host(
         memory,
         // The value includes memory, so no swap is left.
         memory_swap: memory,
-        nano_cpus: Some(facts.processors.saturating_mul(1_000_000_000)),
         pids_limit: Some(processes.unwrap_or(-1)),
         shm_size: Some(signed(shared)),
         // The engine keeps no log of a job's output.
@@ -171,6 +173,19 @@ fn host(
         tmpfs: Some(volumes(image, binds)),
         ..HostConfig::default()
     })
+}
+
+/// Returns the processors of the container in the unit of the engine, at most those of its machine.
+fn nano_cpus(cpus: Option<Cpus>, facts: &EngineFacts) -> Result<i64, ContainerError> {
+    let all = facts.processors.saturating_mul(1_000_000_000);
+    match cpus {
+        Some(cpus) if !facts.limits_cpus => {
+            let why = format!("{} cannot limit them to {cpus}; use another engine", facts.summary());
+            Err(ContainerError::Input { subject: "processors".to_owned(), why })
+        }
+        Some(cpus) => Ok(all.min(i64::from(cpus.thousandths()) * 1_000_000)),
+        None => Ok(all),
+    }
 }
 
 /// Returns the setting that opens ports below 1024 to every user, if a port forward has such a port. A granted low port

@@ -247,7 +247,7 @@ impl ContainerInstance {
         report.enforcement = Enforcement {
             limits: limit_enforcement(&self.engine.facts),
             uncovered: self.granted.uncovered(),
-            layers: sandbox_layers(&self.engine.facts, &self.port_forwards),
+            layers: sandbox_layers(&self.engine.facts, &self.port_forwards, job.cpus),
         };
         report
     }

@@ -16,7 +16,7 @@ use crate::image::ImageName;
 use crate::isolation::Isolation;
 use crate::job::Job;
 use crate::language::Language;
-use crate::limits::{EnforcementLevel, LimitKind, Limits};
+use crate::limits::{Cpus, EnforcementLevel, LimitKind, Limits};
 use crate::path::GuestPath;
 use crate::progress::Progress;
 use crate::report::RunReport;
@@ -221,6 +221,9 @@ pub struct InstanceSpec {
     pub grants: Grants,
     /// Limits on the guest's resource use.
     pub limits: Limits,
+    /// Processors that the guest may keep busy; `None` for all.
+    #[serde(default)]
+    pub cpus: Option<Cpus>,
     /// Image to start from; `None` selects the backend's image for the language.
     pub image: Option<String>,
     /// Required isolation between guest and host.
@@ -261,6 +264,7 @@ impl InstanceSpec {
             language,
             grants: Grants::none(),
             limits: Limits::default(),
+            cpus: None,
             image: None,
             isolation,
             warm: None,

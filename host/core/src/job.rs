@@ -6,7 +6,7 @@ use crate::boxes::WindowSize;
 use crate::grants::Grants;
 use crate::isolation::IsolationSet;
 use crate::language::Language;
-use crate::limits::Limits;
+use crate::limits::{Cpus, Limits};
 use crate::path::{GuestPath, HostPath};
 
 /// Program to run, with its input, grants and limits.
@@ -49,6 +49,10 @@ pub struct Job {
     pub grants: Grants,
     /// Limits on the program's resource use.
     pub limits: Limits,
+    /// Processors that the program may keep busy; `None` for all. A program in WebAssembly has one thread, so less than one processor needs a
+    /// container.
+    #[serde(default)]
+    pub cpus: Option<Cpus>,
     /// True if rich results are collected for the report: the objects that the program displays, and in Python the value of its
     /// last expression. In WebAssembly only.
     pub results: bool,
@@ -79,6 +83,7 @@ impl Job {
             returns: Vec::new(),
             grants: Grants::none(),
             limits: Limits::default(),
+            cpus: None,
             results: false,
             isolations: IsolationSet::auto(),
         }

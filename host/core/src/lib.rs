@@ -68,8 +68,8 @@ pub use language::{
     Adapter, Interpreter, Language, LanguageSpec, Languages, MAX_FRAMES, NamedLanguage, PackageManager, check_extension,
 };
 pub use limits::{
-    ByteSize, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits,
-    SandboxLayer, parse_count, parse_duration, parse_size,
+    ByteSize, Cpus, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError,
+    Limits, SandboxLayer, parse_count, parse_cpus, parse_duration, parse_size,
 };
 pub use mask::{SecretValues, mask_secrets, mask_words};
 pub use name::{NameError, RuntimeName};

@@ -3,12 +3,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod cpus;
 mod enforcement;
 mod kind;
 mod overrides;
 mod parse;
 mod size;
 
+pub use cpus::{Cpus, parse_cpus};
 pub use enforcement::{Enforcement, EnforcementLevel, LayerState, SandboxLayer};
 pub use kind::LimitKind;
 pub use overrides::LimitOverrides;

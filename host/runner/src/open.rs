@@ -27,6 +27,7 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code
         language: job.language.clone(),
         grants: job.grants.clone(),
         limits: job.limits,
+        cpus: job.cpus,
         image: match plan.choice.isolation {
             Isolation::Wasm => Some(plan.image.name.clone()),
             Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),

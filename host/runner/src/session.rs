@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use codebox_core::{
-    Adapter, CancelToken, CodeScope, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport,
+    Adapter, CancelToken, CodeScope, Cpus, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport,
     RunnerError, SessionSpec,
 };
 use codebox_files::InstanceScratch;
@@ -232,6 +232,9 @@ fn session_request(request: Request) -> Result<Request, RunnerError> {
         Some(_) => {}
     }
     check_cpu_limit(request.limits, Preference::Only(isolation))?;
+    if isolation == Isolation::Wasm && request.cpus.is_some_and(Cpus::is_part_of_one) {
+        return refused("less than one processor needs a container", "use --isolation container");
+    }
     Ok(Request {
         isolation: Preference::Only(isolation),
         program: Program::Inline(String::new()),

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use codebox_core::{
-    Backend, BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support,
+    Backend, BackendId, Capabilities, Cpus, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support,
     Unavailable,
 };
 use thiserror::Error;
@@ -25,6 +25,8 @@ pub enum ContainerReason {
     Attached(String),
     /// The job has a package, or requires a Python version, that WebAssembly does not support.
     Package(String),
+    /// The job may use less than one processor, and WebAssembly runs one thread without a pause.
+    PartOfProcessor(Cpus),
 }
 
 impl fmt::Display for ContainerReason {
@@ -33,6 +35,7 @@ impl fmt::Display for ContainerReason {
             Self::Command => f.write_str("a command line"),
             Self::Image(image) => write!(f, "the container image {image}"),
             Self::Attached(origin) => f.write_str(origin),
+            Self::PartOfProcessor(cpus) => write!(f, "a limit of {cpus} processors"),
             Self::Package(package) => write!(f, "package {package}, which is not available in WebAssembly,"),
         }
     }
@@ -78,7 +81,11 @@ impl From<&Admitted> for JobRequirements {
                     Some(ContainerReason::Attached(attachment.origin.clone()))
                 }
                 (_, Some(image)) => Some(ContainerReason::Image(image.to_string())),
-                _ => admitted.native().map(|package| ContainerReason::Package(package.to_owned())),
+                _ => {
+                    let package = admitted.native().map(|package| ContainerReason::Package(package.to_owned()));
+                    let part = || job.cpus.filter(|cpus| cpus.is_part_of_one()).map(ContainerReason::PartOfProcessor);
+                    package.or_else(part)
+                }
             },
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use codebox_core::{
-    ByteSize, ContainerPower, DirGrantSpec, GuestPath, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES, NetGrant,
-    OutputShape, ResultKind, RunnerError, ToolName, parse_count, parse_duration, parse_size,
+    ByteSize, ContainerPower, Cpus, DirGrantSpec, GuestPath, Language, Limit, LimitOverrides, MAX_WARM_INSTANCES,
+    NetGrant, OutputShape, ResultKind, RunnerError, ToolName, parse_count, parse_cpus, parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference, SecretRequest};
 
@@ -265,6 +265,12 @@ pub(crate) struct LimitArgs {
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub cpu_time: Option<Limit<Duration>>,
 
+    /// Processors that are busy at one time, such as 2 or 0.5, which needs a container [default: unlimited]
+    ///
+    /// A program in WebAssembly has one thread.
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = parse_cpus)]
+    pub cpus: Option<Limit<Cpus>>,
+
     /// Memory, such as 256M or 1.5GiB [default: 1GiB]
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<Limit<ByteSize>>,
@@ -299,11 +305,17 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
+    /// Returns the number of processors; `None` for all.
+    pub(crate) fn cpus(&self) -> Option<Cpus> {
+        self.cpus.and_then(Limit::at)
+    }
+
     /// Returns the limits as values.
     pub(crate) fn overrides(&self) -> LimitOverrides {
         let Self {
             timeout,
             cpu_time,
+            cpus: _,
             memory,
             max_output,
             max_disk,

@@ -318,6 +318,7 @@ impl GrantArgs {
             secrets,
             packages: with,
             limits: limits.overrides(),
+            cpus: limits.cpus(),
             ..Request::new(Program::Inline(String::new()))
         }
     }

@@ -197,7 +197,7 @@ fn explain(report: &RunReport, messages: Messages) {
 /// Builds the request from the arguments. A program on standard input is read unless it is already `known`.
 pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, RunnerError> {
     let (program, mut words) = args.program()?;
-    let limits = args.limits.overrides();
+    let (limits, cpus) = (args.limits.overrides(), args.limits.cpus());
     let container = target(&args)?;
     let mut env = variables(&args)?;
     let terminal = terminal_of(&args)?;
@@ -230,6 +230,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, R
         env,
         secrets: args.secrets,
         limits,
+        cpus,
         isolation: args.isolation,
         image,
         out: args.out,

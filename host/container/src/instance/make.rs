@@ -98,6 +98,7 @@ impl ContainerInstance {
             image: &image,
             user: &user,
             limits: &spec.limits,
+            cpus: spec.cpus,
             binds: &binds,
             port_forwards: &port_forwards,
             labels,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use codebox_core::path::resolve_overlaps;
 use codebox_core::{
-    Access, ByteSize, DirGrant, Grants, GuestPath, HostPath, ImageName, InstanceSpec, Isolation, Language, Limit,
+    Access, ByteSize, Cpus, DirGrant, Grants, GuestPath, HostPath, ImageName, InstanceSpec, Isolation, Language, Limit,
     Limits, NetGrant,
 };
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,7 @@ pub(crate) struct Shape {
     disk: Option<u64>,
     open_files: Option<NonZeroU32>,
     processes: Option<NonZeroU32>,
+    cpus: Option<Cpus>,
     dirs: Vec<GrantedDir>,
     /// The granted hosts, whose names are known in the container.
     net: Vec<String>,
@@ -69,6 +70,7 @@ impl Shape {
             disk: bytes(disk),
             open_files: open_files.at(),
             processes: processes.at(),
+            cpus: spec.cpus,
             dirs: dirs.iter().map(GrantedDir::of).collect::<Option<_>>()?,
             net: spec.grants.net.iter().map(ToString::to_string).collect(),
             caller: caller(),
@@ -107,6 +109,7 @@ impl Shape {
         Ok(InstanceSpec {
             grants: Grants { dirs, net, ..Grants::none() },
             limits,
+            cpus: self.cpus,
             image: Some(self.image.clone()),
             ..InstanceSpec::bare(Language::Command, Isolation::Container)
         })

@@ -30,7 +30,7 @@ const NEGATIVE: &str = "it is negative";
 const ZERO: &str = "it must be greater than 0";
 const NOT_A_NUMBER: &str = "it does not start with a number";
 const UNKNOWN_UNIT: &str = "its unit is unknown";
-const TOO_LARGE: &str = "it is too large";
+pub(super) const TOO_LARGE: &str = "it is too large";
 
 /// Parses a size: plain bytes, or a number with `k`, `M`, `G` or `T` (also `KiB`, `MB`, …), each 1024 of the last.
 ///
@@ -126,14 +126,14 @@ pub fn parse_count(text: &str) -> Result<Limit<NonZeroU64>, LimitParseError> {
 
 /// Exact decimal number: `digits / scale`.
 #[derive(Clone, Copy)]
-struct Decimal {
+pub(super) struct Decimal {
     digits: u128,
-    scale: u128,
+    pub(super) scale: u128,
 }
 
 impl Decimal {
     /// Parses the number at the start of `text` and returns it with the rest of the text.
-    fn parse_prefix(text: &str) -> Result<(Self, &str), &'static str> {
+    pub(super) fn parse_prefix(text: &str) -> Result<(Self, &str), &'static str> {
         match text.chars().next() {
             None => return Err(EMPTY),
             Some('-' | '\u{2212}') => return Err(NEGATIVE),
@@ -163,7 +163,7 @@ impl Decimal {
     }
 
     /// Returns the number multiplied by `unit`, rounded down; `None` if the multiplication overflows.
-    fn scaled_by(self, unit: u128) -> Option<u128> {
+    pub(super) fn scaled_by(self, unit: u128) -> Option<u128> {
         Some(self.digits.checked_mul(unit)? / self.scale)
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn check(request: &Request) -> Result<(), Denied> {
         ("--dir", request.dirs.is_empty(), "use the directories that are mounted into it"),
         ("--net", request.net.is_empty(), "use the network of the container"),
         ("--secret", request.secrets.is_empty(), "pass the value with --env, which shows it to the program"),
+        ("--cpus", request.cpus.is_none(), "remove it"),
         ("--image", request.image.is_none(), "remove it"),
         ("--warm", request.warm.is_none(), "remove it"),
         ("--with", request.packages.is_empty(), "install packages in the container"),

@@ -3,9 +3,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use codebox_core::{
-    Attachment, ContainerPower, DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation, IsolationSet,
-    Job, Language, LimitOverrides, Limits, NameError, NetGrant, OutputShape, ResultKind, Source, Stdin, ToolName,
-    WindowSize,
+    Attachment, ContainerPower, Cpus, DirGrant, DirGrantSpec, EnvName, Grants, GuestPath, InputFile, Isolation,
+    IsolationSet, Job, Language, LimitOverrides, Limits, NameError, NetGrant, OutputShape, ResultKind, Source, Stdin,
+    ToolName, WindowSize,
 };
 use thiserror::Error;
 
@@ -33,6 +33,8 @@ pub struct Request {
     pub secrets: Vec<SecretRequest>,
     /// Limits that the request sets.
     pub limits: LimitOverrides,
+    /// Processors that the program may keep busy; `None` for all.
+    pub cpus: Option<Cpus>,
     /// Isolation between guest and host.
     pub isolation: Preference,
     /// Image to start from, a memory image or a container image; `None` takes the policy's image, or the one that fits
@@ -111,6 +113,7 @@ impl Request {
             env: Vec::new(),
             secrets: Vec::new(),
             limits: LimitOverrides::default(),
+            cpus: None,
             isolation: Preference::Auto,
             image: None,
             out: None,
@@ -207,6 +210,7 @@ impl TryFrom<Job> for Request {
             returns,
             grants,
             limits,
+            cpus,
             results,
             isolations,
         } = job;
@@ -231,6 +235,7 @@ impl TryFrom<Job> for Request {
             env: env.into_iter().map(variable).collect::<Result<_, _>>()?,
             secrets: secrets.into_iter().map(SecretRequest::from).collect(),
             limits: LimitOverrides::between(&Limits::default(), &limits),
+            cpus,
             isolation: Preference::Among(isolations),
             out: out.map(|out| out.to_path_buf()),
             stdin,
