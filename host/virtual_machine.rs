@@ -1,7 +1,7 @@
 //! The virtual machine of the user: the process that keeps it, and its uses by the backend for containers and by the command line.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -123,9 +123,7 @@ impl EngineMachine for UserMachine {
 
     fn probe(&self) -> Result<(), Unavailable> {
         self.provider().probe().map_err(unavailable)?;
-        self.open_image()
-            .map(drop)
-            .map_err(|error| Unavailable { reason: error.to_string(), fix: IMAGE_FIX.to_owned() })
+        self.open_image().map(drop).map_err(|error| unavailable(error.into()))
     }
 
     fn report_to(&self, progress: &Arc<dyn Progress>) {
@@ -153,10 +151,6 @@ impl EngineMachine for UserMachine {
         })
     }
 }
-
-/// Remedy for a missing image.
-const IMAGE_FIX: &str =
-    "make one with `cargo xtask vm-image`, and name its directory with image of [vm] in config.toml";
 
 fn unavailable(error: VmError) -> Unavailable {
     Unavailable { reason: error.to_string(), fix: error.fix }
@@ -188,6 +182,14 @@ impl MachineControl for Control<'_> {
     fn up(&self, progress: &dyn Progress) -> Result<PathBuf, RunnerError> {
         let client = self.client()?;
         Ok(self.wait(client.use_machine(progress))?.0.socket)
+    }
+
+    fn install(&self, file: &Path) -> Result<PathBuf, RunnerError> {
+        let client = self.client()?;
+        let VmSettings { image, .. } = client.settings();
+        let names = client.settings().provider().image_files();
+        VmImage::install(file, image, names).map_err(|error| refused(error.into()))?;
+        Ok(image.clone())
     }
 
     fn down(&self) -> Result<bool, RunnerError> {

@@ -369,6 +369,13 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum VmCommand {
     /// Make the machine if there is none, and start it
     Up,
+    /// Install the image of machines from a file, which `cargo xtask vm-image --pack` makes
+    ///
+    /// The file is checked against the digests in it. A machine that exists is kept, with its disk.
+    Install {
+        /// File of the image
+        file: PathBuf,
+    },
     /// Turn the machine off
     Down,
     /// Show the state of the machine

@@ -1,6 +1,6 @@
 //! The virtual machine of the user, as the command line sees it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use codebox_core::{Progress, ResultKind, RunnerError};
@@ -40,6 +40,12 @@ pub trait MachineControl {
     /// # Errors
     /// Returns an error that names the part that failed.
     fn up(&self, progress: &dyn Progress) -> Result<PathBuf, RunnerError>;
+
+    /// Installs an image of machines from a file, in place of an earlier one. Returns its directory. A machine that exists is kept.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not an image of this version or is damaged, or if the image cannot be written.
+    fn install(&self, file: &Path) -> Result<PathBuf, RunnerError>;
 
     /// Turns the machine off. Returns false if it does not run.
     ///
@@ -92,6 +98,10 @@ impl NoMachine {
 
 impl MachineControl for NoMachine {
     fn up(&self, _progress: &dyn Progress) -> Result<PathBuf, RunnerError> {
+        Self::unsupported()
+    }
+
+    fn install(&self, _file: &Path) -> Result<PathBuf, RunnerError> {
         Self::unsupported()
     }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount_change, mount_remount};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, setrlimit, wait};
 use rustix::system::{RebootCommand, reboot, sethostname};
 
 use crate::boot::mount_kind;
@@ -33,6 +33,9 @@ const MODULES: [&str; 14] = [
 /// Order of the smallest blocks of free memory that the host gets back, 128 KiB. By default they have 2 MiB, and free memory is mostly in smaller
 /// ones after a few jobs.
 const REPORTED_ORDER: &str = "5";
+
+/// Highest number of open files of a process, that of systemd. The kernel's own is 4,096.
+const OPEN_FILES: u64 = 512 << 10;
 
 /// Time between the request to end and the end by force of all processes.
 const END_TIME: Duration = Duration::from_secs(3);
@@ -69,6 +72,7 @@ pub(crate) fn init() -> io::Result<()> {
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
     // A kernel without it has no balloon.
     let _ = fs::write("/sys/module/page_reporting/parameters/page_reporting_order", REPORTED_ORDER);
+    setrlimit(Resource::Nofile, Rlimit { maximum: Some(OPEN_FILES), ..getrlimit(Resource::Nofile) })?;
     groups::delegate()?;
     user_dirs()?;
     let manager = Command::new("/proc/self/exe").arg("manage").stdin(Stdio::null()).spawn()?;

@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::error::{Layer, VmError};
+
+mod archive;
+
 /// Version of the images that this version of codebox uses.
-pub const IMAGE_VERSION: u32 = 4;
+pub const IMAGE_VERSION: u32 = 5;
 
 /// File that lists the others.
 const MANIFEST: &str = "manifest.json";
@@ -25,6 +29,22 @@ pub enum ImageError {
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// A file is not the archive of an image.
+    #[error("{} is not an image: {reason}", path.display())]
+    Archive {
+        /// The file.
+        path: PathBuf,
+        /// Reason.
+        reason: String,
     },
     /// The list of files is invalid.
     #[error("{} is invalid: {reason}", path.display())]
@@ -48,6 +68,18 @@ pub enum ImageError {
     },
 }
 
+impl ImageError {
+    /// Remedy for an image that is missing or cannot be used.
+    pub const FIX: &str =
+        "install one with `codebox vm install FILE`; `cargo xtask vm-image --pack FILE` makes the file";
+}
+
+impl From<ImageError> for VmError {
+    fn from(error: ImageError) -> Self {
+        Self::new(Layer::Image, error, ImageError::FIX)
+    }
+}
+
 /// Directory with the files that virtual machines are made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmImage {
@@ -61,6 +93,14 @@ pub(crate) struct Manifest {
     version: u32,
     /// The sha256 of each file, in hexadecimal.
     files: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    fn to_json(&self, path: &Path) -> Result<Vec<u8>, ImageError> {
+        let invalid =
+            |error: serde_json::Error| ImageError::Manifest { path: path.to_owned(), reason: error.to_string() };
+        serde_json::to_vec_pretty(self).map_err(invalid)
+    }
 }
 
 impl VmImage {
@@ -115,9 +155,8 @@ impl VmImage {
         }
         let manifest = Manifest { version: IMAGE_VERSION, files };
         let path = dir.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(&manifest)
-            .map_err(|error| ImageError::Manifest { path: path.clone(), reason: error.to_string() })?;
-        fs::write(&path, text).map_err(|source| ImageError::Read { path, source })?;
+        let text = manifest.to_json(&path)?;
+        fs::write(&path, text).map_err(|source| ImageError::Write { path, source })?;
         Self::open_all(dir)
     }
 
@@ -182,7 +221,7 @@ mod tests {
         assert!(error.to_string().contains("root.img is damaged"), "{error}");
         let manifest = dir.path().join(MANIFEST);
         let text = fs::read_to_string(&manifest).expect("a list");
-        fs::write(&manifest, text.replace("\"version\": 4", "\"version\": 99")).expect("it is ours");
+        fs::write(&manifest, text.replace("\"version\": 5", "\"version\": 99")).expect("it is ours");
         assert!(matches!(open(), Err(ImageError::Version { found: 99 })));
         fs::write(&manifest, text.replace("vmlinuz", "other")).expect("it is ours");
         assert!(matches!(open(), Err(ImageError::Manifest { .. })));

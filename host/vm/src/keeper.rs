@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use crate::channel::Channel;
 use crate::error::{Layer, VmError};
 use crate::forward;
-use crate::image::VmImage;
+use crate::image::{IMAGE_VERSION, VmImage};
 use crate::message::{self, Answer, Hello, PlaceRequest, Ready, Request, Status, VERSION};
 use crate::place::VmSettings;
 use crate::provider::{Provider, VmState};
@@ -283,10 +283,7 @@ impl Keeper {
         }
         *running = None;
         let VmSettings { image, spec, .. } = &self.settings;
-        let image = VmImage::open(image, self.provider.image_files()).map_err(|error| {
-            let fix = "make one with `cargo xtask vm-image`, and name its directory with [vm] image in config.toml";
-            VmError::new(Layer::Image, error, fix)
-        })?;
+        let image = VmImage::open(image, self.provider.image_files())?;
         self.provider.probe()?;
         if self.provider.state()? == VmState::Missing {
             step(progress, "making the disk of the virtual machine").await;
@@ -302,6 +299,7 @@ impl Keeper {
             opened = Channel::open(stream, START_TIMEOUT) => opened?,
             error = self.early_end() => return Err(error),
         };
+        self.check_version(&channel).await?;
         channel.set_clock().await?;
         step(progress, "waiting for Podman in the virtual machine").await;
         wait_for_podman(&channel).await?;
@@ -319,6 +317,18 @@ impl Keeper {
         *running = Some(Running { channel: channel.clone(), _forwarding: forwarding, copies: HashMap::new() });
         self.changed.notify_one();
         Ok(channel)
+    }
+
+    /// Checks that the machine was made from an image of this version. Another one is turned off.
+    async fn check_version(&self, channel: &Channel) -> Result<(), VmError> {
+        // A system that Lima has installed names none; its program is replaced at each start.
+        let found = channel.facts().await?.image;
+        if found.is_empty() || found == IMAGE_VERSION.to_string() {
+            return Ok(());
+        }
+        let _ = timeout(OFF_TIMEOUT, power_off(&*self.provider, channel)).await;
+        let reason = format!("it was made from an image of version {found}, and this codebox uses {IMAGE_VERSION}");
+        Err(VmError::new(Layer::Vm, reason, "remove it, with its container images, with codebox vm reset"))
     }
 
     /// Calls a function that takes long, while other clients are served.

@@ -88,7 +88,10 @@ impl Channel {
 type FileServer = Server<Guarded>;
 
 fn server(spec: &ShareSpec) -> io::Result<FileServer> {
-    let root_dir = spec.path.to_str().ok_or_else(|| io::Error::other("the path is not UTF-8"))?.to_owned();
+    // The library opens its root by a path, also when the machine begins. A directory that is opened here without following a link is named
+    // by its descriptor; the last component keeps that name from being opened as a link.
+    let root = codebox_files::open_dir_without_symlinks(&spec.path)?;
+    let root_dir = format!("/proc/self/fd/{}/.", root.as_raw_fd());
     let (time, cache_policy) = match spec.is_constant {
         true => (CONSTANT, CachePolicy::Always),
         false => (Duration::ZERO, CachePolicy::Auto),
@@ -96,7 +99,7 @@ fn server(spec: &ShareSpec) -> io::Result<FileServer> {
     let config = Config { root_dir, attr_timeout: time, entry_timeout: time, cache_policy, ..Config::default() };
     let files = PassthroughFs::new(config)?;
     files.import()?;
-    Ok(Server::new(Guarded::new(files, spec.access)?))
+    Ok(Server::new(Guarded::new(files, spec.access, root)))
 }
 
 /// Answers requests until the machine ends the stream, or sends one that is invalid.

@@ -83,6 +83,9 @@ pub struct Options {
     /// Make the image again if there is one
     #[arg(long)]
     again: bool,
+    /// Pack the image for machines of QEMU into this file, which `codebox vm install` installs
+    #[arg(long, value_name = "FILE")]
+    pack: Option<PathBuf>,
 }
 
 /// Makes the image, unless it exists.
@@ -94,12 +97,23 @@ pub fn run(options: &Options) -> Result<()> {
     let out = options.out.clone().unwrap_or_else(|| project.target.join("vm-image"));
     if !options.again && VmImage::open_all(&out).is_ok_and(|image| image.verify().is_ok()) {
         println!("{} is up to date", out.display());
-        return Ok(());
+    } else {
+        make(&project, &out)?;
+        println!("made {}", out.display());
     }
-    fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
+    if let Some(file) = &options.pack {
+        VmImage::open(&out, &[VmImage::KERNEL, VmImage::INITRD, VmImage::ROOT])?.pack(file)?;
+        println!("packed {}", file.display());
+    }
+    Ok(())
+}
+
+/// Makes the image.
+fn make(project: &Project, out: &Path) -> Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
     let dir = tempfile::tempdir_in(&project.target).context("create a directory")?;
     let root = dir.path().join("root");
-    let program = build_program(&project)?;
+    let program = build_program(project)?;
     install(&root)?;
     let kernel = only(&root.join("boot"), "vmlinuz-")?;
     fs::copy(&kernel, out.join(VmImage::KERNEL)).context("copy the kernel")?;
@@ -115,8 +129,7 @@ pub fn run(options: &Options) -> Result<()> {
     // WSL has a kernel of its own.
     pack.args(["--numeric-owner", "--xattrs", "--exclude=./usr/lib/modules/*", "-C"]).arg(&root);
     succeed(pack.arg("-cf").arg(out.join(VmImage::ARCHIVE)).arg("."), "tar")?;
-    VmImage::seal(&out)?;
-    println!("made {}", out.display());
+    VmImage::seal(out)?;
     Ok(())
 }
 

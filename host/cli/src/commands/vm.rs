@@ -27,6 +27,11 @@ pub(super) fn vm(command: VmCommand, messages: Messages, control: &dyn MachineCo
             messages.note(format_args!("the virtual machine runs; its Podman is at {}", socket.display()));
             Ok(0)
         }
+        VmCommand::Install { file } => {
+            let dir = control.install(&file)?;
+            messages.note(format_args!("the image of virtual machines is at {}", dir.display()));
+            Ok(0)
+        }
         VmCommand::Down => {
             let text = if control.down()? { "the virtual machine is off" } else { "the virtual machine does not run" };
             messages.note(text);

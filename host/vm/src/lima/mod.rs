@@ -181,7 +181,7 @@ impl Provider for Lima {
         if self.exists() {
             return Ok(());
         }
-        image.verify().map_err(|error| VmError::new(Layer::Image, error, "fetch it again with codebox vm reset"))?;
+        image.verify()?;
         let file = self.dir.path().join("codebox.yaml");
         fs::write(&file, template(spec)).map_err(|error| failed("write its description", &error))?;
         let file = file.to_str().ok_or_else(|| failed("use its directory", &io::ErrorKind::InvalidFilename.into()))?;

@@ -6,7 +6,6 @@ use std::path::Path;
 use codebox_vm_guest::PORT_NAME;
 
 use super::Files;
-use crate::image::VmImage;
 use crate::spec::VmSpec;
 
 /// Memory in MiB for translated instructions. It is never given back, and the default of 1 GiB fills up within minutes.
@@ -22,7 +21,7 @@ pub(super) enum Accelerator {
 }
 
 /// Returns the arguments. The machine has no device but those that are named here.
-pub(super) fn arguments(image: &VmImage, spec: &VmSpec, files: &Files, accelerator: Accelerator) -> Vec<OsString> {
+pub(super) fn arguments(spec: &VmSpec, files: &Files, accelerator: Accelerator) -> Vec<OsString> {
     let (accelerator, cpu) = match accelerator {
         Accelerator::Kvm => ("kvm".to_owned(), "host"),
         Accelerator::Translation => (format!("tcg,thread=multi,tb-size={CODE_MEMORY}"), "max"),
@@ -39,8 +38,8 @@ pub(super) fn arguments(image: &VmImage, spec: &VmSpec, files: &Files, accelerat
     add("-m", format!("{}M", spec.memory).into());
     add("-display", "none".into());
     add("-serial", with_path("file:", &files.dir.log(), ""));
-    add("-kernel", image.file(VmImage::KERNEL).into());
-    add("-initrd", image.file(VmImage::INITRD).into());
+    add("-kernel", files.kernel().into());
+    add("-initrd", files.initrd().into());
     add("-append", "console=ttyS0 quiet panic=-1".into());
     add("-drive", with_path("if=none,id=root,format=raw,discard=unmap,file=", &files.disk(), ""));
     add("-device", "virtio-blk-pci,drive=root".into());
@@ -69,21 +68,13 @@ fn with_path(before: &str, path: &Path, after: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::files::MachineDir;
 
     #[test]
     fn paths_are_quoted_and_nothing_else_is_reachable() {
-        let dir = tempfile::tempdir().expect("a directory");
-        for name in VmImage::ALL {
-            fs::write(dir.path().join(name), name).expect("it is ours");
-        }
-        let image = VmImage::seal(dir.path()).expect("an image");
         let spec = VmSpec::for_machine(2, 4096);
-        let args =
-            arguments(&image, &spec, &Files { dir: MachineDir::new("/data/a,b".into()) }, Accelerator::Translation);
+        let args = arguments(&spec, &Files { dir: MachineDir::new("/data/a,b".into()) }, Accelerator::Translation);
         let text: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
         assert!(text.contains(&"if=none,id=root,format=raw,discard=unmap,file=/data/a,,b/disk.img"), "{text:?}");
         assert!(text.contains(&"unix:/data/a,,b/monitor.sock,server=on,wait=off"), "{text:?}");

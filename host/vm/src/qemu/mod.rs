@@ -43,6 +43,15 @@ impl Files {
         self.dir.path().join("disk.img")
     }
 
+    /// Returns the kernel that the machine was made with: its modules are on the disk.
+    fn kernel(&self) -> PathBuf {
+        self.dir.path().join(VmImage::KERNEL)
+    }
+
+    fn initrd(&self) -> PathBuf {
+        self.dir.path().join(VmImage::INITRD)
+    }
+
     fn monitor(&self) -> PathBuf {
         self.dir.path().join("monitor.sock")
     }
@@ -110,13 +119,17 @@ impl Provider for Qemu {
         if disk.exists() {
             return Ok(());
         }
-        image.verify().map_err(|error| VmError::new(Layer::Image, error, "fetch it again with codebox vm reset"))?;
+        image.verify()?;
         progress.detail("making the disk of the virtual machine");
+        for (name, file) in [(VmImage::KERNEL, self.files.kernel()), (VmImage::INITRD, self.files.initrd())] {
+            fs::copy(image.file(name), file).map_err(|error| failed("copy its kernel", &error))?;
+        }
+        // The machine exists when it has its disk.
         disk::create(&image.file(VmImage::ROOT), &disk, u64::from(spec.disk) << 30, &mut |_| {})
             .map_err(|error| failed("make its disk", &error))
     }
 
-    fn start(&self, image: &VmImage, spec: &VmSpec) -> Result<(), VmError> {
+    fn start(&self, _image: &VmImage, spec: &VmSpec) -> Result<(), VmError> {
         let program = program()?;
         let _lock = self.files.dir.lock().map_err(|error| failed("use its directory", &error))?;
         match self.state()? {
@@ -131,7 +144,7 @@ impl Provider for Qemu {
         }
         // A processor can offer KVM to this user and refuse to run a machine, as in some virtual machines.
         let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
-        let with = |accelerator| self.run(&program, &arguments(image, spec, &self.files, accelerator));
+        let with = |accelerator| self.run(&program, &arguments(spec, &self.files, accelerator));
         if has_kvm && with(Accelerator::Kvm).is_ok() {
             return Ok(());
         }
@@ -160,7 +173,9 @@ impl Provider for Qemu {
     fn delete(&self) -> Result<(), VmError> {
         let _lock = self.files.dir.lock().map_err(|error| failed("use its directory", &error))?;
         self.kill()?;
-        for file in [self.files.monitor(), self.files.port(), self.files.dir.log(), self.files.disk()] {
+        let Files { dir } = &self.files;
+        let (kernel, initrd) = (self.files.kernel(), self.files.initrd());
+        for file in [self.files.monitor(), self.files.port(), dir.log(), self.files.disk(), kernel, initrd] {
             remove(&file).map_err(|error| failed("remove it", &error))?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use codebox_core::Access;
+use codebox_files::Dir;
 use codebox_vm_guest::USER;
 use fuse_backend_rs::abi::fuse_abi::{CreateIn, stat64, statvfs64};
 use fuse_backend_rs::api::filesystem::{
@@ -31,12 +32,14 @@ pub(super) struct Guarded {
     files: PassthroughFs,
     access: Access,
     owner: (u32, u32),
+    /// The directory, by whose descriptor the library opens it.
+    _root: Dir,
 }
 
 impl Guarded {
-    pub(super) fn new(files: PassthroughFs, access: Access) -> io::Result<Self> {
+    pub(super) fn new(files: PassthroughFs, access: Access, root: Dir) -> Self {
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Ok(Self { files, access, owner })
+        Self { files, access, owner, _root: root }
     }
 
     fn may_write(&self) -> io::Result<()> {

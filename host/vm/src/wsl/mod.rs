@@ -181,7 +181,7 @@ impl Provider for Wsl {
             }
             VmState::Stopped | VmState::Running => return Ok(()),
         }
-        image.verify().map_err(|error| VmError::new(Layer::Image, error, "fetch it again with codebox vm reset"))?;
+        image.verify()?;
         let dir = self.disk_dir();
         codebox_files::private_dir(&dir).map_err(|error| failed("make its directory", &error))?;
         // The disk of a distribution that is not registered any more.
