@@ -529,13 +529,17 @@ impl Runner {
         }
     }
 
-    /// Adds the notes about packages to a report, and removes the hint of a rerun that the policy does not allow.
+    /// Adds the notes about packages to a report, and removes or changes the hint of a rerun that the policy does not allow.
     fn annotate(&self, report: &mut RunReport, packages: &PackageNeeds) {
-        let allows_containers =
-            self.parts.policy.get().is_ok_and(|policy| policy.isolations.contains(Isolation::Container));
-        if let Some(needs) = report.needs_escalation.as_mut().filter(|_| !allows_containers) {
-            needs.reason.push_str(" by the configuration");
-            needs.command.clear();
+        let allows = |isolation| self.parts.policy.get().is_ok_and(|policy| policy.isolations.contains(isolation));
+        if let Some(needs) = report.needs_escalation.as_mut().filter(|_| !allows(Isolation::Container)) {
+            if allows(Isolation::Vm) {
+                let command = needs.command.replace("--isolation container", "--isolation vm");
+                needs.command = command.replace("Isolation::Container", "Isolation::Vm");
+            } else {
+                needs.reason.push_str(" by the configuration");
+                needs.command.clear();
+            }
         }
         let reason = &mut report.provenance.reason;
         for note in &packages.notes {

@@ -489,6 +489,17 @@ fn policy_without_containers_suggests_no_rerun() {
 }
 
 #[test]
+fn policy_with_machines_suggests_one() {
+    let bench = Bench::new();
+    let accepted = codebox_core::IsolationSet::of([Isolation::Wasm, Isolation::Vm]).expect("two isolations");
+    let runner = bench.builder().policy(move || Ok(Policy { isolations: accepted, ..Policy::default() })).build();
+    let report = runner.run(request(&["lack"])).expect("it runs");
+    let needs = report.needs_escalation.expect("it lacks threads");
+    assert!(!needs.reason.contains("by the configuration"), "{needs:?}");
+    assert!(needs.command.ends_with("Preference::Only(Isolation::Vm)"), "{needs:?}");
+}
+
+#[test]
 fn enforces_ceilings_unless_disabled() {
     let bench = Bench::new();
     let minute = codebox_core::parse_duration("1m").expect("a duration");
