@@ -4,7 +4,9 @@
 //! Types, interfaces and declarations are removed. Enums, namespaces and parameter properties become the code that they
 //! stand for. Imports that only types need are left out. Only the syntax is checked, and the code is not converted to
 //! an older version of JavaScript, because the engine supports modern JavaScript. Elements of JSX in `.tsx` and `.jsx` become calls of
-//! functions. Standard decorators and `accessor` are lowered to JavaScript.
+//! functions. Standard decorators and `accessor` are lowered to JavaScript. A text that begins
+//! with a comment of `@experimentalDecorators` has those of that option; `@emitDecoratorMetadata` and `@strictNullChecks` in it stand for the
+//! options of the same names.
 //!
 //! The text may be hostile. This crate bounds only its length. Parsing it may take any amount of memory, time and
 //! stack, so the calling process must be one that may crash.
@@ -17,7 +19,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod commonjs;
 mod error;
+mod legacy;
 mod location;
 mod lower;
 mod requirements;

@@ -39,21 +39,26 @@ pub(crate) struct LoweredText {
 /// The words of which at least one occurs in a text that needs lowering.
 const KEYWORDS: [&str; 6] = ["enum", "namespace", "module", "import", "@", "accessor"];
 
-/// Lowers a program. Returns `None` if the program needs no lowering.
-pub(crate) fn lowered_text(text: &str, program: &Program<'_>, scoping: &Scoping) -> Option<LoweredText> {
+/// Lowers a program, in which decorators can be those of `experimentalDecorators`. Returns `None` if the program needs no lowering.
+pub(crate) fn lowered_text(
+    text: &str,
+    program: &Program<'_>,
+    scoping: &Scoping,
+    are_legacy: bool,
+) -> Option<LoweredText> {
     if !KEYWORDS.iter().any(|word| text.contains(word)) {
         return None;
     }
     let table = Table::collect(program, scoping);
-    let mut search = Search::default();
+    let mut search = Search { are_legacy, is_found: false };
     search.visit_program(program);
-    if table.is_empty() && !search.0 {
+    if table.is_empty() && !search.is_found {
         return None;
     }
-    let mut rewriter = Rewriter::new(text, &table);
+    let mut rewriter = Rewriter::new(text, &table, are_legacy);
     rewriter.visit_program(program);
     let (mut text, columns) = rewriter.finish();
-    if search.0 && text.contains(HELPER_MARK) {
+    if search.is_found && text.contains(HELPER_MARK) {
         text.push('\n');
         text.push_str(HELPERS);
     }

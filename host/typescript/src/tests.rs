@@ -212,3 +212,51 @@ fn decorators_keep_lines_and_types() {
         strip("a.ts", "export abstract class A { @b m() {} abstract n(): void }").expect("it is TypeScript").code;
     assert!(members.contains("export class A"), "{members}");
 }
+
+#[test]
+fn legacy_decorators_are_selected_by_the_first_comment() {
+    let class = "@a class A {\n  @b x?: number;\n  constructor(@c y: string) {}\n}\n";
+    let pragma = "/** @experimentalDecorators @emitDecoratorMetadata */";
+    let code = strip("a.ts", &format!("{pragma}{class}")).expect("it is TypeScript").code;
+    for part in ["__codebox_decorateParam(0, c)", "__codebox_decorateMetadata(\"design:type\", Number)"] {
+        assert!(code.contains(part), "{part}: {code}");
+    }
+    assert!(!code.contains("babelHelpers") && code.contains("function __codebox_decorate("), "{code}");
+    let (message, ..) = syntax(class);
+    assert!(message.contains("experimentalDecorators"), "{message}");
+    // A text without decorators has no helpers.
+    let code = strip("a.ts", &format!("{pragma}let x: number = 1")).expect("it is TypeScript").code;
+    assert!(!code.contains("__codebox"), "{code}");
+    let accessor = format!("{pragma}class A {{ accessor x = 1; @b m() {{}} }}");
+    let code = strip("a.ts", &accessor).expect("it is TypeScript").code;
+    assert!(code.contains("get x()") && code.contains("__codebox_decorate(["), "{code}");
+    let (message, ..) = syntax(&format!("{pragma}class A {{ @b accessor x = 1 }}"));
+    assert!(message.contains("getter and a setter"), "{message}");
+}
+
+#[test]
+fn modules_have_the_names_of_commonjs() {
+    let code = code("import fs from 'fs';\nif (require.main === module) console.log(__dirname, fs);\n");
+    let first = code.lines().next().unwrap_or_default();
+    for part in ["__dirname = import.meta.dirname", "const ", "require.main = module", "createRequire"] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    assert!(!first.contains("__filename ="), "{first}");
+    // The first line is the only one that is new.
+    let mappings = strip("main.ts", "import fs from 'fs';\nconsole.log(__dirname, fs);\n").expect("a program").mappings;
+    assert!(mappings.starts_with(";AAAA"), "{mappings}");
+    for text in [
+        "console.log(__dirname)",
+        "import fs from 'fs';\nconst __dirname = '/';\nconsole.log(__dirname, fs)",
+        "export const a = (require: string) => require",
+    ] {
+        assert!(!super::strip("main.ts", text).expect("a program").code.contains("import.meta"), "{text}");
+    }
+    let ambient = "import fs from 'fs';\ndeclare const __dirname: string;\nconsole.log(__dirname, fs)";
+    assert!(super::strip("main.ts", ambient).expect("a program").code.starts_with("const __dirname"));
+    let explicit = strip("main.mts", "import fs from 'fs';\nconsole.log(__dirname, fs);\n").expect("a program").code;
+    assert!(!explicit.contains("import.meta"), "{explicit}");
+    let script = strip("main.ts", "#!/usr/bin/env tsx\nimport fs from 'fs';\nconsole.log(__dirname, fs);\n");
+    let script = script.expect("a program").code;
+    assert!(script.starts_with("#!/usr/bin/env tsx\nconst __dirname"), "{script}");
+}

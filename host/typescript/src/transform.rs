@@ -12,7 +12,9 @@ use oxc::span::SourceType;
 use oxc::transformer::{JsxOptions, JsxRuntime, TransformOptions, Transformer};
 use oxc_sourcemap::{SourceMap, Token};
 
+use crate::commonjs;
 use crate::error::StripError;
+use crate::legacy::{LegacyDecorators, use_own_helpers};
 use crate::location::Location;
 use crate::lower::{Columns, LoweredText, lowered_text};
 use crate::unsupported::unsupported;
@@ -65,14 +67,15 @@ fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, S
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     failed(parsed.diagnostics)?;
     let mut program = parsed.program;
-    unsupported(text, &program)?;
+    let legacy = LegacyDecorators::of(text);
+    unsupported(text, &program, legacy.is_some())?;
     // The semantic analysis does not evaluate enums, because a short enum can have values of any length. All enums
     // without `declare` are lowered before.
     let analysed = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
     failed(analysed.diagnostics)?;
     let scoping = analysed.semantic.into_scoping();
     if columns.is_none()
-        && let Some(lowered_text) = lowered_text(text, &program, &scoping)
+        && let Some(lowered_text) = lowered_text(text, &program, &scoping, legacy.is_some())
     {
         let (length, max_len) = (lowered_text.text.len(), 2 * MAX_TEXT_LEN);
         if length > max_len {
@@ -84,9 +87,12 @@ fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, S
     convert_empty_imports_to_types(&mut program);
     let path = Path::new(file);
     let jsx = jsx_options(text, &program, &scoping);
-    let options = TransformOptions { jsx, ..TransformOptions::default() };
+    let definitions = commonjs::definitions(file, &program, &scoping);
+    let (decorator, helper_loader) = legacy.map(LegacyDecorators::options).unwrap_or_default();
+    let options = TransformOptions { jsx, decorator, helper_loader, ..TransformOptions::default() };
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
     failed(transformed.diagnostics)?;
+    let helpers = legacy.map_or("", |_| use_own_helpers(&mut program, &allocator));
     // The output is not indented, because indentation could make a deeply nested program much longer than its text.
     let options = CodegenOptions {
         source_map_path: Some(path.to_owned()),
@@ -96,7 +102,12 @@ fn run_pass(file: &str, text: &str, columns: Option<&Columns>) -> Result<Pass, S
     };
     let printed = Codegen::new().with_options(options).build(&program);
     let mappings = printed.map.map(|map| mappings(map, columns)).unwrap_or_default();
-    Ok(Pass::StrippedProgram(StrippedProgram { code: printed.code, mappings }))
+    let code = printed.code + helpers;
+    let (code, mappings) = match definitions.as_str() {
+        "" => (code, mappings),
+        line => commonjs::insert_line(line, &code, &mappings),
+    };
+    Ok(Pass::StrippedProgram(StrippedProgram { code, mappings }))
 }
 
 /// Returns the options for JSX, whose comments in the text take precedence.

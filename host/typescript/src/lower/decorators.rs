@@ -41,9 +41,9 @@ pub(super) enum ClassExport {
     Default,
 }
 
-/// Returns true if a class needs this lowering.
-pub(crate) fn needs_lowering(class: &Class<'_>) -> bool {
-    has_decorators(class) || class.body.body.iter().any(|element| accessor(element).is_some())
+/// Returns true if a class needs this lowering. Legacy decorators do not.
+pub(crate) fn needs_lowering(class: &Class<'_>, are_legacy: bool) -> bool {
+    (!are_legacy && has_decorators(class)) || class.body.body.iter().any(|element| accessor(element).is_some())
 }
 
 fn has_decorators(class: &Class<'_>) -> bool {
@@ -67,19 +67,16 @@ fn accessor<'e, 'a>(element: &'e ClassElement<'a>) -> Option<&'e AccessorPropert
 }
 
 /// Search for a class that needs this lowering.
-#[derive(Default)]
-pub(super) struct Search(pub bool);
+pub(super) struct Search {
+    pub are_legacy: bool,
+    pub is_found: bool,
+}
 
 impl<'a> Visit<'a> for Search {
     fn visit_class(&mut self, class: &Class<'a>) {
-        self.0 |= needs_lowering(class);
+        self.is_found |= needs_lowering(class, self.are_legacy);
         walk::walk_class(self, class);
     }
-}
-
-/// Member with decorators, in the form in which the helpers take it.
-struct Member {
-    text: String,
 }
 
 impl<'a> Rewriter<'_, '_, 'a> {
@@ -88,15 +85,15 @@ impl<'a> Rewriter<'_, '_, 'a> {
         let number = self.classes;
         self.classes += 1;
         let own = format!("{PREFIX}d{number}");
-        let decorated = has_decorators(class);
-        let is_replaced = !class.decorators.is_empty();
+        let decorated = !self.are_legacy && has_decorators(class);
+        let is_replaced = decorated && !class.decorators.is_empty();
         if decorated {
             self.lower_head(class, place, &own, is_replaced);
         }
         let mut members = Vec::new();
         let mut has_instance_members = false;
         for (at, element) in class.body.body.iter().enumerate() {
-            let list = decorators(element);
+            let list = if decorated { decorators(element) } else { &[] };
             if is_replaced && is_abstract(element) {
                 // An expression cannot be an abstract class.
                 self.edits.replace(element.span().start, element.span().end, "");
@@ -120,7 +117,6 @@ impl<'a> Rewriter<'_, '_, 'a> {
             return;
         }
         let name = class.id.as_ref().map(|id| id.name.as_str());
-        let members: Vec<_> = members.into_iter().map(|member: Member| member.text).collect();
         let binding = match (is_replaced, self.binding(class, place, number)) {
             (true, Some(binding)) => format!("v=>{{{binding}=v}}"),
             _ => "null".to_owned(),
@@ -361,12 +357,12 @@ fn is_instance_function(element: &ClassElement<'_>) -> bool {
 }
 
 /// Returns a member: its place, kind, name, and whether it is static and private, and functions that reach a private one.
-fn member(element: &ClassElement<'_>, at: usize, key: String) -> Member {
+fn member(element: &ClassElement<'_>, at: usize, key: String) -> String {
     let (kind, is_static, name) = match element {
         ClassElement::MethodDefinition(method) => (kind_of(method), method.r#static, &method.key),
         ClassElement::PropertyDefinition(field) => ("field", field.r#static, &field.key),
         ClassElement::AccessorProperty(field) => ("accessor", field.r#static, &field.key),
-        ClassElement::StaticBlock(_) | ClassElement::TSIndexSignature(_) => return Member { text: String::new() },
+        ClassElement::StaticBlock(_) | ClassElement::TSIndexSignature(_) => return String::new(),
     };
     let access = match name {
         PropertyKey::PrivateIdentifier(name) => {
@@ -375,7 +371,7 @@ fn member(element: &ClassElement<'_>, at: usize, key: String) -> Member {
         }
         _ => String::new(),
     };
-    Member { text: format!("[{at},\"{kind}\",{key},{is_static}{access}]") }
+    format!("[{at},\"{kind}\",{key},{is_static}{access}]")
 }
 
 fn kind_of(method: &MethodDefinition<'_>) -> &'static str {

@@ -20,6 +20,8 @@ pub(super) struct Rewriter<'p, 's, 'a> {
     pub(super) text: &'p str,
     pub(super) table: &'p Table<'s, 'a>,
     pub(super) edits: Edits,
+    /// True if decorators are those of `experimentalDecorators`, which are not lowered here.
+    pub(super) are_legacy: bool,
     /// Namespaces and enums whose variable is already declared.
     pub(super) declared: HashSet<SymbolId>,
     /// Number of classes so far.
@@ -49,11 +51,12 @@ pub(super) struct DeclarationHead<'n> {
 }
 
 impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
-    pub(super) fn new(text: &'p str, table: &'p Table<'s, 'a>) -> Self {
+    pub(super) fn new(text: &'p str, table: &'p Table<'s, 'a>, are_legacy: bool) -> Self {
         Self {
             text,
             table,
             edits: Edits::default(),
+            are_legacy,
             declared: HashSet::new(),
             classes: 0,
             class_place: ClassPlace::Expression,
@@ -129,7 +132,7 @@ impl<'a> Visit<'a> for Rewriter<'_, '_, 'a> {
 
     fn visit_class(&mut self, class: &Class<'a>) {
         let place = std::mem::replace(&mut self.class_place, ClassPlace::Expression);
-        if needs_lowering(class) {
+        if needs_lowering(class, self.are_legacy) {
             self.lower_class(class, place);
         }
         walk::walk_class(self, class);
