@@ -144,3 +144,41 @@ fn notebooks_run_in_one_session() {
     let failed = run_in(dir.path(), &["run", "ipython.ipynb"]);
     assert!(failed.stderr_text().contains("is a command of IPython"), "{}", failed.stderr_text());
 }
+
+#[test]
+fn programs_for_other_runners_of_javascript_have_advice() {
+    let dir = folder();
+    for (name, text, message) in [
+        ("npm.mjs", "import x from 'npm:left-pad@1.3.0'", "add its package with --npm left-pad@1.3.0"),
+        ("bare.cjs", "require('left-pad')", "add its package with --npm left-pad"),
+        ("jsr.ts", "import { x } from 'jsr:@std/path'\nconsole.log(x)", "run Deno in a container"),
+        ("url.mjs", "import 'https://deno.land/std/path/mod.ts'", "run Deno in a container"),
+        ("api.ts", "console.log(Deno.args)", "programs have Node's"),
+    ] {
+        fs::write(dir.path().join(name), text).expect("it is ours");
+        let ran = run_in(dir.path(), &["run", "--isolation", "wasm", name]);
+        let stderr = ran.stderr_text();
+        assert!(ran.code == Some(1) && stderr.contains(message), "{name}: {stderr}");
+    }
+    // A module that is there is found by the name in the import.
+    fs::create_dir_all(dir.path().join("node_modules/@a/b")).expect("a directory");
+    fs::write(dir.path().join("node_modules/@a/b/index.js"), "module.exports = 7").expect("it is ours");
+    fs::write(dir.path().join("own.mjs"), "import x from 'npm:@a/b@^2'\nconsole.log(x)").expect("it is ours");
+    let ran = run_in(dir.path(), &["run", "--dir", ".", "own.mjs"]);
+    assert_eq!(ran.stdout_text(), "7\n", "{}", ran.stderr_text());
+}
+
+#[test]
+fn modules_in_typescript_have_the_names_of_commonjs() {
+    let dir = folder();
+    fs::write(dir.path().join("data.json"), "[1]").expect("it is ours");
+    let text = "import { join } from 'path'\nimport { readFileSync } from 'fs'\nconst os: any = require('os')\n\
+                if (require.main === module) console.log(readFileSync(join(__dirname, 'data.json'), 'utf8'), __filename, typeof os.EOL)\n\
+                import('./other.ts').then(other => console.log(other.isMain))\n";
+    fs::write(dir.path().join("main.ts"), text).expect("it is ours");
+    fs::write(dir.path().join("other.ts"), "export const isMain: boolean = require.main === module")
+        .expect("it is ours");
+    let ran = run_in(dir.path(), &["run", "--dir", ".", "main.ts"]);
+    let expected = "[1] /work/main.ts string\nfalse\n";
+    assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), expected), "{}", ran.stderr_text());
+}

@@ -6,6 +6,7 @@
 mod cases;
 mod server;
 mod slow;
+mod websocket;
 
 use std::collections::BTreeMap;
 use std::path::Path;

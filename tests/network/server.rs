@@ -15,6 +15,8 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::websocket;
+
 /// Size of the large body in bytes.
 pub const LARGE: usize = 1 << 20;
 
@@ -117,6 +119,9 @@ struct Request {
 fn serve_requests(stream: impl Read + Write, number: usize) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream)? {
+        if let Some(path) = request.target.strip_prefix("/ws/") {
+            return websocket::serve(stream.into_inner(), path, &request.headers);
+        }
         handle_request(stream.get_mut(), &request, number)?;
         if request.headers.iter().any(|line| line.eq_ignore_ascii_case("connection: close")) {
             break;

@@ -14,7 +14,7 @@ const TYPED = /\.([mc]?ts|[jt]sx)$/
 const isFile = path => fs.statSync(path, { throwIfNoEntry: false })?.isFile() ?? false
 // The module of the guest in WebAssembly, which Node cannot load before the program with its own loader.
 const tsconfig = fs.readFileSync('/.codebox/hooks/tsconfig.js', 'utf8').replace(/^export /gm, '')
-const { aliased, jsxPragmas } = compileFunction(`${tsconfig}\nreturn tsconfigOver`, [], { filename: 'node:codebox/tsconfig' })()({
+const { aliased, withPragmas } = compileFunction(`${tsconfig}\nreturn tsconfigOver`, [], { filename: 'node:codebox/tsconfig' })()({
   isFile, readText: file => fs.readFileSync(file, 'utf8'), normal: path.posix.normalize, dirname: path.posix.dirname, known: new Map(),
 })
 // True until the program's own file has been loaded, if it is in TypeScript.
@@ -25,7 +25,7 @@ function strip(file) {
   process.setSourceMapsEnabled(true)
   const text = fs.readFileSync(file, 'utf8')
   const answer = execFileSync('/.codebox/agent', ['query'], {
-    input: JSON.stringify({ file, text: jsxPragmas(file, text) + text }), env: {}, maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'inherit'],
+    input: JSON.stringify({ file, text: withPragmas(file, text) }), env: {}, maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'inherit'],
   }).toString()
   const end = answer.indexOf('\n')
   const head = JSON.parse(answer.slice(0, end))

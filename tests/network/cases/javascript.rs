@@ -32,7 +32,114 @@ pub fn cases() -> Vec<Case> {
         ("exits_with_unread_body", JavaScript, exits_with_unread_body),
         ("reports_missing_network_without_grant", JavaScript, reports_missing_network_without_grant),
         ("http_requests", JavaScript, http_requests),
+        ("web_sockets", JavaScript, web_sockets),
+        ("web_sockets_that_fail", JavaScript, web_sockets_that_fail),
     ]
+}
+
+/// Functions of the tests of WebSockets.
+const WEB_SOCKETS: &str = r#"
+const base = 'ws://127.0.0.1:PLAIN/ws/';
+const next = (socket, type) => new Promise((resolve) => socket.addEventListener(type, resolve, { once: true }));
+const closed = async (socket) => { const { code, reason, wasClean } = await next(socket, 'close'); return `${code} ${reason} ${wasClean}`; };
+"#;
+
+fn web_sockets(test_env: &TestEnvironment) -> Result<()> {
+    let text = r#"
+const socket = new WebSocket(base + 'echo', ['a', 'b']);
+console.log(socket.readyState, socket.url === base + 'echo', socket.binaryType);
+let order = '';
+setTimeout(() => { order += 'timer '; }, 0);
+await next(socket, 'open');
+console.log(socket.readyState, socket.protocol, JSON.stringify(socket.extensions), order);
+socket.send('grüße');
+const first = await next(socket, 'message');
+console.log(first instanceof MessageEvent, first.data, first.origin === base.slice(0, -4));
+socket.send(new Uint8Array([0, 1, 255]).subarray(1));
+console.log([...new Uint8Array(await (await next(socket, 'message')).data.arrayBuffer())]);
+socket.binaryType = 'arraybuffer';
+for (const size of [0, 125, 126, 65535, 65536, 3 << 20]) {
+  const sent = new Uint8Array(size).map((_, i) => i * 7);
+  socket.send(sent.buffer);
+  const { data } = await next(socket, 'message');
+  console.log(size, data.byteLength === size && sent.every((each, i) => each === new Uint8Array(data, i, 1)[0] || i > 9));
+}
+socket.send(new Blob(['blob ', 'of text']));
+console.log(new TextDecoder().decode((await next(socket, 'message')).data), socket.bufferedAmount);
+socket.close(3001, 'done');
+console.log(socket.readyState, await closed(socket), socket.readyState);
+const fragments = new WebSocket(base + 'fragments');
+console.log((await next(fragments, 'message')).data, '|', (await next(fragments, 'message')).data);
+fragments.close();
+console.log(await closed(fragments));
+const joined = new WebSocket(base + 'joined');
+console.log((await next(joined, 'message')).data);
+joined.close(1000);
+console.log(await closed(joined));
+const own = new WebSocket(base + 'header', { headers: { 'X-Own': 'mine' } });
+own.onmessage = ({ data, target }) => { console.log(data, target === own); own.close(); };
+console.log(await closed(own));
+const many = new WebSocket(base + 'many');
+let count = 0, ticks = 0;
+const timer = setInterval(() => ticks++, 0);
+await new Promise((resolve) => { many.onmessage = ({ data }) => { if (data !== String(count++)) console.log('order', data); if (count === 1000) resolve(); }; });
+clearInterval(timer);
+many.close();
+console.log(count, await closed(many), require('node:http').WebSocket === WebSocket);
+const server = new WebSocket(base + 'close');
+console.log(await closed(server));
+const all = await Promise.all([0, 1, 2, 3].map(async (number) => {
+  const each = new WebSocket(base + 'echo');
+  await next(each, 'open');
+  const [{ data }, response] = await Promise.all([next(each, 'message'), fetch('http://127.0.0.1:PLAIN/hello').then((r) => r.text()), each.send(`number ${number}`)]);
+  each.close();
+  await next(each, 'close');
+  return `${data} ${response}`;
+}));
+console.log(all.join());
+"#;
+    let sizes = [0, 125, 126, 65535, 65536, 3 << 20].map(|size| format!("{size} true\n")).concat();
+    let expected = format!(
+        "0 true blob\n1 b \"\" timer \ntrue grüße true\n[ 1, 255 ]\n{sizes}blob of text 0\n2 3001 done true 3\none two | pong in between\n1005  true\nhello\n\
+         1000  true\nmine true\n1005  true\n1000 1005  true true\n4001 go away true\nnumber 0 hello,number 1 hello,number 2 hello,number 3 hello\n"
+    );
+    let text = format!(
+        "{WEB_SOCKETS}const {{ createRequire }} = await import('node:module');\nconst require = createRequire('/work/x.js');\n{text}"
+    );
+    test_env.check_prints(JavaScript, &text, &test_env.all(), &expected)?;
+    let secure = "const socket = new WebSocket('wss://localhost:TLS/ws/echo');\nsocket.onopen = () => socket.send('x');\nsocket.onmessage = ({ data }) => { console.log(data); socket.close(); };\nsocket.onerror = ({ message }) => console.log(message);";
+    test_env.check_prints(JavaScript, secure, &test_env.all(), "x\n")?;
+    Ok(())
+}
+
+fn web_sockets_that_fail(test_env: &TestEnvironment) -> Result<()> {
+    let text = r#"
+for (const path of ['wrong-key', 'drop', 'masked', 'invalid-text', '../hello']) {
+  const socket = new WebSocket(base + path);
+  const events = [];
+  for (const type of ['open', 'error', 'message']) socket.addEventListener(type, () => events.push(type));
+  console.log(path, await closed(socket), events.join());
+}
+const refused = new WebSocket('ws://192.0.2.1:9/');
+refused.onerror = (event) => console.log(event.type, /granted|grant/.test(event.message) || event.message);
+console.log(await closed(refused));
+for (const make of [() => new WebSocket('ftp://x'), () => new WebSocket('not a url'), () => new WebSocket(base, ['a', 'a']), () => new WebSocket(base, ['a b']), () => new WebSocket(base + '#f')]) {
+  try { make(); console.log('made'); } catch (error) { console.log(error.name); }
+}
+const early = new WebSocket(base + 'echo');
+try { early.send('x'); } catch (error) { console.log(error.name); }
+try { early.close(1001); } catch (error) { console.log(error.name); }
+early.onerror = () => console.log('error');
+early.close();
+console.log(await closed(early));
+"#;
+    let expected = "wrong-key 1006  false error\ndrop 1006  false open\nmasked 1006  false open,error\ninvalid-text 1006  false open,error\n../hello 1006  false error\n\
+                    error true\n1006  false\nSyntaxError\nSyntaxError\nSyntaxError\nSyntaxError\nSyntaxError\nInvalidStateError\nInvalidAccessError\nerror\n1006  false\n";
+    test_env.check_prints(JavaScript, &format!("{WEB_SOCKETS}{text}"), &test_env.all(), expected)?;
+    // Without grants, the message names the host.
+    let report = test_env.run(JavaScript, "new WebSocket('wss://echo.example/x')", &[], &[])?.0;
+    ensure!(report.at("/missing").to_string().contains("--net echo.example"), "{}", report.json());
+    Ok(())
 }
 
 fn get_and_post(test_env: &TestEnvironment) -> Result<()> {

@@ -17,6 +17,7 @@ import { BroadcastChannel, MessageChannel, MessagePort } from './web/messages.js
 import { web } from './web/all-streams.js';
 import { FormData, Headers, Request, Response } from './web/fetch.js';
 import { fetch } from './web/exchange.js';
+import { WebSocket } from './web/websocket.js';
 import { refuse } from './missing.js';
 import { display } from './display.js';
 
@@ -44,7 +45,7 @@ export function install() {
   const plain = {
     console: globalConsole, process, Buffer, URL, URLSearchParams, TextEncoder, TextDecoder, Event, EventTarget, CustomEvent, MessageEvent, AbortController, AbortSignal,
     Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, Crypto, SubtleCrypto, Blob, File, MessageChannel, MessagePort, BroadcastChannel, Headers, Request, Response, FormData, ...web,
-    WebSocket: lackingClass('WebSocket', 'sockets'), EventSource: lackingClass('EventSource', 'sockets'),
+    WebSocket, EventSource: lackingClass('EventSource', 'sockets'),
   };
   for (const [name, value] of Object.entries(plain)) {
     // The bundler renames functions and classes that have the name of a global.

@@ -39,6 +39,7 @@ export function unavailable(name) {
 // Returns Node's global that is missing here, given the message of a ReferenceError.
 export function globalOf(message) {
   const ending = ' is not defined';
+  if (message === `Deno${ending}`) return 'deno:api';
   for (let i = 0; i < globals.length; i++) if (message === globals[i] + ending) return `api:${globals[i]}`;
   return undefined;
 }

@@ -59,6 +59,12 @@ fn is_host(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && !text.starts_with('-') && text.bytes().all(is_part)
 }
 
+/// Returns true for a text that can be the name of a package of npm, with its version or without.
+fn is_package(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@/^".contains(&byte);
+    !text.is_empty() && text.len() <= 214 && !text.starts_with('-') && text.bytes().all(is_part)
+}
+
 /// Describes a feature that the program lacked, by the identifier in the prelude's report.
 pub(super) fn describe(identifier: &str) -> Missing {
     if let Some(description) = FEATURES.iter().find(|description| description.identifier == identifier) {
@@ -69,6 +75,14 @@ pub(super) fn describe(identifier: &str) -> Missing {
     }
     if let Some(host) = identifier.strip_prefix("host:").filter(|host| is_host(host)) {
         return Missing { what: format!("access to {host}"), hint: format!("grant it with --net {host}") };
+    }
+    if let Some(package) = identifier.strip_prefix("npm:").filter(|package| is_package(package)) {
+        let at = package.rfind('@').filter(|at| *at > 0);
+        let name = &package[..at.unwrap_or(package.len())];
+        let hint = format!(
+            "it is not part of the runtime: add its package with --npm {package}, or grant a directory that has it in node_modules"
+        );
+        return Missing { what: format!("the module {name}"), hint };
     }
     let (what, hint) = match identifier.split_once(':') {
         Some(("api", api)) => (
@@ -86,6 +100,14 @@ pub(super) fn describe(identifier: &str) -> Missing {
         Some(("removed", module)) => (
             format!("the module {module}"),
             "it was removed from Python: use its replacement, or an older Python (--image python:3.11-slim)",
+        ),
+        Some(("deno", "imports")) => (
+            "imports of URLs".to_owned(),
+            "modules are files and packages, as in Node: add the package with --npm and import it by its name, or run Deno in a container: codebox run --image denoland/deno --dir .:/work -- deno run FILE",
+        ),
+        Some(("deno", "api")) => (
+            "Deno's API".to_owned(),
+            "programs have Node's: use node:fs, node:process and so on, or run Deno in a container: codebox run --image denoland/deno --dir .:/work -- deno run FILE",
         ),
         _ => (identifier.to_owned(), "it is not supported in this tier"),
     };

@@ -141,7 +141,7 @@ Module._resolveFilename = function (request, parent, isMain, options) {
   }
   if (request === 'codebox') return CODEBOX;
   const error = missing(request, parent);
-  throw relative || request[0] === '/' || request === '' ? error : lacking(`module:${splitName(request).name}`, error);
+  throw relative || request[0] === '/' || request === '' ? error : lacking(`npm:${splitName(request).name}`, error);
 };
 
 Module._load = function (request, parent, isMain) {

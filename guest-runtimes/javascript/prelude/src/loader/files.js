@@ -88,7 +88,7 @@ export function packageType(path) {
 }
 
 // Aliases of paths and pragmas of JSX by the tsconfig.json of a program.
-export const { aliased, jsxPragmas } = tsconfigOver({ isFile, readText, normal, dirname, known: new SafeMap() });
+export const { aliased, withPragmas } = tsconfigOver({ isFile, readText, normal, dirname, known: new SafeMap() });
 
 // Extensions and index files that TypeScript omits: `import './b'` for b.ts, or for a directory with an index.ts.
 const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '.json'];

@@ -1,7 +1,7 @@
 // Resolves the specifier that an ES module imports to the absolute name of a module.
 import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
-import { lacking, reportMissing } from '../missing.js';
+import { lacking } from '../missing.js';
 import { CODEBOX, isBuiltin, nameOf } from './builtins.js';
 import { aliased, isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
 import { isTypeScript } from './texts.js';
@@ -71,8 +71,12 @@ function aliasOf(specifier, importer) {
   return undefined;
 }
 
-function resolveBare(specifier, importer) {
-  if (isBuiltin(specifier)) return `node:${nameOf(specifier)}`;
+// Package of an import as Deno has it: the name with its scope, the version, and the path in it.
+const NPM = /^npm:\/?((?:@[^/@]+\/)?[^/@]+)(?:@([^/]*))?(\/.*)?$/;
+
+// Resolves the name of a package, of which an import by `npm:` can name a version.
+function resolveBare(specifier, importer, version) {
+  if (version === undefined && isBuiltin(specifier)) return `node:${nameOf(specifier)}`;
   const alias = aliasOf(specifier, importer);
   if (alias !== undefined) return alias;
   const { name, subpath, valid } = splitName(specifier);
@@ -80,13 +84,13 @@ function resolveBare(specifier, importer) {
   const pack = findPackage(name, directoryOf(importer));
   if (pack === undefined) {
     if (specifier === 'codebox') return `node:${CODEBOX}`;
-    throw lacking(`module:${name}`, notFound(name, importer, true));
+    throw lacking(`npm:${name}${version && `@${version}`}`, notFound(name, importer, true));
   }
   if (pack.data.exports !== undefined && pack.data.exports !== null) return finish(resolveExports(pack, subpath, IMPORT, shown(importer)), '', importer);
   if (subpath !== '.') return finish(`${pack.directory}/${subpath.slice(2)}`, '', importer);
   const main = legacyMain(pack);
   if (main === undefined) {
-    throw lacking(`module:${name}`, notFound(pack.directory, importer, true));
+    throw lacking(`npm:${name}`, notFound(pack.directory, importer, true));
   }
   return realPath(main);
 }
@@ -115,13 +119,15 @@ export function resolveImport(specifier, importer) {
     return finish(fileURLToPath(url), suffix, importer);
   }
   if (scheme === 'data') return specifier;
+  const [, name, version = '', path = ''] = NPM.exec(specifier) ?? [];
+  if (name !== undefined) return resolveBare(`${name}${path}`, importer, version);
   if (scheme !== undefined) {
-    if (scheme === 'http' || scheme === 'https') reportMissing('sockets');
-    throw coded(
+    const error = coded(
       Error,
       'ERR_UNSUPPORTED_ESM_URL_SCHEME',
       `Only URLs with a scheme in: file, data, and node are supported by the default ESM loader. Received protocol '${scheme}:'`,
     );
+    throw ['http', 'https', 'jsr'].includes(scheme) ? lacking('deno:imports', error) : error;
   }
   return resolveBare(specifier, importer);
 }

@@ -3,7 +3,7 @@ import { native } from '../native.js';
 import { coded } from '../node/errors.js';
 import { remember } from '../engine/sources.js';
 import { placed } from '../engine/stacks.js';
-import { jsxPragmas, readText } from './files.js';
+import { readText, withPragmas } from './files.js';
 
 export const isTypeScript = (path) => /\.([mc]?ts|[jt]sx)$/.test(path);
 
@@ -11,7 +11,7 @@ export const isTypeScript = (path) => /\.([mc]?ts|[jt]sx)$/.test(path);
 export function strip(file, written) {
   let answer;
   try {
-    answer = native.host(JSON.stringify({ op: 'strip', file, text: jsxPragmas(file, written) + written }));
+    answer = native.host(JSON.stringify({ op: 'strip', file, text: withPragmas(file, written) }));
   } catch {
     // The host rejects a request of this length.
     throw new SyntaxError(`${file} is too long to remove its types: split it, or compile it first`);

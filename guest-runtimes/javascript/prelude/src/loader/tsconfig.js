@@ -1,4 +1,4 @@
-// Options of the tsconfig.json nearest to a file: aliases of paths, and the functions that JSX calls. This file has no imports, because
+// Options of the tsconfig.json nearest to a file: aliases of paths, the kind of decorators, and the functions that JSX calls. This file has no imports, because
 // Node in containers has it too.
 
 // The most files that extend each other.
@@ -80,10 +80,27 @@ export function tsconfigOver({ isFile, readText, normal, dirname, known }) {
     return candidates;
   }
 
-  // Returns the comment that selects the functions that JSX in a file calls, or an empty text.
-  function jsxPragmas(path, text) {
-    if (!/\.[jt]sx$/.test(path) || text.startsWith('#!') || text.includes('@jsx')) return '';
-    const { jsx, jsxImportSource, jsxFactory, jsxFragmentFactory } = compilerOptions(dirname(path));
+  // Returns a text with the comment that selects its decorators and the functions that its JSX calls, after the line of an interpreter.
+  function withPragmas(path, text) {
+    const hasJsx = /\.[jt]sx$/.test(path) && !text.includes('@jsx');
+    const hasDecorators = text.includes('@');
+    if (!hasJsx && !hasDecorators) return text;
+    const own = compilerOptions(dirname(path));
+    const found = [...(hasJsx ? jsxPragmas(own) : []), ...(hasDecorators ? decoratorPragmas(own) : [])];
+    if (found.length === 0) return text;
+    const start = text.startsWith('#!') ? text.indexOf('\n') + 1 || text.length : 0;
+    return `${text.slice(0, start)}/** ${found.join(' ')} */${text.slice(start)}`;
+  }
+
+  function decoratorPragmas({ experimentalDecorators, emitDecoratorMetadata, strict, strictNullChecks }) {
+    if (experimentalDecorators !== true) return [];
+    const pragmas = ['@experimentalDecorators'];
+    if (emitDecoratorMetadata === true) pragmas.push('@emitDecoratorMetadata');
+    if ((strictNullChecks ?? strict) === true) pragmas.push('@strictNullChecks');
+    return pragmas;
+  }
+
+  function jsxPragmas({ jsx, jsxImportSource, jsxFactory, jsxFragmentFactory }) {
     const word = (value) => (typeof value === 'string' && /^[\w$./@-]+$/.test(value) ? value : undefined);
     const pragmas = [];
     if (jsx === 'react') {
@@ -92,8 +109,8 @@ export function tsconfigOver({ isFile, readText, normal, dirname, known }) {
       if (word(jsxFragmentFactory)) pragmas.push(`@jsxFrag ${jsxFragmentFactory}`);
     } else if (typeof jsx === 'string' && jsx.startsWith('react-jsx')) pragmas.push('@jsxRuntime automatic');
     if (jsx !== 'react' && word(jsxImportSource)) pragmas.push(`@jsxImportSource ${jsxImportSource}`);
-    return pragmas.length > 0 ? `/** ${pragmas.join(' ')} */` : '';
+    return pragmas;
   }
 
-  return { aliased, jsxPragmas };
+  return { aliased, withPragmas };
 }

@@ -1,6 +1,7 @@
 // Event loop, one callback at a time: timers, finished operations and standard input, immediates.
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
+import * as connections from './connections.js';
 import * as net from './net.js';
 import * as timers from './timers.js';
 import { uncurry } from '../engine/uncurry.js';
@@ -10,6 +11,8 @@ const shift = uncurry(Array.prototype.shift);
 
 // Most milliseconds that a wait for the network delays the check of standard input.
 const STDIN_POLL_MS = 20;
+// Most milliseconds of a wait for one of the two kinds of network events while the other is awaited as well.
+const OTHER_POLL_MS = 20;
 
 let phase = 'timers';
 let round = 0;
@@ -32,7 +35,7 @@ export function awaitStdin(callback, holdsLoop = true) {
 }
 
 const busy = () =>
-  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.hasPending() || (stdin !== null && stdin.holdsLoop);
+  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.hasPending() || connections.awaited() || (stdin !== null && stdin.holdsLoop);
 
 function run(operation) {
   try {
@@ -49,6 +52,17 @@ function pollStdin(wait) {
   stdin = null;
   run({ run: at.callback, stores: at.stores });
   return true;
+}
+
+const isNetworkAwaited = () => net.awaited() || connections.awaited();
+
+// Waits for events of the network, and returns the callbacks to run. The host waits for exchanges or for connections.
+function waitForNetwork(ms) {
+  if (!connections.awaited()) return net.wait(ms);
+  if (!net.awaited()) return connections.wait(ms);
+  const calls = connections.wait(0);
+  for (const each of net.wait(calls.length > 0 ? 0 : ms < 0 || ms > OTHER_POLL_MS ? OTHER_POLL_MS : ms)) push(calls, each);
+  return calls;
 }
 
 export function tick() {
@@ -82,12 +96,12 @@ export function tick() {
       const idle = operations.length === 0 && timers.pendingImmediates() === 0 && busy();
       const wait = idle ? timers.untilNext() : 0;
       // Events are taken once per round, because peers that send faster than the program reads would delay timers forever.
-      if (net.awaited() && !polled) {
+      if (isNetworkAwaited() && !polled) {
         polled = true;
         if (stdin !== null && pollStdin(0)) return true;
         // The host waits for only one of the two, so both are checked in turn.
         const longest = stdin !== null && (wait < 0 || wait > STDIN_POLL_MS) ? STDIN_POLL_MS : wait;
-        for (const each of net.wait(longest)) push(ready, each);
+        for (const each of waitForNetwork(longest)) push(ready, each);
         const event = shift(ready);
         if (event !== undefined) {
           run(event);
@@ -119,5 +133,6 @@ export function begin() {
   round = 0;
   entered = false;
   net.begin();
+  connections.begin();
   timers.begin();
 }

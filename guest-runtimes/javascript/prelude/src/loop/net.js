@@ -93,14 +93,14 @@ export function failQueued() {
   return starved.length > 0;
 }
 
-function put(bytes, at, word) {
+export function put(bytes, at, word) {
   bytes[at] = word & 255;
   bytes[at + 1] = (word >>> 8) & 255;
   bytes[at + 2] = (word >>> 16) & 255;
   bytes[at + 3] = word >>> 24;
 }
 
-const word = (bytes, at) => (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
+export const word = (bytes, at) => (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
 
 // A failure that the host reports: kind, errno and text.
 export class NetFailure {
@@ -110,7 +110,7 @@ export class NetFailure {
 }
 
 // Returns the answer's bytes, or null if the time ran out.
-function perform(op, handle, number, wait, bytes) {
+export function perform(op, handle, number, wait, bytes) {
   const request = new Uint8Array(14 + bytes.length);
   request[0] = MARK;
   request[1] = op;
@@ -125,7 +125,7 @@ function perform(op, handle, number, wait, bytes) {
   throw new NetFailure(parse(native.utf8Decode(part(answer, 1), false)));
 }
 
-const NOTHING = new Uint8Array(0);
+export const NOTHING = new Uint8Array(0);
 
 // Begins an exchange in the assigned slot, and returns its number.
 export function start(head, body = NOTHING) {

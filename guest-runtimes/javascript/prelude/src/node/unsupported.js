@@ -6,6 +6,8 @@ import { refuse } from '../missing.js';
 import { nextTick } from '../loop/ticks.js';
 import { Duplex } from './stream.js';
 import { ClientRequest, IncomingMessage } from './http-client.js';
+import { CloseEvent, MessageEvent } from '../web/events.js';
+import { WebSocket } from '../web/websocket.js';
 
 const later = (emitter, error) => {
   nextTick(() => emitter.emit('error', error));
@@ -192,6 +194,7 @@ export function http(netModule, secure) {
     },
     globalAgent: new Agent(), maxHeaderSize: 16384,
     validateHeaderName() {}, validateHeaderValue() {}, setMaxIdleHTTPParsers() {},
+    ...(secure ? {} : { CloseEvent, MessageEvent, WebSocket }),
   });
 }
 

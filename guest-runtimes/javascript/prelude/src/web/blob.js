@@ -8,7 +8,8 @@ import { bytesStream } from './streams.js';
 
 const contents = new WeakMap();
 
-function bytesOf(part) {
+// Returns the bytes of a part of a blob: another blob, a view, a buffer or a text.
+export function bytesOf(part) {
   if (contents.has(part)) return contents.get(part);
   if (ArrayBuffer.isView(part)) return new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
   if (native.classOf(part) === 'ArrayBuffer') return new Uint8Array(part);

@@ -101,6 +101,30 @@ export class MessageEvent extends Event {
   get ports() { return this.#given.ports ?? []; }
 }
 
+export class CloseEvent extends Event {
+  #given;
+  constructor(type, options = {}) {
+    super(type, options);
+    this.#given = options;
+  }
+  get wasClean() { return this.#given.wasClean ?? false; }
+  get code() { return this.#given.code ?? 0; }
+  get reason() { return this.#given.reason ?? ''; }
+}
+
+export class ErrorEvent extends Event {
+  #given;
+  constructor(type, options = {}) {
+    super(type, options);
+    this.#given = options;
+  }
+  get message() { return this.#given.message ?? ''; }
+  get filename() { return this.#given.filename ?? ''; }
+  get lineno() { return this.#given.lineno ?? 0; }
+  get colno() { return this.#given.colno ?? 0; }
+  get error() { return this.#given.error; }
+}
+
 const listenersOf = new WeakMap();
 const tableOf = (target) => {
   let table = listenersOf.get(target);

@@ -1,0 +1,82 @@
+// Connections to granted hosts, which the host makes, as streams of bytes. A callback that waits for one keeps the loop alive.
+import { native } from '../native.js';
+import * as context from '../engine/context.js';
+import { uncurry } from '../engine/uncurry.js';
+import { NOTHING, perform, put, word } from './net.js';
+
+const push = uncurry(Array.prototype.push);
+const splice = uncurry(Array.prototype.splice);
+const { stringify } = JSON;
+
+const OPEN = 1;
+const TLS = 2;
+const SEND = 3;
+const RECEIVE = 4;
+const CLOSE = 5;
+const POLL = 7;
+
+// Most bytes that one operation carries.
+const PIECE = 65536;
+
+// Bit that marks the key of a wait for send space, as for exchanges.
+const WRITABLE = 0x80000000;
+
+let waiting = [];
+export const awaited = () => waiting.length > 0;
+
+export function begin() {
+  waiting = [];
+}
+
+// Connects, and returns the handle of the connection; null if the time ran out. The program waits meanwhile.
+export function open(host, port, ms) {
+  const answer = perform(OPEN, 0, port, ms, native.utf8Encode(host));
+  return answer === null ? null : word(answer, 0);
+}
+
+// Starts TLS; returns false if the time ran out.
+export const startTls = (handle, name, ms) => perform(TLS, handle, 0, ms, native.utf8Encode(stringify({ name, alpn: ['http/1.1'] }))) !== null;
+
+// Sends as many bytes as there is space for, and returns their number.
+export function send(handle, bytes) {
+  const piece = bytes.subarray(0, PIECE);
+  const answer = perform(SEND, handle, 0, 0, piece);
+  if (answer === null) return 0;
+  return answer.length === 0 ? piece.length : word(answer, 0);
+}
+
+// Returns received bytes, none at the end; null if there are none yet.
+export const receive = (handle) => perform(RECEIVE, handle, PIECE, 0, NOTHING);
+
+export function close(handle) {
+  waiting = waiting.filter((each) => each.handle !== handle);
+  perform(CLOSE, handle, 0, 0, NOTHING);
+}
+
+// Calls back once when bytes can be received.
+export function onReadable(handle, callback) {
+  push(waiting, { handle, key: handle, callback, stores: context.current });
+}
+
+// Calls back once when bytes can be sent.
+export function onWritable(handle, callback) {
+  push(waiting, { handle, key: (handle | WRITABLE) >>> 0, callback, stores: context.current });
+}
+
+// Waits for the awaited events, and returns the callbacks to run.
+export function wait(ms) {
+  const keys = new Uint8Array(waiting.length * 4);
+  for (let i = 0; i < waiting.length; i++) put(keys, i * 4, waiting[i].key);
+  const ready = perform(POLL, 0, 0, ms < 0 ? -1 : Math.ceil(ms), keys);
+  const calls = [];
+  if (ready === null) return calls;
+  for (let at = 0; at < ready.length; at += 4) {
+    const key = word(ready, at);
+    const index = waiting.findIndex((each) => each.key === key);
+    if (index < 0) continue;
+    const { callback, stores } = waiting[index];
+    splice(waiting, index, 1);
+    push(calls, { run: callback, stores });
+  }
+  return calls;
+}
