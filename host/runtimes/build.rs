@@ -35,6 +35,7 @@ const PYTHON_PRELUDE: &[&str] = &[
     "errors",
     "draws",
     "results",
+    "databases",
     "notebooks",
     "tools",
     "start",

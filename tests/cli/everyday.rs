@@ -146,6 +146,20 @@ fn notebooks_run_in_one_session() {
 }
 
 #[test]
+fn databases_in_read_only_directories_are_read() {
+    let dir = folder();
+    fs::write(dir.path().join("in.sql"), "x").expect("it is ours");
+    let make = "import sqlite3\nfor name in ('a b.db', 'log.db'):\n    c = sqlite3.connect(name)\n    c.execute('create table t(x)')\n    c.execute('insert into t values (7)')\n    c.commit()\nb = bytearray(open('log.db', 'rb').read())\nb[18:20] = b'\\2\\2'\nopen('log.db', 'wb').write(b)";
+    let made = run_in(dir.path(), &["run", "--dir", ".:rw", "-c", make]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr_text());
+    let read = "import pathlib, sqlite3\nfor name, options in (('a b.db', {}), (pathlib.Path('a b.db'), {}), ('file:a%20b.db?mode=ro', {'uri': True}), ('log.db', {})):\n    c = sqlite3.connect(name, **options)\n    print(c.execute('select * from t').fetchall())\ntry:\n    c.execute('insert into t values (8)')\nexcept sqlite3.OperationalError as error:\n    print(error)\ntry:\n    sqlite3.connect('missing.db').execute('select 1 from t')\nexcept sqlite3.OperationalError as error:\n    print(error)";
+    let ran = run_in(dir.path(), &["run", "--dir", ".", "-c", read]);
+    let rows = "[(7,)]\n".repeat(4);
+    let expected = format!("{rows}attempt to write a readonly database\nunable to open database file\n");
+    assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), expected.as_str()), "{}", ran.stderr_text());
+}
+
+#[test]
 fn programs_for_other_runners_of_javascript_have_advice() {
     let dir = folder();
     for (name, text, message) in [

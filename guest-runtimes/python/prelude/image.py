@@ -9,7 +9,7 @@ import warnings
 
 import _reactor
 from _codebox import (
-    cells, compat, descriptors, effects, frames, headers, host, integers, loop, missing, network, notebooks, seeds, start, warm_up
+    cells, compat, databases, descriptors, effects, frames, headers, host, integers, loop, missing, network, notebooks, seeds, start, warm_up
 )
 
 # Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
@@ -28,6 +28,7 @@ def begin(modules):
         for name in modules:
             importlib.import_module(name)
     compat.install()
+    databases.install()
     headers.install()
     loop.install()
     missing.install()
