@@ -29,8 +29,48 @@ fn generates_completions_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let result = run_in(folder().path(), &["completions", shell]);
         assert_eq!(result.code, Some(0), "{shell}");
-        assert!(result.stdout_text().contains("isolation") && result.stderr.is_empty(), "{shell}");
+        assert!(result.stdout_text().contains("CODEBOX_COMPLETE") && result.stderr.is_empty(), "{shell}");
     }
+}
+
+#[test]
+fn completions_have_options_and_values() {
+    let complete = |words: &[&str]| {
+        let asking = kit().codebox().env("CODEBOX_COMPLETE", "fish").args(["--", "codebox"]).args(words);
+        run(asking).stdout_text()
+    };
+    assert!(complete(&["run", "--isol"]).starts_with("--isolation\t"), "{}", complete(&["run", "--isol"]));
+    assert_eq!(complete(&["run", "--isolation", "w"]).trim(), "wasm");
+    assert!(complete(&["run", "--lang", "py"]).starts_with("python"));
+    // Images of memory are listed by codebox itself.
+    assert!(complete(&["run", "--image", "python-"]).starts_with("python-data\tpython"));
+    assert!(complete(&["runtime", "verify", "lu"]).starts_with("lua"));
+    assert_eq!(complete(&["session", "show", "no-such"]), "");
+    let dir = folder();
+    std::fs::write(dir.path().join("program.py"), "").expect("it is ours");
+    let file =
+        kit().codebox().env("CODEBOX_COMPLETE", "fish").args(["--", "codebox", "run", "prog"]).folder(dir.path());
+    assert_eq!(run(file).stdout_text().trim(), "program.py");
+}
+
+/// The script of bash, in bash.
+#[test]
+fn bash_completes_with_the_script() {
+    let script = run_in(folder().path(), &["completions", "bash"]).stdout_text();
+    let home = folder();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_codebox"));
+    let dir = program.parent().expect("a directory").display();
+    let asked = format!(
+        "PATH={dir}:$PATH\n{script}\nCOMP_WORDS=(codebox run --isol) COMP_CWORD=2 COMP_TYPE=9\n_clap_complete_codebox codebox --isol run\necho \"${{COMPREPLY[@]}}\"\n"
+    );
+    let bash = std::process::Command::new("bash").arg("-c").arg(asked).env("CODEBOX_HOME", home.path()).output();
+    let bash = bash.expect("bash starts");
+    assert_eq!(
+        String::from_utf8_lossy(&bash.stdout).trim(),
+        "--isolation",
+        "{}",
+        String::from_utf8_lossy(&bash.stderr)
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::messages::Messages;
 use crate::progress::progress;
 use crate::reference::reference;
 use crate::trace::RunTrace;
-use crate::{Confinement, Host, RunHost, RunnerOptions, ServerOptions, answer};
+use crate::{Confinement, Host, RunHost, RunnerOptions, ServerOptions, answer, complete};
 
 mod audit;
 mod blocks;
@@ -165,8 +165,6 @@ fn man_pages(dir: &Path) -> Result<u8, RunnerError> {
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<u8, RunnerError> {
-    let mut command = <Cli as clap::CommandFactory>::command();
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, "codebox", &mut script);
+    let script = complete::script(shell).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
     answer::print(&String::from_utf8_lossy(&script))
 }

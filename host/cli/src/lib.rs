@@ -21,6 +21,7 @@ mod args;
 #[cfg(unix)]
 mod box_exec;
 mod commands;
+mod complete;
 mod exit;
 mod front_end;
 mod handover;
@@ -193,6 +194,9 @@ pub fn main(host: Host<'_>) -> u8 {
             None => return 0,
         },
     };
+    if let Some(status) = complete::answer_shell(host.run.args) {
+        return status;
+    }
     raise_open_file_limit();
     let process = if takeover.is_some() { TracedProcess::Standby } else { TracedProcess::First };
     let mut events = Vec::new();

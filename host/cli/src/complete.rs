@@ -1,0 +1,137 @@
+//! Completion of command lines in shells, whose scripts call codebox with the words so far.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use clap::CommandFactory as _;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
+use clap_complete::env::{CompleteEnv, Shells};
+use codebox_core::exit;
+use serde_json::Value;
+
+use crate::args::Cli;
+use crate::render::Escaped;
+
+/// Variable by which a script asks, with the name of its shell.
+const VARIABLE: &str = "CODEBOX_COMPLETE";
+
+/// Name of the command in scripts.
+const PROGRAM: &str = "codebox";
+
+/// Maximum time for a list of values. A shell waits as long.
+const LIST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers a script with the possible next words, and returns the exit status; `None` if no script asks.
+pub(crate) fn answer_shell(args: &[OsString]) -> Option<u8> {
+    std::env::var_os(VARIABLE)?;
+    let dir = std::env::current_dir().ok();
+    let env = CompleteEnv::with_factory(command).var(VARIABLE).bin(PROGRAM).completer(PROGRAM);
+    match env.try_complete(args.iter().cloned(), dir.as_deref()) {
+        Ok(true) => Some(0),
+        Ok(false) => None,
+        Err(_) => Some(exit::FAILURE),
+    }
+}
+
+/// Returns the script for a shell.
+///
+/// # Errors
+/// Returns an error if the shell is not supported.
+pub(crate) fn script(shell: clap_complete::Shell) -> std::io::Result<Vec<u8>> {
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let completer = shells.completer(&shell.to_string()).ok_or(std::io::ErrorKind::Unsupported)?;
+    completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
+    Ok(script)
+}
+
+/// List of values that a command of codebox prints as a JSON document.
+#[derive(Debug, Clone, Copy)]
+struct ValueList {
+    command: &'static [&'static str],
+    /// Place of the list in the document.
+    pointer: &'static str,
+    /// Member of an entry that is the value, and the one that describes it.
+    value: &'static str,
+    help: &'static str,
+}
+
+const SESSIONS: ValueList =
+    ValueList { command: &["session", "list", "--json"], pointer: "/sessions", value: "id", help: "language" };
+const BOXES: ValueList = ValueList { command: &["box", "list", "--json"], pointer: "", value: "name", help: "image" };
+const JOBS: ValueList = ValueList { command: &["jobs", "--json"], pointer: "", value: "id", help: "program" };
+const IMAGES: ValueList =
+    ValueList { command: &["image", "list", "--json"], pointer: "/images", value: "name", help: "runtime" };
+const RUNTIMES: ValueList =
+    ValueList { command: &["runtime", "list", "--json"], pointer: "/runtimes", value: "name", help: "version" };
+const TOOLS: ValueList =
+    ValueList { command: &["tool", "list", "--json"], pointer: "/tools", value: "name", help: "description" };
+
+/// Returns the command line with the lists of values. They are not a part of its definition, which the program for WebAssembly has too.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        let group = command.get_name().to_owned();
+        with_values(command, &group)
+    })
+}
+
+/// Adds the lists of values to the arguments of a command below `group`.
+fn with_values(command: clap::Command, group: &str) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let list = match (group, arg.get_id().as_str()) {
+            (_, "image") => IMAGES,
+            ("session", "id" | "ids") => SESSIONS,
+            ("jobs" | "audit", "id") => JOBS,
+            ("box", "name" | "names") if arg.is_positional() => BOXES,
+            ("image", "name") if arg.is_positional() => IMAGES,
+            ("runtime", "name") if arg.is_positional() => RUNTIMES,
+            ("tool", "name") if arg.is_positional() => TOOLS,
+            // The program, its arguments and other files.
+            _ if arg.is_positional() && arg.get_possible_values().is_empty() => {
+                return arg.add(ArgValueCompleter::new(PathCompleter::any()));
+            }
+            _ => return arg,
+        };
+        arg.add(ArgValueCandidates::new(move || list.candidates()))
+    });
+    command.mut_subcommands(|inner| with_values(inner, group))
+}
+
+impl ValueList {
+    fn candidates(self) -> Vec<CompletionCandidate> {
+        let document = printed(self.command).and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+        let document = document.unwrap_or_default();
+        let entries = document.pointer(self.pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let candidate = |entry: &Value| {
+            let help = entry[self.help].as_str().and_then(|help| help.lines().next());
+            // Names of programs and descriptions are not from codebox.
+            let help = help.map(|help| Escaped(help).to_string().into());
+            Some(CompletionCandidate::new(entry[self.value].as_str()?).help(help))
+        };
+        entries.iter().filter_map(candidate).collect()
+    }
+}
+
+/// Returns the output of a command of codebox; `None` if it fails or takes too long.
+fn printed(args: &[&str]) -> Option<Vec<u8>> {
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command.args(args).env_remove(VARIABLE).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (sender, output) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = stdout.read_to_end(&mut text);
+        sender.send(read.map(|_| text))
+    });
+    let output = output.recv_timeout(LIST_TIMEOUT);
+    if output.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().ok()?;
+    output.ok()?.ok().filter(|_| status.success())
+}
