@@ -120,6 +120,10 @@ fn notebooks_run_in_one_session() {
     let ran = run_in(dir.path(), &["run", "--out", "nb.out.ipynb", "nb.ipynb"]);
     assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(1), "out\n21\n"), "{}", ran.stderr_text());
     assert!(ran.stderr_text().contains("cell 4 failed; cells that were not run: 1"), "{}", ran.stderr_text());
+    let refused = run_in(dir.path(), &["run", "nb.ipynb", "--out", "other.ipynb"]);
+    let message = "write options of codebox before the notebook";
+    assert!(refused.code == Some(125) && refused.stderr_text().contains(message), "{}", refused.stderr_text());
+    assert!(!dir.path().join("other.ipynb").exists());
     let written = fs::read(dir.path().join("nb.out.ipynb")).expect("it was written");
     let written: Value = serde_json::from_slice(&written).expect("JSON");
     let cells = written["cells"].as_array().expect("cells");

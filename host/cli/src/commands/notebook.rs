@@ -54,8 +54,15 @@ pub(super) fn run(path: &Path, mut args: RunArgs, messages: Messages, host: Host
     Ok(report.exit_status())
 }
 
-/// Refuses options that notebooks do not have.
+/// Refuses options and arguments that notebooks do not have.
 fn refuse_others(args: &RunArgs) -> Result<(), RunnerError> {
+    if let Ok((_, arguments)) = args.program()
+        && let Some(first) = arguments.first()
+    {
+        let line = format!("cannot pass the argument {first:?} to a notebook: its cells have none");
+        let fix = "write options of codebox before the notebook";
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    }
     let is_attached = args.container.is_some() || args.dev_config.is_some();
     if args.image().is_none() && args.engine.is_none() && args.warm.is_none() && !is_attached {
         return Ok(());
