@@ -58,7 +58,9 @@ struct Check<'m>(&'m Arc<Machine>);
 
 impl CheckParts for Check<'_> {
     fn admitted(&self, admitted: &Admitted) -> Result<(), RunnerError> {
-        let is_possible = admitted.job().isolations.contains(Isolation::Wasm) && !may_request_packages(admitted);
+        let job = admitted.job();
+        let is_module = job.language.spec().is_module;
+        let is_possible = job.isolations.contains(Isolation::Wasm) && !may_request_packages(admitted) && !is_module;
         if is_possible { Ok(()) } else { Err(execute_complete_program(self.0)) }
     }
 

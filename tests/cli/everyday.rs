@@ -200,3 +200,92 @@ fn modules_in_typescript_have_the_names_of_commonjs() {
     let expected = "[1] /work/main.ts string\nfalse\n";
     assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), expected), "{}", ran.stderr_text());
 }
+
+/// Program in WebAssembly that writes its second argument and the first bytes of `in.txt` to `out.txt`, and exits with the status 3.
+const COPIES: &str = r#"(module
+  (import "wasi_snapshot_preview1" "args_sizes_get" (func $sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 2)
+  (data (i32.const 16) "in.txt") (data (i32.const 32) "work/out.txt")
+  (func $check (param i32) (if (local.get 0) (then (call $exit (i32.add (i32.const 50) (local.get 0))))))
+  (func (export "_start") (local $at i32) (local $len i32)
+    (call $check (call $sizes (i32.const 0) (i32.const 4)))
+    (call $check (call $args (i32.const 1024) (i32.const 2048)))
+    ;; A relative path, as libraries pass it, and one below a mounted directory.
+    (call $check (call $open (i32.const 3) (i32.const 1) (i32.const 16) (i32.const 6) (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 8)))
+    (i32.store (i32.const 64) (i32.const 4096)) (i32.store (i32.const 68) (i32.const 100))
+    (call $check (call $read (i32.load (i32.const 8)) (i32.const 64) (i32.const 1) (i32.const 72)))
+    (i32.store (i32.const 68) (i32.load (i32.const 72)))
+    (call $check (call $open (i32.const 3) (i32.const 0) (i32.const 32) (i32.const 12) (i32.const 1) (i64.const 64) (i64.const 0) (i32.const 0) (i32.const 8)))
+    (call $check (call $write (i32.load (i32.const 8)) (i32.const 64) (i32.const 1) (i32.const 72)))
+    (local.set $at (i32.load (i32.const 1028)))
+    (loop $next (br_if $next (i32.load8_u (i32.add (local.get $at) (local.tee $len (i32.add (local.get $len) (i32.const 1)))))))
+    (i32.store (i32.const 64) (local.get $at)) (i32.store (i32.const 68) (local.get $len))
+    (call $check (call $write (i32.const 1) (i32.const 64) (i32.const 1) (i32.const 72)))
+    (call $exit (i32.const 3))))"#;
+
+#[test]
+fn programs_in_webassembly_are_run() {
+    let dir = folder();
+    let save = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), wat::parse_str(text).expect("a program")).expect("it is ours");
+    };
+    save("copy.wasm", COPIES);
+    fs::write(dir.path().join("in.txt"), "content").expect("it is ours");
+    let ran = run_in(dir.path(), &["run", "--dir", ".:rw", "copy.wasm", "argument", "rest"]);
+    assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(3), "argument"), "{}", ran.stderr_text());
+    assert_eq!(fs::read_to_string(dir.path().join("out.txt")).expect("it was written"), "content");
+    // Without a grant, the directory of the program is empty: 44 is the error for a missing file.
+    let ran = run_in(dir.path(), &["run", "copy.wasm", "argument"]);
+    assert_eq!(ran.code, Some(50 + 44), "{}", ran.stderr_text());
+    let denied = run_in(dir.path(), &["run", "--dir", ".", "copy.wasm", "argument"]);
+    assert!(denied.code.is_some_and(|code| code > 50), "{}", denied.stderr_text());
+    save("loop.wasm", "(module (func (export \"_start\") (loop (br 0))))");
+    let report = json(dir.path(), &["run", "--json", "--timeout", "1s", "loop.wasm"]);
+    assert_eq!(
+        (&report["kind"], &report["provenance"]["isolation"]),
+        (&"timeout_wall".into(), &"wasm".into()),
+        "{report}"
+    );
+    save(
+        "grow.wasm",
+        "(module (memory 1) (func (export \"_start\") (if (i32.eq (memory.grow (i32.const 8192)) (i32.const -1)) (then unreachable))))",
+    );
+    assert_eq!(json(dir.path(), &["run", "--json", "--memory", "64M", "grow.wasm"])["kind"], "memory_limit");
+    assert_eq!(json(dir.path(), &["run", "--json", "--memory", "1G", "grow.wasm"])["kind"], "ok");
+    save("trap.wasm", "(module (func (export \"_start\") unreachable))");
+    assert_eq!(json(dir.path(), &["run", "--json", "trap.wasm"])["kind"], "guest_error");
+    for (status, code) in [("i32.const 0", 0), ("i32.const 1", 1)] {
+        // A component, whose function returns a result without values.
+        let component = format!(
+            "(component (core module $m (func (export \"run\") (result i32) ({status}))) (core instance $i (instantiate $m))\n\
+             (func $run (result (result)) (canon lift (core func $i \"run\"))) (instance $r (export \"run\" (func $run)))\n\
+             (export \"wasi:cli/run@0.2.0\" (instance $r)))"
+        );
+        save("component.wasm", &component);
+        let ran = run_in(dir.path(), &["run", "component.wasm"]);
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr_text());
+    }
+    save("library.wasm", "(module (func (export \"f\")))");
+    save("other.wasm", "(module (import \"env\" \"f\" (func)) (func (export \"_start\")))");
+    fs::write(dir.path().join("text.wasm"), "print(1)").expect("it is ours");
+    for (name, reason) in [
+        ("library.wasm", "it exports no function _start"),
+        ("other.wasm", "it imports f of env"),
+        ("text.wasm", "it is not WebAssembly in binary form"),
+    ] {
+        let refused = run_in(dir.path(), &["run", name]);
+        assert!(refused.code == Some(125) && refused.stderr_text().contains(reason), "{}", refused.stderr_text());
+    }
+    let refused = run_in(dir.path(), &["run", "--isolation", "container", "copy.wasm"]);
+    assert_eq!(refused.code, Some(125), "{}", refused.stderr_text());
+}
+
+fn json(dir: &std::path::Path, args: &[&str]) -> Value {
+    let ran = run_in(dir, args);
+    serde_json::from_str(&ran.stdout_text()).unwrap_or_else(|_| panic!("{args:?}: {}", ran.stderr_text()))
+}

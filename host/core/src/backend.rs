@@ -224,6 +224,9 @@ pub struct InstanceSpec {
     /// Processors that the guest may keep busy; `None` for all.
     #[serde(default)]
     pub cpus: Option<Cpus>,
+    /// The program, for a language whose programs are WebAssembly themselves.
+    #[serde(default)]
+    pub program: Option<Vec<u8>>,
     /// Image to start from; `None` selects the backend's image for the language.
     pub image: Option<String>,
     /// Required isolation between guest and host.
@@ -265,6 +268,7 @@ impl InstanceSpec {
             grants: Grants::none(),
             limits: Limits::default(),
             cpus: None,
+            program: None,
             image: None,
             isolation,
             warm: None,

@@ -115,6 +115,12 @@ impl Language {
         spec::built_in().filter_map(name).collect()
     }
 
+    /// Returns the language of programs that are WebAssembly themselves: commands of WASI.
+    #[must_use]
+    pub fn webassembly() -> Self {
+        spec::WEBASSEMBLY.clone()
+    }
+
     /// Returns the name used on the command line and in reports.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use codebox_core::{
     BackendError, BackendId, CodeScope, ExecIo, Instance, InstanceSpec, Isolation, Job, Layer, Outcome, RunReport,
+    Source,
 };
 use codebox_service::{Admitted, Plan, merge_missing};
 
@@ -28,6 +29,10 @@ pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>, code
         grants: job.grants.clone(),
         limits: job.limits,
         cpus: job.cpus,
+        program: match &job.source {
+            Source::File { text, .. } if job.language.spec().is_module => Some(text.clone()),
+            _ => None,
+        },
         image: match plan.choice.isolation {
             Isolation::Wasm => Some(plan.image.name.clone()),
             Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),

@@ -421,6 +421,9 @@ impl Runner {
     /// Returns true if the files of the runtime with which a planned job starts are there.
     fn is_prepared(&self, planned: &PlannedJob<'_>) -> Result<bool, RunnerError> {
         let language = planned.job.admitted.job().language.runtime_language();
+        if language.spec().is_module {
+            return Ok(true);
+        }
         let required = Preparation::of(&planned.plan.image.name, planned.compiled);
         Ok(planned.isolation() != Isolation::Wasm || self.parts.catalog.get()?.is_ready(language, required))
     }

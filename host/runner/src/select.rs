@@ -174,6 +174,9 @@ impl Runner {
     /// Returns the images of a language. The list is kept once a job of the language had its image prepared, so that
     /// later runs read no directory.
     pub(crate) fn image_facts(&self, language: &Language) -> Result<Arc<[ImageFacts]>, RunnerError> {
+        if language.spec().is_module {
+            return Ok(Arc::default());
+        }
         let language = language.runtime_language();
         if let Some(facts) = self.prepared().get(language).and_then(|prepared| prepared.facts.clone()) {
             return Ok(facts);
@@ -194,6 +197,9 @@ impl Runner {
         language: &Language,
         required: Preparation<'_>,
     ) -> Result<(), RunnerError> {
+        if language.spec().is_module {
+            return Ok(());
+        }
         let language = language.runtime_language();
         if let Preparation::Image(image) = required
             && self.prepared().get(language).is_some_and(|prepared| prepared.images.contains(image))
@@ -219,7 +225,8 @@ impl Runner {
 
     /// Returns true if the runtime of a language is completely prepared.
     pub(crate) fn is_complete(&self, language: &Language) -> Result<bool, RunnerError> {
-        Ok(self.parts.catalog.get()?.is_ready(language.runtime_language(), Preparation::Complete))
+        Ok(language.spec().is_module
+            || self.parts.catalog.get()?.is_ready(language.runtime_language(), Preparation::Complete))
     }
 
     /// Returns the backends without the engines that the request or the policy excludes.

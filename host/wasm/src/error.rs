@@ -97,6 +97,11 @@ impl WasmError {
         move |source| Self::Engine { doing, source }
     }
 
+    /// Creates the error for the thread that interrupts guests.
+    pub(crate) fn clock(source: io::Error) -> Self {
+        Self::Memory { doing: "start the clock thread with", bytes: 64 << 10, source }
+    }
+
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use codebox_core::{Access, ByteSize, CodeScope};
+use codebox_core::{Access, ByteSize, CodeScope, Job};
 #[cfg(target_os = "linux")]
 use codebox_files::Dir;
 use codebox_streams::Delivery;
@@ -363,15 +363,36 @@ impl GuestInstance {
 }
 
 fn run_ticker(ticker: &Ticker, engine: Option<&wasmtime::Engine>) -> Result<TickerGuard, WasmError> {
-    let failed = |source| WasmError::Memory { doing: "start the clock thread with", bytes: 64 << 10, source };
-    ticker.run(engine).map_err(failed)
+    ticker.run(engine).map_err(WasmError::clock)
 }
 
 fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, streams, net, code: _, witness, seed } = setup;
-    let JobStreams { stdin, stdout, stderr, sinks, is_terminal, channel } = streams;
-    let clock = GuestClock::starting_at(start.clock);
+    let limiter = MemoryLimiter::new(setup.memory, start.size);
+    let guest = new_guest(setup, GuestClock::starting_at(start.clock), limiter, WasiCtxBuilder::new())?;
+    Ok(Guest { parts: code.later.clone().map(Parts::new), ..guest })
+}
+
+/// Returns the state of a program that is a module. Its relative paths lead to the mount `default`.
+pub(crate) fn program_guest(setup: Setup<'_>, job: &Job, default: Option<usize>) -> Result<Guest, WasmError> {
     let mut builder = WasiCtxBuilder::new();
+    builder.arg(job.source.argv0()).args(&job.args);
+    for (name, value) in &job.env {
+        builder.env(name, value);
+    }
+    let limiter = MemoryLimiter::for_component(setup.memory);
+    let mut guest = new_guest(setup, GuestClock::starting_at(Duration::ZERO), limiter, builder)?;
+    guest.mounts.set_default(default);
+    Ok(guest)
+}
+
+fn new_guest(
+    setup: Setup<'_>,
+    clock: GuestClock,
+    limiter: MemoryLimiter,
+    mut builder: WasiCtxBuilder,
+) -> Result<Guest, WasmError> {
+    let Setup { root, mounts, memory: _, quota, streams, net, code: _, witness, seed } = setup;
+    let JobStreams { stdin, stdout, stderr, sinks, is_terminal, channel } = streams;
     builder.monotonic_clock(clock);
     builder.max_random_size(MAX_RANDOM);
     if let Some(seed) = seed {
@@ -397,7 +418,7 @@ fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest,
     Ok(Guest {
         wasi,
         mounts: MountTable::new(mounts).map_err(WasmError::io("open a grant below", root))?,
-        limiter: MemoryLimiter::new(memory, start.size),
+        limiter,
         quota,
         stdin,
         stdout,
@@ -407,7 +428,7 @@ fn guest(code: &CodeImage, setup: Setup<'_>, start: &Start<'_>) -> Result<Guest,
         listings: Listings::default(),
         channel,
         net,
-        parts: code.later.clone().map(Parts::new),
+        parts: None,
         witness,
         clock,
     })

@@ -12,6 +12,7 @@ mod image;
 mod interrupt;
 mod launch;
 mod mounts;
+mod program;
 mod region;
 mod run;
 mod store;

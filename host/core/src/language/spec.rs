@@ -29,6 +29,9 @@ pub struct LanguageSpec {
     /// Code for this language, beyond this description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<Adapter>,
+    /// True if programs are WebAssembly themselves, and have no runtime. No added language is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_module: bool,
     /// True if types are removed from a program before it runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub typed: bool,
@@ -53,6 +56,9 @@ pub struct Interpreter {
     /// text.
     pub inline: Vec<String>,
 }
+
+/// Name of the language of programs that are WebAssembly themselves.
+const WASM: &str = "wasm";
 
 /// Placeholder of the program's text in [`Interpreter::inline`].
 const PROGRAM: &str = "{program}";
@@ -79,6 +85,9 @@ impl LanguageSpec {
         let mut names = std::iter::once(&self.name).chain(&self.aliases).chain(&self.interpreters);
         names.try_for_each(|name| RuntimeName::new(name.as_str()).map(drop))?;
         self.extensions.iter().try_for_each(|extension| check_extension(extension))?;
+        if self.is_module && self.name != WASM {
+            return Err(NameError::new("is_module", "true", "remove it"));
+        }
         if let Some(comment) = &self.comment
             && !((1..=4).contains(&comment.len()) && comment.chars().all(|c| c.is_ascii_punctuation()))
         {
@@ -146,8 +155,15 @@ pub(super) fn runtime_language(name: &str) -> Option<&'static LanguageSpec> {
     languages.first().map(Arc::as_ref)
 }
 
-/// Languages whose programs run only in containers.
-static CONTAINER_ONLY: LazyLock<Vec<Language>> = LazyLock::new(|| {
+/// Language of programs that are WebAssembly themselves.
+pub(super) static WEBASSEMBLY: LazyLock<Language> = LazyLock::new(|| {
+    let name = WASM.to_owned();
+    let spec = LanguageSpec { extensions: vec![name.clone()], name, is_module: true, ..LanguageSpec::default() };
+    NamedLanguage::new(spec).map_or(Language::Command, Language::Named)
+});
+
+/// Languages that have no runtime: those whose programs run only in containers, and WebAssembly itself.
+static WITHOUT_RUNTIME: LazyLock<Vec<Language>> = LazyLock::new(|| {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let shell = LanguageSpec {
         name: "shell".to_owned(),
@@ -164,7 +180,8 @@ static CONTAINER_ONLY: LazyLock<Vec<Language>> = LazyLock::new(|| {
         }),
         ..LanguageSpec::default()
     };
-    NamedLanguage::new(shell).into_iter().map(Language::Named).collect()
+    let shell = NamedLanguage::new(shell).into_iter().map(Language::Named);
+    shell.chain(std::iter::once(WEBASSEMBLY.clone())).collect()
 });
 
 /// Languages with the descriptions of runtimes that the user added.
@@ -180,7 +197,7 @@ impl Languages {
         Self { added: added.into_iter().collect() }
     }
 
-    /// Returns all languages: those that codebox has a runtime for, those that the user added, and those that run only in containers.
+    /// Returns all languages: those that codebox has a runtime for, those that the user added, and those that have no runtime.
     pub fn all(&self) -> impl Iterator<Item = Language> {
         Language::built_in().into_iter().chain(self.named().cloned())
     }
@@ -192,7 +209,7 @@ impl Languages {
 
     fn named(&self) -> impl Iterator<Item = &Language> {
         let is_added = |language: &&Language| self.added.contains(language);
-        self.added.iter().chain(CONTAINER_ONLY.iter().filter(move |language| !is_added(language)))
+        self.added.iter().chain(WITHOUT_RUNTIME.iter().filter(move |language| !is_added(language)))
     }
 
     /// Returns the language of a file name extension.

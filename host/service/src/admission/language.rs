@@ -8,10 +8,13 @@ use super::HostEnvironment;
 use super::denied::Denied;
 
 /// File extensions of other languages, for which the content is never used to guess.
-const OTHER_LANGUAGE_EXTENSIONS: [&str; 24] = [
+const OTHER_LANGUAGE_EXTENSIONS: [&str; 23] = [
     "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "ipynb", "java", "json", "kt", "lua", "php", "pl",
-    "ps1", "r", "rb", "rs", "sh", "sql", "swift", "wasm",
+    "ps1", "r", "rb", "rs", "sh", "sql", "swift",
 ];
+
+/// First bytes of a program in WebAssembly.
+const WASM_MAGIC: &[u8] = b"\0asm";
 
 /// Container images with the interpreters of other languages, by the extensions of their programs.
 const INTERPRETERS: [(&str, &str, &str); 8] = [
@@ -33,6 +36,9 @@ pub(super) fn of(
     languages: &Languages,
     host_environment: &dyn HostEnvironment,
 ) -> Option<Language> {
+    if text.starts_with(WASM_MAGIC) {
+        return Some(Language::webassembly());
+    }
     let ending = path.extension().and_then(|extension| extension.to_str());
     let known = ending.and_then(|ending| languages.of_extension(ending));
     match (known, shebang(text)) {
@@ -55,18 +61,9 @@ pub(super) fn of_text(text: &[u8], languages: &Languages, host_environment: &dyn
 pub(super) fn unknown(path: &Path, shown: &str) -> Denied {
     let refused = |detail: &str, fix: &str| Denied::new(ResultKind::InvalidRequest, "run", shown, detail, fix);
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    match extension {
-        "ipynb" => {
-            return refused(
-                "it is a notebook",
-                "run it with codebox run, or export its code, as in jupyter nbconvert --to script",
-            );
-        }
-        "wasm" => {
-            let fix = "add it with codebox runtime add if it is the runtime of a language";
-            return refused("it is a compiled module", fix);
-        }
-        _ => {}
+    if extension == "ipynb" {
+        let fix = "run it with codebox run, or export its code, as in jupyter nbconvert --to script";
+        return refused("it is a notebook", fix);
     }
     let other = INTERPRETERS.iter().find(|(other, ..)| *other == extension);
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/'));
@@ -212,9 +209,7 @@ mod tests {
 
     #[test]
     fn files_of_other_languages_are_not_guessed() {
-        for (path, text) in
-            [("a.rb", "print(1)"), ("a.json", "{}"), ("a.wasm", "x"), ("tool", "#!/usr/bin/env ruby\nprint 1")]
-        {
+        for (path, text) in [("a.rb", "print(1)"), ("a.json", "{}"), ("tool", "#!/usr/bin/env ruby\nprint 1")] {
             assert_eq!(look(path, text), None, "{path}");
         }
         assert_eq!(look("a.v2", "print(1)"), Some(Language::Python));
@@ -227,7 +222,6 @@ mod tests {
             ("x/b.go", "codebox has no runtime", "codebox run --image golang:1 --dir x:/work -- go run b.go"),
             ("a;b.rb", "cannot determine its language", "--lang python"),
             ("a.ipynb", "it is a notebook", "nbconvert"),
-            ("a.wasm", "it is a compiled module", "codebox runtime add"),
             ("a.sql", "cannot determine its language", "--lang python"),
         ] {
             let denied = unknown(Path::new(path), path);

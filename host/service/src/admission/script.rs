@@ -46,7 +46,9 @@ pub(super) fn read(
         return Err(language::unknown(path, &shown));
     };
     check_size(text.len() as u64, &shown)?;
-    check_encoding(&text, &language, &shown)?;
+    if !language.spec().is_module {
+        check_encoding(&text, &language, &shown)?;
+    }
     Ok(Script { typed, canonical: place.canonicalize().ok(), is_regular, text, language })
 }
 

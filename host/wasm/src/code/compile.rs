@@ -17,14 +17,35 @@ pub(crate) fn precompile_component(engine: &wasmtime::Engine, wasm: &[u8]) -> wa
     engine.precompile_component(wasm)
 }
 
+/// Compiles a module into memory.
+#[cfg(feature = "compiler")]
+pub(crate) fn compile_module(engine: &wasmtime::Engine, wasm: &[u8]) -> wasmtime::Result<wasmtime::Module> {
+    wasmtime::Module::from_binary(engine, wasm)
+}
+
+/// Compiles a component into memory.
+#[cfg(feature = "compiler")]
+pub(crate) fn compile_component(
+    engine: &wasmtime::Engine,
+    wasm: &[u8],
+) -> wasmtime::Result<wasmtime::component::Component> {
+    wasmtime::component::Component::from_binary(engine, wasm)
+}
+
 /// Fails: this program is built without the compiler.
 #[cfg(not(feature = "compiler"))]
-pub(crate) fn precompile_module(_: &wasmtime::Engine, _: &[u8]) -> wasmtime::Result<Vec<u8>> {
+pub(crate) fn compiled<T>(_: &wasmtime::Engine, _: &[u8]) -> wasmtime::Result<T> {
     Err(wasmtime::Error::msg("this program is built without the compiler; use one that has the feature `compiler`"))
 }
 
 #[cfg(not(feature = "compiler"))]
-pub(crate) use precompile_module as precompile_component;
+pub(crate) use compiled as compile_component;
+#[cfg(not(feature = "compiler"))]
+pub(crate) use compiled as compile_module;
+#[cfg(not(feature = "compiler"))]
+pub(crate) use compiled as precompile_component;
+#[cfg(not(feature = "compiler"))]
+pub(crate) use compiled as precompile_module;
 
 /// Runs a compilation on threads that have ended when it returns. A process that confines itself afterwards must have no
 /// other threads, and those of a global pool never end.

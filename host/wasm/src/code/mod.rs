@@ -10,7 +10,7 @@ mod patch;
 mod publish;
 mod split;
 
-pub(crate) use compile::{on_own_threads, precompile_component, precompile_module};
+pub(crate) use compile::{compile_component, compile_module, on_own_threads, precompile_component, precompile_module};
 pub(crate) use functions::{FunctionTable, RuntimeFunctions, TRAP, with_trap};
 pub use level::{CodeLevel, UnknownLevel};
 pub(crate) use load::{CodeFile, CodeImage, LaterParts, NotCompiled, load_component};

@@ -48,7 +48,7 @@ pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
 
 /// Refuses a component with too many nested components or instances. Each component may instantiate another several
 /// times, so the cost of compiling grows exponentially with the nesting.
-fn check_parts(wasm: &[u8]) -> Result<(), String> {
+pub(crate) fn check_parts(wasm: &[u8]) -> Result<(), String> {
     let (mut components, mut instances) = (0, 0);
     for payload in wasmparser::Parser::new(0).parse_all(wasm) {
         match payload.map_err(|e| e.to_string())? {
@@ -125,10 +125,16 @@ fn check_import(name: &str) -> Result<(), String> {
             (false, _) => Err(format!("it imports {name}, which the contract does not provide")),
         };
     }
+    check_wasi_import(name)
+}
+
+/// Checks that a part of WASI is offered.
+pub(crate) fn check_wasi_import(name: &str) -> Result<(), String> {
+    let (interface, version) = name.split_once('@').unwrap_or((name, ""));
     match ALLOWED_WASI_INTERFACES.iter().any(|part| interface.starts_with(part)) {
         true if version.starts_with(WASI_VERSION) => Ok(()),
         true => Err(format!("it imports {name}, but this codebox supports WASI {WASI_VERSION}x")),
-        false => Err(format!("it imports {name}, which the contract does not provide")),
+        false => Err(format!("it imports {name}, which is not offered")),
     }
 }
 

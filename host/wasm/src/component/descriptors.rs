@@ -27,18 +27,27 @@ pub(crate) struct OpenDescriptor {
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
     guards: Vec<Option<MountGuard>>,
+    /// The mount of a directory after those of all mounts.
+    last: Option<usize>,
     opened: HashMap<u32, OpenDescriptor>,
     listings: usize,
 }
 
 impl Descriptors {
-    /// Creates the table for a guest with these mounts, without open files.
+    /// Creates the table for a guest with these mounts, without open files. `last` is the mount to which relative paths lead.
     ///
     /// # Errors
     /// The system's error if a directory that needs a guard cannot be opened.
-    pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
+    pub(crate) fn new(mounts: &[Mount], last: Option<usize>) -> std::io::Result<Self> {
         let guards = mounts.iter().map(|mount| MountGuard::for_mount(mount, mounts)).collect::<Result<_, _>>()?;
-        Ok(Self { guards, opened: HashMap::new(), listings: 0 })
+        Ok(Self { guards, last, opened: HashMap::new(), listings: 0 })
+    }
+
+    /// Returns the mount of the preopened directory of this number: the root comes first, then the mounts in their order, and then that of
+    /// relative paths, if there is one.
+    pub(crate) fn preopened(&self, number: usize) -> Option<usize> {
+        let index = number.checked_sub(1)?;
+        if index < self.guards.len() { Some(index) } else { self.last }
     }
 
     /// Adds a handle.

@@ -122,11 +122,8 @@ impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
         let directories = preopens::Host::get_directories(&mut self.inner)?;
         for (index, (fd, _)) in directories.iter().enumerate() {
-            // The root comes first, then the mounts in their order.
-            self.descriptors.insert(
-                fd.rep(),
-                OpenDescriptor { mount: index.checked_sub(1), is_mount_root: true, virtual_file: None },
-            );
+            let mount = self.descriptors.preopened(index);
+            self.descriptors.insert(fd.rep(), OpenDescriptor { mount, is_mount_root: true, virtual_file: None });
         }
         Ok(directories)
     }

@@ -17,5 +17,6 @@ mod stdio;
 mod writes;
 
 pub(crate) use code::ComponentCode;
-pub(crate) use contract::imports_network;
-pub(crate) use instance::GuestInstance;
+pub(crate) use contract::{check_parts, check_wasi_import, imports_network};
+pub(crate) use instance::{ComponentStore, GuestInstance};
+pub(crate) use state::{State, link as link_component};

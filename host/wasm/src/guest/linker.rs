@@ -21,11 +21,22 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Guest>, WasmError> {
     Ok(linker)
 }
 
+/// Returns a linker with the functions of WASI alone.
+pub(crate) fn wasi_linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    link_wasi(&mut linker)?;
+    Ok(linker)
+}
+
 fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    link_wasi(linker)?;
+    channel::link(linker)?;
+    parts::link(linker)
+}
+
+fn link_wasi(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     p1::add_to_linker_async(linker, |guest: &mut Guest| &mut guest.wasi)?;
     linker.allow_shadowing(true);
-    channel::link(linker)?;
-    parts::link(linker)?;
     paths::link(linker)?;
     descriptors::link(linker)?;
     link_proc_exit(linker)

@@ -20,7 +20,7 @@ pub(crate) use channel::{Channel, MAX_SEEDS, Missing, SeedHint, SentFrame, Uncau
 pub(crate) use clock::GuestClock;
 pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
-pub(crate) use linker::linker;
+pub(crate) use linker::{WASI, linker, wasi_linker};
 pub(crate) use listing::Listings;
 pub(crate) use message::{JobKind, argv0, message};
 pub(crate) use net::{Net, Op as NetOp, Reply as NetReply, Request as NetRequest, not_granted};

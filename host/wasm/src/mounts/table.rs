@@ -17,6 +17,8 @@ pub(crate) struct MountTable {
     prefixes: Vec<Vec<String>>,
     guards: Vec<Option<MountGuard>>,
     guarded: GuardedFds,
+    /// Guest path, without the first slash, of the mount of paths that begin with no mount; `None` for the root.
+    default: Option<String>,
 }
 
 /// A path argument after redirection.
@@ -49,7 +51,12 @@ impl MountTable {
             mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
         prefixes.push(vec![devices::DIRECTORY.to_owned()]);
         let guards = mounts.iter().map(|mount| MountGuard::for_mount(mount, mounts)).collect::<Result<_, _>>()?;
-        Ok(Self { prefixes, guards, guarded: GuardedFds::default() })
+        Ok(Self { prefixes, guards, guarded: GuardedFds::default(), default: None })
+    }
+
+    /// Sets the mount to which paths lead that begin with no mount. The libraries of programs pass relative paths in that form.
+    pub(crate) fn set_default(&mut self, mount: Option<usize>) {
+        self.default = mount.and_then(|index| self.prefixes.get(index)).map(|prefix| prefix.join("/"));
     }
 
     /// Returns true if a change is allowed at `path`, which [`target`](Self::target) resolved to `location`.
@@ -83,14 +90,25 @@ impl MountTable {
 
     /// Resolves a path relative to `fd`. Only paths relative to the root are redirected.
     pub(crate) fn target(&self, fd: i32, path: &str) -> Target {
-        if fd == ROOT_FD
-            && let Prefix::Found { index, rest } = resolve(&self.prefixes, path)
-        {
-            // The last prefix is that of the virtual devices.
-            if index == self.guards.len() {
-                return Target::Devices { skip: rest };
+        let mounted = |index: usize, skip| PathLocation { fd: ROOT_FD + 1 + index as i32, skip, mount: Some(index) };
+        if fd == ROOT_FD {
+            match (resolve(&self.prefixes, path), &self.default) {
+                // The last prefix is that of the virtual devices.
+                (Prefix::Found { index, rest }, _) if index == self.guards.len() => {
+                    return Target::Devices { skip: rest };
+                }
+                (Prefix::Found { index, rest }, _) => return Target::Files(mounted(index, rest)),
+                (Prefix::Root, Some(default)) if !path.is_empty() => {
+                    // Other mounts can be below it. A path that leaves it lexically leads to no mount.
+                    if let Prefix::Found { index, rest } = resolve(&self.prefixes, &format!("{default}/{path}"))
+                        && index < self.guards.len()
+                        && let Some(skip) = rest.checked_sub(default.len() + 1)
+                    {
+                        return Target::Files(mounted(index, skip));
+                    }
+                }
+                (Prefix::Root, _) => {}
             }
-            return Target::Files(PathLocation { fd: ROOT_FD + 1 + index as i32, skip: rest, mount: Some(index) });
         }
         Target::Files(PathLocation { fd, skip: 0, mount: None })
     }

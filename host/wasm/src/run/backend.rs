@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
@@ -15,8 +16,10 @@ use codebox_files::Scratch;
 
 use crate::code::CodeImage;
 use crate::component::ComponentCode;
+use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::interrupt::CpuClock;
+use crate::program::ProgramCode;
 use crate::region::{Capacity, RegionPool, ResetChecks, ResetVerification};
 use crate::run::connector::{Connector, Connectors};
 use crate::run::exec::{GrantedNetwork, WasmInstance};
@@ -24,6 +27,9 @@ use crate::store::{ImageRecipe, RuntimeState, Store};
 
 /// The name of this backend.
 pub(crate) const ID: BackendId = BackendId::new("wasm");
+
+/// Maximum time in which a program is compiled.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The engine's name in reports.
 pub(crate) const ENGINE: &str = "wasmtime 48";
@@ -78,6 +84,8 @@ pub(crate) enum GuestSource {
     Image { code: CodeImage, pool: Arc<RegionPool> },
     /// A component that the user added, which has no image.
     Component(ComponentCode),
+    /// A program that is WebAssembly itself.
+    Program(ProgramCode),
 }
 
 impl LoadedRuntime {
@@ -85,14 +93,14 @@ impl LoadedRuntime {
     fn has(&self, scope: CodeScope) -> bool {
         match &self.guest_source {
             GuestSource::Image { code, .. } => code.has(scope),
-            GuestSource::Component(_) => true,
+            GuestSource::Component(_) | GuestSource::Program(_) => true,
         }
     }
 
     fn pool(&self) -> Option<&RegionPool> {
         match &self.guest_source {
             GuestSource::Image { pool, .. } => Some(pool),
-            GuestSource::Component(_) => None,
+            GuestSource::Component(_) | GuestSource::Program(_) => None,
         }
     }
 }
@@ -201,7 +209,20 @@ impl WasmBackend {
     fn languages(&self) -> Vec<Language> {
         let own = self.runtimes.iter().map(|runtime| runtime.language.clone());
         let others = Language::built_in().into_iter().filter(|language| *language.runtime_language() != *language);
-        own.chain(others.filter(|language| self.runtime(language).is_some())).collect()
+        let own = own.chain(others.filter(|language| self.runtime(language).is_some()));
+        own.chain(std::iter::once(Language::webassembly())).collect()
+    }
+
+    /// Compiles the program of an instance.
+    fn compile(&self, spec: &InstanceSpec) -> Result<Arc<LoadedRuntime>, WasmError> {
+        let engine = match self.runtimes.first() {
+            Some(runtime) => runtime.store.engine.clone(),
+            None => Engine::new()?,
+        };
+        let limit = spec.limits.wall.at().unwrap_or(COMPILE_TIMEOUT).min(COMPILE_TIMEOUT);
+        let program = ProgramCode::compile(&engine, spec.program.as_deref().unwrap_or_default(), limit)?;
+        let name = spec.language.as_str().to_owned();
+        Ok(Arc::new(LoadedRuntime { name, digest: None, guest_source: GuestSource::Program(program) }))
     }
 
     /// Returns the languages whose runtime is a component without connections.
@@ -209,7 +230,8 @@ impl WasmBackend {
         let is_offline =
             |runtime: &&Runtime| runtime.store.spec().component.as_ref().is_some_and(|component| !component.network);
         let components = self.runtimes.iter().filter(is_offline);
-        components.map(|runtime| runtime.language.clone()).collect()
+        let offline = components.map(|runtime| runtime.language.clone());
+        offline.chain(std::iter::once(Language::webassembly())).collect()
     }
 
     /// Returns the backend's capabilities. A runtime that is missing is installed on first use, and a damaged one is
@@ -359,11 +381,7 @@ impl Backend for WasmBackend {
             if spec.limits.fuel.at().is_some() {
                 return Err(BackendError::Limit { backend: ID, limit: LimitKind::Fuel });
             }
-            let runtime = self.runtime(&spec.language).ok_or_else(|| no_runtime(&spec.language))?;
-            let described = runtime.store.spec();
-            let failed = |e| backend_error(&described.name, e);
-            let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
-            let image = spec.image.as_deref().unwrap_or(first);
+            let failed = |e| backend_error(spec.language.runtime_language().as_str(), e);
             let has_cells = matches!(spec.language.adapter(), Some(Adapter::Python | Adapter::Node));
             if spec.session.is_some() && !has_cells {
                 return Err(BackendError::Input {
@@ -372,7 +390,16 @@ impl Backend for WasmBackend {
                     source: None,
                 });
             }
-            let loaded = self.load(runtime, image, spec.code).map_err(failed)?;
+            let (store, loaded) = match spec.language.spec().is_module {
+                true => (None, self.compile(spec).map_err(failed)?),
+                false => {
+                    let runtime = self.runtime(&spec.language).ok_or_else(|| no_runtime(&spec.language))?;
+                    let described = runtime.store.spec();
+                    let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
+                    let image = spec.image.as_deref().unwrap_or(first);
+                    (Some(runtime.store.clone()), self.load(runtime, image, spec.code).map_err(failed)?)
+                }
+            };
             let scratch = self.scratch.instance().map_err(|e| failed(e.into()))?;
             let network = match spec.grants.net.as_slice() {
                 [] => None,
@@ -383,15 +410,8 @@ impl Backend for WasmBackend {
                     Some(GrantedNetwork { rules, connector, secrets: Secrets::new(&spec.grants.secrets) })
                 }
             };
-            let instance = WasmInstance::new(
-                runtime.store.clone(),
-                loaded,
-                scratch,
-                spec.clone(),
-                network,
-                self.clock,
-                self.analyzer.clone(),
-            );
+            let instance =
+                WasmInstance::new(store, loaded, scratch, spec.clone(), network, self.clock, self.analyzer.clone());
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))

@@ -47,7 +47,8 @@ pub(crate) struct GrantedNetwork {
 
 /// An environment for jobs: an image or component to start from, and directories.
 pub(crate) struct WasmInstance {
-    store: Store,
+    /// Store of the language's runtime; `None` for a program that is WebAssembly itself.
+    store: Option<Store>,
     loaded: Arc<LoadedRuntime>,
     /// The host directory that the guest sees as `/`.
     root: PathBuf,
@@ -65,7 +66,7 @@ pub(crate) struct WasmInstance {
 
 impl WasmInstance {
     pub(crate) fn new(
-        store: Store,
+        store: Option<Store>,
         loaded: Arc<LoadedRuntime>,
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
@@ -77,14 +78,14 @@ impl WasmInstance {
         let Grants { dirs, net: _, env: _, secrets: _, tools: _ } = spec.grants;
         let settled =
             resolve_overlaps(&dirs).map_err(|e| WasmError::input("the granted directories", e.to_string()))?;
-        let mut mounts = store.library_mounts()?;
+        let mut mounts = store.as_ref().map_or(Ok(Vec::new()), Store::library_mounts)?;
         for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
             if !settled.iter().any(|grant| grant.guest == guest) {
                 mounts.push(Mount { guest, host: scratch.path(name), access: Access::ReadWrite });
             }
         }
         let mount_points: Vec<_> = settled.iter().map(|grant| grant.guest.clone()).collect();
-        let root = root(&store, &mut scratch, &mount_points)?;
+        let root = root(store.as_ref(), &mut scratch, &mount_points)?;
         mounts.extend(settled.into_iter().map(|grant| Mount {
             guest: grant.guest,
             host: grant.host.to_path_buf(),
@@ -96,11 +97,11 @@ impl WasmInstance {
             host: layer.host,
             access: Access::ReadOnly,
         }));
-        let session = match spec.session {
-            Some(session) => Some(Session::open(
+        let session = match spec.session.zip(store.as_ref()) {
+            Some((session, store)) => Some(Session::open(
                 session,
                 spec.limits.memory.at().map(|size| size.get()),
-                &store,
+                store,
                 &loaded,
                 &mut scratch,
                 &mounts,
@@ -119,8 +120,12 @@ impl WasmInstance {
             (Some(_), None) => JobKind::FirstCell,
             (Some(_), Some(_)) => JobKind::Cell,
         };
-        let text = message(job, kind, &self.packages)
-            .ok_or_else(|| WasmError::input("the command", "this tier runs programs, not commands"))?;
+        let text = match &self.loaded.guest_source {
+            // It has no function that asks for it.
+            GuestSource::Program(_) => Vec::new(),
+            GuestSource::Image { .. } | GuestSource::Component(_) => message(job, kind, &self.packages)
+                .ok_or_else(|| WasmError::input("the command", "this tier runs programs, not commands"))?,
+        };
         let before = self.put_files(job)?;
         let Limits {
             wall,
@@ -192,6 +197,7 @@ impl WasmInstance {
                 execution::run_image(code, pool, setup, interrupt, io.has_own_thread).await?
             }
             (GuestSource::Component(code), _) => execution::run_component(code, setup, &interrupt, job).await?,
+            (GuestSource::Program(code), _) => execution::run_program(code, setup, &interrupt, job).await?,
         };
         let session = self.session.as_ref();
         let session =
@@ -250,7 +256,8 @@ impl WasmInstance {
         let saved = if open.is_empty() {
             let dirs = private_dirs(&self.scratch, &self.mounts);
             let dirs = dirs.map(|(name, path)| (name, path.to_owned())).collect();
-            let parts = SavedParts { store: self.store.clone(), loaded: self.loaded.clone(), dirs };
+            let Some(store) = self.store.clone() else { return Err(WasmError::GuestLost) };
+            let parts = SavedParts { store, loaded: self.loaded.clone(), dirs };
             let dir = dir.to_owned();
             let saving = tokio::task::spawn_blocking(move || {
                 let saved = save(&mut guest, &dir, shared, &parts);
@@ -291,9 +298,11 @@ impl WasmInstance {
 
     fn provenance(&self) -> Provenance {
         let mut provenance = Provenance::new(ID, Isolation::Wasm);
-        let spec = self.store.spec();
-        provenance.runtime = Some(format!("{} ({})", spec.name, spec.origin()));
-        provenance.image = Some(self.loaded.name.clone());
+        if let Some(store) = &self.store {
+            let spec = store.spec();
+            provenance.runtime = Some(format!("{} ({})", spec.name, spec.origin()));
+            provenance.image = Some(self.loaded.name.clone());
+        }
         provenance.image_digest = self.loaded.digest.as_ref().map(|digest| format!("sha256:{digest}"));
         provenance.engine = Some(ENGINE.to_owned());
         provenance
@@ -369,7 +378,11 @@ impl WasmInstance {
 /// Creates the mount points of granted directories and returns the guest's root. Mount points in private directories
 /// become empty directories there. For mount points outside of the private directories, the job gets a root of its own.
 /// No mount point is created in another granted directory.
-fn root(store: &Store, scratch: &mut InstanceScratch, mount_points: &[GuestPath]) -> Result<PathBuf, WasmError> {
+fn root(
+    store: Option<&Store>,
+    scratch: &mut InstanceScratch,
+    mount_points: &[GuestPath],
+) -> Result<PathBuf, WasmError> {
     let mut own_root = false;
     for point in mount_points {
         if mount_points.iter().any(|other| other != point && point.is_within(other)) {
@@ -386,7 +399,7 @@ fn root(store: &Store, scratch: &mut InstanceScratch, mount_points: &[GuestPath]
             None => own_root = true,
         }
     }
-    if !own_root {
+    if let Some(store) = store.filter(|_| !own_root) {
         return Ok(store.root_dir());
     }
     let places = ROOT_MOUNT_POINTS.iter().map(PathBuf::from);
@@ -444,15 +457,15 @@ fn frame(SentFrame { file, line, function, code }: SentFrame) -> ErrorFrame {
 impl Instance for WasmInstance {
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
         Box::pin(async move {
-            let name = self.store.spec().name.clone();
-            self.run(job, io).await.map_err(|e| backend_error(&name, e))
+            let name = job.language.runtime_language().as_str();
+            self.run(job, io).await.map_err(|e| backend_error(name, e))
         })
     }
 
     #[cfg(target_os = "linux")]
     fn checkpoint<'a>(&'a mut self, dir: &'a Path, shared: usize) -> BoxFuture<'a, Result<usize, BackendError>> {
         Box::pin(async move {
-            let name = self.store.spec().name.clone();
+            let name = self.loaded.name.clone();
             self.save(dir, shared).await.map_err(|e| backend_error(&name, e))
         })
     }

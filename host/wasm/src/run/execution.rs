@@ -14,6 +14,7 @@ use crate::guest::{GuestResult, Parts};
 use crate::image::ENTRY_TEXT;
 use crate::interrupt::Interrupt;
 use crate::launch::{Entry, GuestInstance, Setup};
+use crate::program::{ComponentProgram, ModuleProgram, ProgramCode, ProgramForm};
 use crate::region::RegionPool;
 use crate::run::classify::{CallOutcome, Evidence, classify};
 use crate::run::session::SessionGuest;
@@ -118,6 +119,33 @@ async fn run_job(
     Ok((instance, Execution { end, result, started, started_at, wall_time, cpu_time }))
 }
 
+/// A guest that is created for one job.
+pub(crate) trait OnceGuest: Send {
+    /// Runs the job to its end and returns its exit status.
+    fn run(&mut self, job: &Job) -> impl Future<Output = wasmtime::Result<i32>> + Send;
+
+    /// Waits until all of the guest's output is delivered.
+    fn finish(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Consumes the guest and returns its messages, counters and output.
+    fn end(self) -> GuestResult;
+}
+
+/// Runs a program that is WebAssembly itself.
+pub(crate) async fn run_program(
+    code: &ProgramCode,
+    setup: Setup<'_>,
+    interrupt: &Interrupt,
+    job: &Job,
+) -> Result<Execution, WasmError> {
+    match &code.form {
+        ProgramForm::Module(pre) => run_once(ModuleProgram::new(pre, &code.ticker, setup, job)?, interrupt, job).await,
+        ProgramForm::Component(pre) => {
+            run_once(ComponentProgram::new(pre, &code.ticker, setup, job)?, interrupt, job).await
+        }
+    }
+}
+
 /// Runs a job in a component, which is instantiated for the job.
 pub(crate) async fn run_component(
     code: &ComponentCode,
@@ -125,7 +153,10 @@ pub(crate) async fn run_component(
     interrupt: &Interrupt,
     job: &Job,
 ) -> Result<Execution, WasmError> {
-    let mut instance = component::GuestInstance::new(code, setup, job)?;
+    run_once(component::GuestInstance::new(code, setup, job)?, interrupt, job).await
+}
+
+async fn run_once(mut instance: impl OnceGuest, interrupt: &Interrupt, job: &Job) -> Result<Execution, WasmError> {
     let (started, started_at) = (Instant::now(), file_time());
     // A program has ended once its output is delivered. The instantiation runs the user's code, so the limits apply to it too.
     let turn = async {

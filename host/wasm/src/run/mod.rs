@@ -11,3 +11,4 @@ mod threads;
 
 pub use backend::WasmBackend;
 pub use connector::{Connector, Connectors};
+pub(crate) use execution::OnceGuest;

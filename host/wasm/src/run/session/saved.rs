@@ -205,7 +205,9 @@ fn write_export(
 fn parts_of(loaded: &LoadedRuntime) -> Result<(&CodeImage, &MemoryImage), WasmError> {
     match &loaded.guest_source {
         GuestSource::Image { code, pool } => Ok((code, pool.image())),
-        GuestSource::Component(_) => Err(WasmError::input("the checkpoint", "components have none")),
+        GuestSource::Component(_) | GuestSource::Program(_) => {
+            Err(WasmError::input("the checkpoint", "components have none"))
+        }
     }
 }
 
