@@ -135,8 +135,9 @@ fn help_states_actual_defaults() {
             line.push(format!("--{option}={}", default.trim_end_matches(']')));
         }
     }
-    assert_eq!(line.len(), 10, "{line:?}");
+    assert_eq!(line.len(), 11, "{line:?}");
     let words: Vec<&str> = line.iter().map(String::as_str).chain(["x.py"]).collect();
+    assert_eq!(run(&words).limits.cpus(), None);
     let named = run(&words).limits.overrides().apply_to(Limits::default());
     assert_eq!(named, Limits::default());
 }
