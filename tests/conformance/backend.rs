@@ -135,10 +135,11 @@ impl Backend {
     }
 
     /// Returns false for a case that takes longer than the limit on its time. If its instructions are translated, the virtual machine needs ten
-    /// milliseconds for each file that a program makes, of which one case makes 6,000, and Node does not start within the second that others
-    /// have.
-    pub fn has_time_for(self, language: Language, case: &Case) -> bool {
-        const SECOND: [&str; 6] = [
+    /// milliseconds for each file that a program makes, of which one case makes 6,000, and an interpreter may not have started within the
+    /// second that others have.
+    pub fn has_time_for(self, case: &Case) -> bool {
+        const LEFT_OUT: [&str; 7] = [
+            "files::many_in_one_directory",
             "limits::wall",
             "limits::wall_while_listening",
             "limits::wall_in_exit_handlers",
@@ -146,8 +147,7 @@ impl Backend {
             "files::listed_after_a_timeout",
             "async::combinators",
         ];
-        let is_node = matches!(language, Language::JavaScript | Language::TypeScript);
-        self != Self::Vm || (case.name != "files::many_in_one_directory" && !(is_node && SECOND.contains(&case.name)))
+        self != Self::Vm || !LEFT_OUT.contains(&case.name)
     }
 
     /// Returns true if the absence of the backend is a failure. A required backend must run every language.

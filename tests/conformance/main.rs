@@ -33,8 +33,7 @@ fn main() -> Result<()> {
         for language in Language::ALL.into_iter().filter(|language| backend.runs(*language)) {
             let ready = Arc::new(backend.lazy_availability(language, kit.clone()));
             let cases = cases::all().into_iter().filter(|case| case.runs(language, backend.tier())).enumerate();
-            let cases = cases
-                .filter(|(number, case)| backend.selects(language, *number) && backend.has_time_for(language, case));
+            let cases = cases.filter(|(number, case)| backend.selects(language, *number) && backend.has_time_for(case));
             trials.extend(cases.map(|(_, case)| trial(&kit, backend, language, case, &ready)));
         }
     }
