@@ -40,7 +40,8 @@ fn image_programs_do_not_run(test_env: &TestEnvironment) -> Result<()> {
     ensure!(!report.stderr().contains("codebox-hostile"), "a program of the image ran: {}", report.stderr());
     let lines: Vec<&str> = report.stdout().lines().collect();
     ensure!(lines.first().and_then(|id| id.parse::<u32>().ok()).is_some_and(|id| id >= 1000), "{lines:?}");
-    ensure!(lines.last() == Some(&"/.codebox/agent serve 0"), "{lines:?}");
+    let is_agent = |line: &&str| line.starts_with("/.codebox/agent serve core=0 ") && line.ends_with(" 0");
+    ensure!(lines.last().is_some_and(is_agent), "{lines:?}");
     Ok(())
 }
 
