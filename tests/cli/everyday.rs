@@ -193,11 +193,11 @@ fn modules_in_typescript_have_the_names_of_commonjs() {
     let text = "import { join } from 'path'\nimport { readFileSync } from 'fs'\nconst os: any = require('os')\n\
                 if (require.main === module) console.log(readFileSync(join(__dirname, 'data.json'), 'utf8'), __filename, typeof os.EOL)\n\
                 import('./other.ts').then(other => console.log(other.isMain))\n";
-    fs::write(dir.path().join("main.ts"), text).expect("it is ours");
+    fs::write(dir.path().join("tool.ts"), text).expect("it is ours");
     fs::write(dir.path().join("other.ts"), "export const isMain: boolean = require.main === module")
         .expect("it is ours");
-    let ran = run_in(dir.path(), &["run", "--dir", ".", "main.ts"]);
-    let expected = "[1] /work/main.ts string\nfalse\n";
+    let ran = run_in(dir.path(), &["run", "--dir", ".", "tool.ts"]);
+    let expected = "[1] /work/tool.ts string\nfalse\n";
     assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), expected), "{}", ran.stderr_text());
 }
 
