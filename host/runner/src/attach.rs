@@ -15,7 +15,7 @@ use codebox_service::{ContainerTarget, Preference, Program, Request, is_allowed_
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::pipeline::unless_cancelled;
+use crate::cancelled::unless_cancelled;
 use crate::runner::Runner;
 use crate::spans;
 

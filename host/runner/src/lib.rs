@@ -19,6 +19,7 @@ mod audit;
 mod automatic_image;
 mod boxes;
 mod builder;
+mod cancelled;
 mod detached;
 mod explain;
 mod front_end;

@@ -9,8 +9,9 @@ use codebox_service::{Admitted, mark_escalated, mark_rerun_with_all_code};
 use codebox_streams::{DivergenceFlag, INPUT_NOT_REMEMBERED, ReplaceableRun};
 use tokio::sync::oneshot;
 
+use crate::cancelled::unless_cancelled;
 use crate::front_end::{RunEnd, Standby, StandbyProcess};
-use crate::pipeline::{AdmittedJob, PlannedJob, unless_cancelled};
+use crate::pipeline::{AdmittedJob, PlannedJob};
 use crate::runner::Runner;
 
 /// Reason that a job is not run again: no engine may be available.

@@ -16,9 +16,10 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::attach::refuse_settings_of_runs;
+use crate::cancelled::{cancelled_cell, unless_cancelled};
 use crate::offload::block_on;
 use crate::open::OpenGuest;
-use crate::pipeline::{PlannedJob, cancelled_cell, unless_cancelled};
+use crate::pipeline::PlannedJob;
 use crate::runner::Runner;
 use crate::spans;
 
