@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox_core::{CancelToken, CodeScope, ExecIo, Handover, HostPath, RunReport, RunnerError};
+use codebox_core::{CancelToken, CodeScope, ExecIo, Handover, HostPath, Isolation, RunReport, RunnerError};
 use codebox_runner::{FrontEnd, Standby};
 use codebox_service::Admitted;
 use codebox_streams::DivergenceFlag;
@@ -121,9 +121,9 @@ impl FrontEnd for CommandLine<'_> {
         self.differs = self.takeover.as_mut().map(|takeover| takeover.start(io));
     }
 
-    fn rerun_hint(&self, admitted: &Admitted) -> String {
+    fn rerun_hint(&self, admitted: &Admitted, isolation: Isolation) -> String {
         let image = if admitted.container_image().is_some() { ImageOption::Keep } else { ImageOption::Drop };
-        rerun_command(self.host.args, self.program_words, image)
+        rerun_command(self.host.args, self.program_words, image, isolation)
     }
 
     fn release_timeout(&self, _report: &RunReport) -> Option<Duration> {

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use codebox_core::Isolation;
+
 /// Treatment of the `--image` option in the changed command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageOption {
@@ -11,11 +13,16 @@ pub(crate) enum ImageOption {
     Drop,
 }
 
-/// Returns the same command with `--isolation container`, quoted for a shell. Its last `program_words` words are the program
+/// Returns the same command with this isolation, quoted for a shell. Its last `program_words` words are the program
 /// and its arguments.
-pub(crate) fn rerun_command(args: &[OsString], program_words: usize, image: ImageOption) -> String {
+pub(crate) fn rerun_command(
+    args: &[OsString],
+    program_words: usize,
+    image: ImageOption,
+    isolation: Isolation,
+) -> String {
     let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    in_container(&words, program_words, image)
+    with_isolation(&words, program_words, image, isolation)
 }
 
 /// Returns the command of a run with an option and its value in addition, quoted for a shell. `None` if it is no run.
@@ -28,7 +35,7 @@ pub(crate) fn command_with(args: &[OsString], option: [&str; 2]) -> Option<Strin
     Some(std::iter::once("codebox".to_owned()).chain(line).collect::<Vec<_>>().join(" "))
 }
 
-fn in_container(words: &[String], program_words: usize, image: ImageOption) -> String {
+fn with_isolation(words: &[String], program_words: usize, image: ImageOption, isolation: Isolation) -> String {
     let (options, program) = words.split_at(words.len().saturating_sub(program_words));
     let mut line = vec!["codebox".to_owned()];
     let mut options = options.iter();
@@ -36,7 +43,7 @@ fn in_container(words: &[String], program_words: usize, image: ImageOption) -> S
     while let Some(word) = options.next() {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         if !seen_run && word == "run" {
-            line.extend(["run", "--isolation", "container"].map(str::to_owned));
+            line.extend(["run", "--isolation", isolation.as_str()].map(str::to_owned));
             seen_run = true;
         } else if seen_run && (name == "--isolation" || name == "--image" && image == ImageOption::Drop) {
             if value.is_none() {
@@ -88,7 +95,7 @@ mod tests {
     fn changes_only_isolation() {
         let of = |words: &[&str], program_words| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            in_container(&words, program_words, ImageOption::Keep)
+            with_isolation(&words, program_words, ImageOption::Keep, Isolation::Container)
         };
         assert_eq!(of(&["-q", "run", "x.py", "a b"], 2), "codebox -q run --isolation container x.py 'a b'");
         assert_eq!(
@@ -116,7 +123,11 @@ mod tests {
     #[test]
     fn drops_memory_image() {
         let words = ["run", "--image", "python-data", "--lang=python", "--image=x", "-"].map(str::to_owned);
-        assert_eq!(in_container(&words, 1, ImageOption::Drop), "codebox run --isolation container --lang=python -");
-        assert!(in_container(&words, 1, ImageOption::Keep).contains("--image python-data"));
+        assert_eq!(
+            with_isolation(&words, 1, ImageOption::Drop, Isolation::Container),
+            "codebox run --isolation container --lang=python -"
+        );
+        let kept = with_isolation(&words, 1, ImageOption::Keep, Isolation::Vm);
+        assert_eq!(kept, "codebox run --isolation vm --image python-data --lang=python --image=x -");
     }
 }

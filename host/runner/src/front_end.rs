@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use codebox_core::{CancelToken, ExecIo, Handover, Outcome, RunReport, RunnerError};
+use codebox_core::{CancelToken, ExecIo, Handover, Isolation, Outcome, RunReport, RunnerError};
 use codebox_service::Admitted;
 use codebox_streams::DRAIN_TIMEOUT;
-
-/// Hint on how to rerun a job of the library in a container.
-const RERUN_HINT: &str = "request.isolation = Preference::Only(Isolation::Container)";
 
 /// Steps of a front end within a run. The default methods are those of the library, which only waits for the report.
 pub trait FrontEnd: Send {
@@ -53,9 +50,9 @@ pub trait FrontEnd: Send {
     /// Called before the program starts, after the process has confined itself.
     fn starting(&mut self, _io: &mut ExecIo) {}
 
-    /// Returns how to rerun the job in a container, for the report.
-    fn rerun_hint(&self, _admitted: &Admitted) -> String {
-        RERUN_HINT.to_owned()
+    /// Returns how to rerun the job with this isolation, for the report.
+    fn rerun_hint(&self, _admitted: &Admitted, isolation: Isolation) -> String {
+        format!("request.isolation = Preference::Only(Isolation::{isolation:?})")
     }
 
     /// Returns the maximum time to wait for a reader of the held output; `None` waits as long as it takes.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebox_core::{
-    Backend, BackendId, CancelToken, CodeScope, ExecIo, Handover, Isolation, Outcome, Preparation, ResultKind,
-    RunReport, RunnerError, SandboxLayer, SessionSpec, TrapKind,
+    Backend, BackendId, CancelToken, CodeScope, ExecIo, Handover, Isolation, NeedsEscalation, Outcome, Preparation,
+    ResultKind, RunReport, RunnerError, SandboxLayer, SessionSpec, TrapKind,
 };
 use codebox_service::{
     Accepted, Admitted, Entry, Escalation, EscalationDecision, LayerTarget, PackageLayers, PackageNeeds, Plan,
@@ -133,7 +133,7 @@ impl Runner {
         let mut has_started = false;
         let mut ended = self.run_planned(&mut planned, id.as_deref(), io, front_end, &mut has_started).await;
         if let Ok(RunEnd::Report(report)) = &mut ended {
-            self.annotate(report, &packages);
+            annotate(report, &packages);
             (report.id, report.unaudited) = (id, unaudited);
         }
         if let Some(entry) = entry {
@@ -370,7 +370,7 @@ impl Runner {
         held.release(front_end.release_timeout(&report)).await;
         match (code, why) {
             (Some(CodeScope::Image), Some(why)) => {
-                report.needs_escalation = Some(escalation_hint(&missing, &why, rerun_hint(front_end, admitted)));
+                report.needs_escalation = Some(self.escalation_hint(&missing, &why, front_end, admitted));
             }
             (Some(CodeScope::All), Some(why)) if report.outcome == Outcome::Trapped(TrapKind::MissingCode) => {
                 report.missing.push(missing_code(admitted.job().language.runtime_language().as_str(), &why));
@@ -395,7 +395,7 @@ impl Runner {
                 return Ok(());
             }
         };
-        report.needs_escalation = Some(escalation_hint(&missing, &why, rerun_hint(front_end, admitted)));
+        report.needs_escalation = Some(self.escalation_hint(&missing, &why, front_end, admitted));
         Ok(())
     }
 
@@ -530,32 +530,35 @@ impl Runner {
         }
     }
 
-    /// Adds the notes about packages to a report, and removes or changes the hint of a rerun that the policy does not allow.
-    fn annotate(&self, report: &mut RunReport, packages: &PackageNeeds) {
+    /// Returns the hint of a job that lacks features, with the command that reruns it where the policy allows that. A job with secrets
+    /// cannot be rerun.
+    fn escalation_hint(
+        &self,
+        missing: &str,
+        why: &str,
+        front_end: &dyn FrontEnd,
+        admitted: &Admitted,
+    ) -> NeedsEscalation {
         let allows = |isolation| self.parts.policy.get().is_ok_and(|policy| policy.isolations.contains(isolation));
-        if let Some(needs) = report.needs_escalation.as_mut().filter(|_| !allows(Isolation::Container)) {
-            if allows(Isolation::Vm) {
-                let command = needs.command.replace("--isolation container", "--isolation vm");
-                needs.command = command.replace("Isolation::Container", "Isolation::Vm");
-            } else {
-                needs.reason.push_str(" by the configuration");
-                needs.command.clear();
-            }
+        let allowed = [Isolation::Container, Isolation::Vm].into_iter().find(|isolation| allows(*isolation));
+        let command = allowed
+            .filter(|_| admitted.job().grants.secrets.is_empty())
+            .map_or_else(String::new, |isolation| front_end.rerun_hint(admitted, isolation));
+        let mut hint = escalation_hint(missing, why, command);
+        if allowed.is_none() {
+            hint.reason.push_str(" by the configuration");
         }
-        let reason = &mut report.provenance.reason;
-        for note in &packages.notes {
-            // The reason already contains the notes from preparing the packages, which can repeat a note about a build.
-            if !reason.contains(note.as_str()) {
-                *reason = format!("{reason}; {note}");
-            }
-        }
+        hint
     }
 }
 
-/// Returns how to rerun a job in a container. A job with secrets cannot be.
-fn rerun_hint(front_end: &dyn FrontEnd, admitted: &Admitted) -> String {
-    match admitted.job().grants.secrets.is_empty() {
-        true => front_end.rerun_hint(admitted),
-        false => String::new(),
+/// Adds the notes about packages to a report.
+fn annotate(report: &mut RunReport, packages: &PackageNeeds) {
+    let reason = &mut report.provenance.reason;
+    for note in &packages.notes {
+        // The reason already contains the notes from preparing the packages, which can repeat a note about a build.
+        if !reason.contains(note.as_str()) {
+            *reason = format!("{reason}; {note}");
+        }
     }
 }
