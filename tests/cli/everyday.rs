@@ -33,6 +33,28 @@ fn directories_have_a_place_by_their_name() {
 }
 
 #[test]
+fn texts_import_files_of_the_working_directory() {
+    let dir = folder();
+    fs::write(dir.path().join("a.mjs"), "export default 5").expect("it is ours");
+    fs::write(dir.path().join("b.cjs"), "module.exports = 6").expect("it is ours");
+    fs::write(dir.path().join("c.py"), "x = 7").expect("it is ours");
+    let module = "import a from './a.mjs'; console.log(a, (await import('./b.cjs')).default, import.meta.dirname, import.meta.resolve('./x'))";
+    let script = "console.log(require('./b.cjs'), require.resolve('./b.cjs'), __dirname)";
+    for (language, text, expected) in [
+        ("js", module, "5 6 /work file:///work/x\n"),
+        ("ts", module, "5 6 /work file:///work/x\n"),
+        ("js", script, "6 /work/b.cjs .\n"),
+        ("python", "import c; print(c.x)", "7\n"),
+    ] {
+        let ran = run_in(dir.path(), &["run", "--dir", ".", "--lang", language, "-c", text]);
+        assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), expected), "{}", ran.stderr_text());
+    }
+    let ran = run_in(dir.path(), &["run", "--json", "--lang", "js", "-c", "await 1\nnull.x"]);
+    let report: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(report["error"]["frames"][0]["file"], "<string>", "{report}");
+}
+
+#[test]
 fn variables_come_from_files() {
     let dir = folder();
     fs::write(dir.path().join("a.env"), "# ours\nA=1\nexport B='two words'\nHOST=$HOME\n").expect("it is ours");

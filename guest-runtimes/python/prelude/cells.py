@@ -16,9 +16,12 @@ _isinstance, _iter, _len, _next, _sum = isinstance, iter, len, next, sum
 # Flag of the code of a text that awaits at its top level.
 _IS_COROUTINE = 0x80
 
-# The module of all cells, and their number so far.
+# The module of all cells, and the number of those that the host has not numbered.
 _main = None
 _count = 0
+
+# True after the first cell.
+_is_used = False
 
 # True if the cell before had standard input. It may have left some unread in the buffer.
 _had_input = False
@@ -33,7 +36,7 @@ _loop = None
 
 def run(job, source):
     """Runs a cell and returns its status. Its exception ends the cell alone."""
-    global _main, _count, _had_input
+    global _main, _count, _had_input, _is_used
     if job["kind"] == "close_caches":
         return close_caches()
     results.renew(job)
@@ -43,19 +46,24 @@ def run(job, source):
         _had_input = job.get("input")
     if job.get("restored"):
         start.renew(job)
-        if _count:
+        if _is_used:
             _make_unique()
+    _is_used = True
     if _main is None:
         _main = start.new_main(job)
         _main.__loader__ = sys.modules["_frozen_importlib"].BuiltinImporter
-    _count += 1
-    name = f"<cell {_count}>" if job["file"].startswith("<") else job["file"]
+    number = job.get("number")
+    if number is None:
+        _count += 1
+        number = _count
+    name = f"<cell {number}>" if job["file"].startswith("<") else job["file"]
     _keep_text(name, source)
     errors.set_program(name)
     exc = _run(source, name)
     value = results.send_last(_main.__dict__)
     results.close_figures()
-    if value is not None:
+    # Cells that are not counted leave the last value.
+    if value is not None and number:
         builtins._ = value
     try:
         if exc is None:

@@ -1,8 +1,9 @@
 """The module `IPython.display` for programs that were written for notebooks, unless the package IPython is there."""
-import builtins
 import json
 import sys
 import types
+
+from _codebox import results
 
 _bootstrap = sys.modules["_frozen_importlib"]
 
@@ -117,8 +118,43 @@ class IFrame:
         return f'<iframe width="{self.width}" height="{self.height}" src="{self.src}" frameborder="0" allowfullscreen></iframe>'
 
 
-def clear_output(wait=False):
-    """Does nothing: outputs are kept."""
+def publish_display_data(data, metadata=None, *, transient=None, update=False, **_ignored):
+    """Shows an object whose forms are given."""
+    results.display(data, metadata=metadata, raw=True, transient=transient, update=update)
+
+
+def _displays(name, kind):
+    """Returns a function that shows objects in one form."""
+
+    def function(*objects, raw=False, metadata=None):
+        objects = [{kind: one} for one in objects] if raw else objects
+        results.display(*objects, raw=raw, metadata=metadata, include=[kind])
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+_KINDS = {
+    "display_html": "text/html",
+    "display_javascript": "application/javascript",
+    "display_jpeg": "image/jpeg",
+    "display_json": "application/json",
+    "display_latex": "text/latex",
+    "display_markdown": "text/markdown",
+    "display_pdf": "application/pdf",
+    "display_png": "image/png",
+    "display_pretty": "text/plain",
+    "display_svg": "image/svg+xml",
+}
+
+_FUNCTIONS = {
+    "DisplayHandle": results.DisplayHandle,
+    "clear_output": results.clear_output,
+    "display": results.display,
+    "publish_display_data": publish_display_data,
+    "update_display": results.update_display,
+    **{name: _displays(name, kind) for name, kind in _KINDS.items()},
+}
 
 
 def get_ipython():
@@ -153,8 +189,7 @@ class _Finder:
             module.get_ipython = get_ipython
             module.version_info, module.__version__ = (8, 0, 0, ""), "8.0.0"
         elif module.__name__ != "IPython.core":
-            names = {kind.__name__: kind for kind in _CLASSES}
-            module.__dict__.update(names, display=builtins.display, clear_output=clear_output)
+            module.__dict__.update(_FUNCTIONS, **{kind.__name__: kind for kind in _CLASSES})
 
 
 def install():

@@ -3,6 +3,7 @@ import _ast
 import base64
 import builtins
 import json
+import os as _os
 import sys
 import warnings
 import weakref
@@ -54,11 +55,52 @@ def renew(job):
     _collects = job.get("results", False)
 
 
-def display(*objects, include=None, exclude=None, metadata=None, raw=False, **_ignored):
+class DisplayHandle:
+    """What was shown under an identifier, which can be replaced."""
+
+    def __init__(self, display_id=None):
+        self.display_id = _os.urandom(16).hex() if display_id is None else display_id
+
+    def __repr__(self):
+        return f"<DisplayHandle display_id={self.display_id}>"
+
+    def display(self, obj, **options):
+        display(obj, display_id=self.display_id, **options)
+
+    def update(self, obj, **options):
+        update_display(obj, display_id=self.display_id, **options)
+
+
+def update_display(obj, *, display_id, **options):
+    """Replaces what was shown under an identifier."""
+    display(obj, display_id=display_id, **{**options, "update": True})
+
+
+def clear_output(wait=False):
+    """Removes what the cell has shown so far; with `wait`, when something else follows."""
+    if _collects:
+        _flush()
+        _request({"role": "clear_before_next" if wait else "clear", "data": {}, "json": {}, "metadata": "{}"})
+
+
+def display(
+    *objects, include=None, exclude=None, metadata=None, raw=False, clear=False, display_id=None, update=False,
+    transient=None, **_ignored
+):
     """Shows objects: in the report of the run if it collects rich results, and else as text in the standard output.
 
-    With `raw`, each object is a dictionary of forms by MIME type. `include` and `exclude` select forms.
+    With `raw`, each object is a dictionary of forms by MIME type. `include` and `exclude` select forms. With a `display_id`, or True for
+    a new one, returns a handle by which what is shown can be replaced; with `update`, replaces what was shown under it.
     """
+    if isinstance(transient, dict):
+        display_id = transient.get("display_id", display_id)
+    handle = None
+    if display_id is not None:
+        handle = DisplayHandle(None if display_id is True else str(display_id))
+    elif update:
+        raise TypeError("display_id is required for update")
+    if clear:
+        clear_output(wait=True)
     for one in objects:
         if not _collects:
             print(one.get("text/plain", "") if raw else _text_of(one))
@@ -70,8 +112,9 @@ def display(*objects, include=None, exclude=None, metadata=None, raw=False, **_i
             data = {kind: form for kind, form in data.items() if kind not in exclude}
         if isinstance(metadata, dict):
             details = {**details, **metadata}
-        _send("display", data, details)
+        _send("update" if update else "display", data, details, handle)
         _mark_shown(one)
+    return handle
 
 
 def compile_program(source, name, flags=0):
@@ -242,7 +285,7 @@ def _image_of(figure):
     return {"image/png": file.getvalue()}
 
 
-def _send(role, data, metadata):
+def _send(role, data, metadata, handle=None):
     """Sends a result to the host, which leaves out what is above its limits, and counts it."""
     texts, documents, is_complete = {}, {}, True
     for kind, form in data.items():
@@ -261,9 +304,19 @@ def _send(role, data, metadata):
     bundle = {"role": role, "data": texts, "json": documents, "metadata": _document(details) or "{}"}
     if not is_complete:
         bundle["incomplete"] = True
-    # The host receives output and results in the order in which they were written.
+    if handle is not None:
+        bundle["display_id"] = _text(handle.display_id)
+    _flush()
+    _request(bundle)
+
+
+def _flush():
+    """Passes on what was written: the host receives output and results in their order."""
     for file in (sys.stdout, sys.stderr):
         _call(file, "flush")
+
+
+def _request(bundle):
     try:
         _host.call(_TAG + json.dumps(bundle, ensure_ascii=False).encode())
     except MemoryError:

@@ -220,7 +220,7 @@ fn text_of(output: &CapturedOutput) -> String {
 fn shown(result: &MimeBundle, policy: OutputShape) -> Option<String> {
     let title = match result.role {
         ResultRole::Value => "Value",
-        ResultRole::Display => "Displayed",
+        ResultRole::Display | ResultRole::Update => "Displayed",
     };
     let image = result.data.iter().find(|(kind, _)| kind.starts_with("image/"));
     match (image, result.data.get("text/plain").and_then(|text| text.as_str())) {

@@ -1,5 +1,7 @@
 //! Jupyter notebooks, in the format of nbformat 4: their code cells are blocks.
 
+use std::collections::HashMap;
+
 use codebox_core::{GuestError, MimeBundle, ResultKind, ResultRole, RunReport, RunnerError};
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
@@ -89,6 +91,7 @@ impl Notebook {
         self.document.entry("metadata").or_insert_with(|| json!({}));
         let mut blocks = report.blocks.iter();
         let mut count = 0;
+        let last_forms = last_forms(report);
         let ids: Vec<String> =
             self.cells.iter().filter_map(|cell| cell.get("id")?.as_str().map(str::to_owned)).collect();
         let mut free = (1..).map(|number: usize| format!("cell-{number}")).filter(|id| !ids.contains(id));
@@ -102,7 +105,7 @@ impl Notebook {
             let was_run = !matches!(one.status, BlockStatus::Skipped | BlockStatus::NotRun);
             count += usize::from(was_run);
             cell.insert("execution_count".to_owned(), if was_run { count.into() } else { Value::Null });
-            cell.insert("outputs".to_owned(), outputs(one, count).into());
+            cell.insert("outputs".to_owned(), outputs(one, count, &last_forms).into());
         }
         self.document.insert("cells".to_owned(), self.cells.into());
         indented(&self.document)
@@ -147,8 +150,17 @@ pub fn without_inline_magics(code: &str) -> String {
     code.split_inclusive('\n').map(|line| if is_inline(line) { format!("# {line}") } else { line.to_owned() }).collect()
 }
 
+/// Returns the last forms of the results that the blocks have replaced, also those of earlier blocks, by their identifiers.
+fn last_forms(report: &BlocksReport) -> HashMap<&str, &MimeBundle> {
+    let shown = report.blocks.iter().flat_map(|one| &one.parts).filter_map(|part| match part {
+        Part::Result(result) => Some((result.display_id.as_deref()?, result)),
+        Part::Stream(..) => None,
+    });
+    shown.collect()
+}
+
 /// Returns the outputs of a block in the form of nbformat, in their order, and its error.
-fn outputs(one: &BlockReport, count: usize) -> Vec<Value> {
+fn outputs(one: &BlockReport, count: usize, last_forms: &HashMap<&str, &MimeBundle>) -> Vec<Value> {
     let report = match &one.result {
         Some(Ok(report)) => report,
         Some(Err(error)) => {
@@ -173,7 +185,10 @@ fn outputs(one: &BlockReport, count: usize) -> Vec<Value> {
                     outputs.push(json!({"output_type": "stream", "name": name, "text": lines(text)}));
                 }
             }
-            Part::Result(result) => outputs.push(rich_output(result, count)),
+            Part::Result(result) => {
+                let forms = result.display_id.as_deref().and_then(|id| last_forms.get(id).copied());
+                outputs.extend(rich_output(result, forms.unwrap_or(result), count));
+            }
         }
     }
     outputs.extend(error_output(report));
@@ -187,8 +202,9 @@ fn without_traceback<'t>(text: &'t str, error: &GuestError) -> &'t str {
     before.filter(|_| !traceback.is_empty()).unwrap_or(text)
 }
 
-fn rich_output(result: &MimeBundle, count: usize) -> Value {
-    let data: Map<String, Value> = result
+/// Returns the output of a result with these forms; `None` for new forms of another one.
+fn rich_output(result: &MimeBundle, forms: &MimeBundle, count: usize) -> Option<Value> {
+    let data: Map<String, Value> = forms
         .data
         .iter()
         .map(|(kind, value)| match value {
@@ -196,12 +212,13 @@ fn rich_output(result: &MimeBundle, count: usize) -> Value {
             other => (kind.clone(), other.clone()),
         })
         .collect();
-    let metadata = &result.metadata;
+    let metadata = &forms.metadata;
     match result.role {
-        ResultRole::Display => json!({"output_type": "display_data", "data": data, "metadata": metadata}),
+        ResultRole::Display => Some(json!({"output_type": "display_data", "data": data, "metadata": metadata})),
         ResultRole::Value => {
-            json!({"output_type": "execute_result", "execution_count": count, "data": data, "metadata": metadata})
+            Some(json!({"output_type": "execute_result", "execution_count": count, "data": data, "metadata": metadata}))
         }
+        ResultRole::Update => None,
     }
 }
 

@@ -3,20 +3,63 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{ExecIo, MimeBundle, OutputSink, ResultSink};
+use codebox_core::{ExecIo, MimeBundle, OutputSink, ResultRole, ResultSink, Shown};
 
 /// Part of the output of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// Bytes of stream 0 or 1: standard output or standard error.
     Stream(usize, Vec<u8>),
-    /// Object that the cell has shown, or its value.
+    /// Object that the cell has shown, its value, or new forms of what an earlier cell has shown.
     Result(MimeBundle),
+}
+
+/// Parts so far.
+#[derive(Default)]
+struct Parts {
+    parts: Vec<Part>,
+    /// True if the next part removes the others.
+    clears_next: bool,
+}
+
+impl Parts {
+    fn write(&mut self, stream: usize, bytes: &[u8]) {
+        self.clear_before_next();
+        match self.parts.last_mut() {
+            Some(Part::Stream(last, text)) if *last == stream => text.extend(bytes),
+            _ => self.parts.push(Part::Stream(stream, bytes.to_vec())),
+        }
+    }
+
+    fn show(&mut self, shown: Shown) {
+        match shown {
+            Shown::Clear { waits: true } => self.clears_next = true,
+            Shown::Clear { waits: false } => self.parts.clear(),
+            Shown::Result(result) => {
+                self.clear_before_next();
+                let mut is_replaced = false;
+                for part in &mut self.parts {
+                    if let Part::Result(earlier) = part {
+                        is_replaced |= result.replace_in(earlier);
+                    }
+                }
+                if result.role != ResultRole::Update || !is_replaced {
+                    self.parts.push(Part::Result(result));
+                }
+            }
+        }
+    }
+
+    fn clear_before_next(&mut self) {
+        if std::mem::take(&mut self.clears_next) {
+            self.parts.clear();
+        }
+    }
 }
 
 /// Record of the parts, in which adjacent bytes of one stream are one part.
 #[derive(Clone, Default)]
-pub(crate) struct Recorder(Arc<Mutex<Vec<Part>>>);
+pub(crate) struct Recorder(Arc<Mutex<Parts>>);
 
 impl Recorder {
     /// Records what a run delivers from now on.
@@ -32,10 +75,10 @@ impl Recorder {
 
     /// Returns the parts, after the run.
     pub(crate) fn take(&self) -> Vec<Part> {
-        std::mem::take(&mut self.parts())
+        std::mem::take(&mut self.parts().parts)
     }
 
-    fn parts(&self) -> MutexGuard<'_, Vec<Part>> {
+    fn parts(&self) -> MutexGuard<'_, Parts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -48,12 +91,7 @@ struct RecordedStream {
 
 impl OutputSink for RecordedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut parts = self.recorder.parts();
-        match parts.last_mut() {
-            Some(Part::Stream(stream, text)) if *stream == self.stream => text.extend(bytes),
-            _ => parts.push(Part::Stream(self.stream, bytes.to_vec())),
-        }
-        drop(parts);
+        self.recorder.parts().write(self.stream, bytes);
         // A reader that is gone does not end the record.
         if self.inner.as_mut().is_some_and(|inner| inner.write(bytes).is_err()) {
             self.inner = None;
@@ -65,10 +103,10 @@ impl OutputSink for RecordedStream {
 struct RecordedResults(Recorder, Option<Box<dyn ResultSink>>);
 
 impl ResultSink for RecordedResults {
-    fn show(&mut self, result: MimeBundle) {
+    fn show(&mut self, shown: Shown) {
         if let Some(inner) = &mut self.1 {
-            inner.show(result.clone());
+            inner.show(shown.clone());
         }
-        self.0.parts().push(Part::Result(result));
+        self.0.parts().show(shown);
     }
 }

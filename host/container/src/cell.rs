@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use codebox_agent::{Request, Run};
-use codebox_core::MimeBundle;
-use codebox_streams::{RESULT_TAG, RichResults};
+use codebox_core::Shown;
+use codebox_streams::{RESULT_TAG, Recorded, RichResults};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ pub(crate) struct Cell {
     ended: Option<(i32, Instant)>,
     results: RichResults,
     /// Results that have not been shown.
-    unshown: Vec<MimeBundle>,
+    unshown: Vec<Shown>,
 }
 
 /// An output stream with marks.
@@ -63,9 +63,9 @@ enum Query {
 
 impl Cell {
     /// Sets the next cell, and for the first one the start of the interpreter.
-    pub(crate) fn set(&mut self, text: &str, start: Option<Run>) {
+    pub(crate) fn set(&mut self, text: &str, number: Option<u32>, start: Option<Run>) {
         let mark = format!("\0cell {:032x}\n", rand::random::<u128>());
-        let head = json!({ "kind": "inline", "file": "<cell>", "results": true, "mark": mark });
+        let head = json!({ "kind": "inline", "file": "<cell>", "results": true, "mark": mark, "number": number });
         self.start = start;
         self.text = Some(format!("{head}\n{text}").into_bytes());
         (self.mark, self.ended, self.results) = (mark.into_bytes(), None, RichResults::default());
@@ -86,7 +86,7 @@ impl Cell {
         let received = || CellQuery::Answer(Request::Answer(number, RECEIVED.to_vec()));
         if query.first() == Some(&RESULT_TAG) {
             // A malformed result is left out.
-            self.unshown.extend(self.results.record(query).flatten().cloned());
+            self.unshown.extend(self.results.record(query).and_then(Recorded::into_shown));
             return received();
         }
         match serde_json::from_slice(query) {
@@ -142,8 +142,8 @@ impl Cell {
         self.ended.map(|(status, _)| status)
     }
 
-    /// Returns the rich results that have arrived since the last call.
-    pub(crate) fn take_unshown(&mut self) -> Vec<MimeBundle> {
+    /// Returns what the cell has shown since the last call.
+    pub(crate) fn take_unshown(&mut self) -> Vec<Shown> {
         std::mem::take(&mut self.unshown)
     }
 
@@ -162,7 +162,7 @@ mod tests {
 
     fn started() -> Cell {
         let mut cell = Cell::default();
-        cell.set("1", None);
+        cell.set("1", None, None);
         assert!(matches!(cell.query(1, br#"{"op": "cell"}"#), CellQuery::Answer(_)));
         cell
     }
@@ -184,7 +184,7 @@ mod tests {
             assert!(matches!(cell.query(2, br#"{"op": "ended", "status": 3}"#), CellQuery::Answer(_)));
             assert_eq!((cell.is_over(), cell.status()), (true, Some(3)));
             // The rest belongs to the next cell.
-            cell.set("2", None);
+            cell.set("2", None, None);
             assert_eq!(cell.output(0, b"!".to_vec()), b"next!");
         }
     }
@@ -194,7 +194,7 @@ mod tests {
         let mut cell = started();
         assert!(matches!(cell.query(2, br#"{"op": "ended", "status": -1}"#), CellQuery::Answer(_)));
         assert!(matches!(cell.query(3, br#"{"op": "cell"}"#), CellQuery::Waits));
-        cell.set("2", None);
+        cell.set("2", None, None);
         assert!(matches!(cell.begin(), Some(Request::Answer(3, text)) if text.ends_with(b"\n2")));
         assert!(cell.begin().is_none() && cell.status().is_none());
         for other in [&b"{"[..], b"", br#"{"op": "other"}"#, br#"{"op": "tools"}"#, b"\x04a\0{}"] {

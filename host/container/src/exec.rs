@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Event, INITIAL_INPUT_CREDIT, JobExit, Request, Run};
-use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, MimeBundle, Resizes, RunTools, WindowSize};
+use codebox_core::{CancelToken, CapturedOutput, LimitKind, Limits, Resizes, RunTools, Shown, WindowSize};
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin, WriteError};
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -206,7 +206,7 @@ async fn next_size(resizes: &mut Option<Box<dyn Resizes>>) -> WindowSize {
 /// Part of what a job produces.
 enum Part<'p> {
     Output(usize, &'p [u8]),
-    Result(MimeBundle),
+    Shown(Shown),
 }
 
 enum JobEvent {
@@ -370,8 +370,8 @@ impl RunningJob<'_> {
                     CellQuery::Answer(answer) => agent_connection.write_queue.enqueue(&answer),
                     CellQuery::Waits => {}
                 }
-                for result in self.cell.as_mut().map(|cell| cell.take_unshown()).unwrap_or_default() {
-                    self.deliver(Part::Result(result), agent_connection, cancel, deadline).await;
+                for shown in self.cell.as_mut().map(|cell| cell.take_unshown()).unwrap_or_default() {
+                    self.deliver(Part::Shown(shown), agent_connection, cancel, deadline).await;
                 }
                 Ok(())
             }
@@ -441,7 +441,7 @@ impl RunningJob<'_> {
         let sent = async {
             match part {
                 Part::Output(stream, bytes) => delivery.send(stream, bytes).await,
-                Part::Result(result) => delivery.show(result).await,
+                Part::Shown(shown) => delivery.show(shown).await,
             }
         };
         let stop = tokio::select! {

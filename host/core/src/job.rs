@@ -45,6 +45,9 @@ pub struct Job {
     /// Files below `/work` or `/tmp` that the report returns. Only cells of sessions return files.
     #[serde(default)]
     pub returns: Vec<GuestPath>,
+    /// Number of a cell in error reports; `None` for one more than that of the cell before.
+    #[serde(default)]
+    pub cell_number: Option<u32>,
     /// Host resources that the program may access.
     pub grants: Grants,
     /// Limits on the program's resource use.
@@ -81,6 +84,7 @@ impl Job {
             out_guard: OutGuard::None,
             terminal: None,
             returns: Vec::new(),
+            cell_number: None,
             grants: Grants::none(),
             limits: Limits::default(),
             cpus: None,

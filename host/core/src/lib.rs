@@ -45,7 +45,7 @@ pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
     ExecIo, Finding, INITIAL_IMAGE, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers,
     LocalImage, MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Resizes, ResultSink, SessionSpec,
-    Support, Sweep, Unavailable, WarmPool,
+    Shown, Support, Sweep, Unavailable, WarmPool,
 };
 pub use backend_id::{BackendId, CONTAINER_ENGINES};
 pub use boxes::{

@@ -170,6 +170,21 @@ pub struct MimeBundle {
     pub metadata: BTreeMap<String, Value>,
     /// Role of the result in its program.
     pub role: ResultRole,
+    /// Name by which the program can replace the forms of the result later; at most 256 bytes.
+    #[serde(default)]
+    pub display_id: Option<String>,
+}
+
+impl MimeBundle {
+    /// Gives an earlier result the forms of this one, if both have the same [`display_id`](Self::display_id). Returns true then.
+    pub fn replace_in(&self, earlier: &mut Self) -> bool {
+        let is_same = self.display_id.is_some() && self.display_id == earlier.display_id;
+        if is_same {
+            earlier.data.clone_from(&self.data);
+            earlier.metadata.clone_from(&self.metadata);
+        }
+        is_same
+    }
 }
 
 /// Role of a rich result in its program.
@@ -180,6 +195,9 @@ pub enum ResultRole {
     Display,
     /// Value of the program's last expression.
     Value,
+    /// New forms of what an earlier cell of the session has shown with the same [`display_id`](MimeBundle::display_id). Results of
+    /// the same run have the new forms themselves.
+    Update,
 }
 
 /// Request of the guest that was refused.

@@ -1,31 +1,15 @@
 //! The sockets of a kernel.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
-use jupyter_protocol::{
-    ConnectionInfo, Header, JupyterMessage, JupyterMessageContent, StreamContent, Transport, UnknownMessage,
-};
+use jupyter_protocol::{ConnectionInfo, Header, JupyterMessage, JupyterMessageContent, Transport, UnknownMessage};
 use jupyter_zmq_client::{
     Connection, KernelHeartbeatConnection, KernelIoPubConnection, RawMessage, RuntimeError,
     create_kernel_control_connection, create_kernel_heartbeat_connection, create_kernel_iopub_connection,
     create_kernel_shell_connection, create_kernel_stdin_connection,
 };
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::{Instant, timeout_at};
 use zeromq::SocketRecv as _;
-
-/// Number of messages that wait for clients. A cell that writes more waits.
-const QUEUE_CAPACITY: usize = 256;
-
-/// Size in bytes up to which pieces of one stream become one message.
-const MAX_STREAM_TEXT: usize = 64 << 10;
-
-/// Time for which pieces of a stream are collected.
-const MERGE_TIME: Duration = Duration::from_millis(25);
 
 /// Error of a kernel.
 #[derive(Debug, thiserror::Error)]
@@ -152,72 +136,6 @@ fn parsed(raw: RawMessage) -> Option<JupyterMessage> {
 /// Answers the checks that the kernel lives.
 pub(crate) async fn beat(mut heartbeat: KernelHeartbeatConnection) {
     while heartbeat.single_heartbeat().await.is_ok() {}
-}
-
-/// Message to all clients.
-pub(crate) enum Publication {
-    Message(Box<JupyterMessage>),
-    /// Text that a cell has written, and the request of the cell.
-    Stream(StreamContent, Arc<JupyterMessage>),
-}
-
-/// Sender to all clients.
-pub(crate) type Publisher = Sender<Publication>;
-
-/// Returns the queue of messages to all clients.
-pub(crate) fn publications() -> (Publisher, Receiver<Publication>) {
-    channel(QUEUE_CAPACITY)
-}
-
-/// Sends messages to all clients until the last sender is dropped. Pieces of one stream that arrive in a short time become one message.
-pub(crate) async fn publish(mut iopub: KernelIoPubConnection, mut from: Receiver<Publication>) {
-    let mut next = VecDeque::new();
-    loop {
-        let Some(first) = (match next.pop_front() {
-            Some(first) => Some(first),
-            None => from.recv().await,
-        }) else {
-            return;
-        };
-        let message = match first {
-            Publication::Message(message) => *message,
-            Publication::Stream(mut stream, parent) => {
-                let end = Instant::now() + MERGE_TIME;
-                while stream.text.len() < MAX_STREAM_TEXT {
-                    match timeout_at(end, from.recv()).await {
-                        Ok(Some(Publication::Stream(more, its_parent)))
-                            if continues(&stream, &parent, &more, &its_parent) =>
-                        {
-                            stream.text.push_str(&more.text);
-                        }
-                        Ok(Some(other)) => {
-                            next.push_back(other);
-                            break;
-                        }
-                        Ok(None) | Err(_) => break,
-                    }
-                }
-                stream.as_child_of(&parent)
-            }
-        };
-        // A client that is gone receives nothing.
-        let _ = iopub.send(without_address(message)).await;
-    }
-}
-
-fn continues(
-    stream: &StreamContent,
-    parent: &JupyterMessage,
-    more: &StreamContent,
-    its_parent: &JupyterMessage,
-) -> bool {
-    std::mem::discriminant(&stream.name) == std::mem::discriminant(&more.name)
-        && parent.header.msg_id == its_parent.header.msg_id
-}
-
-/// Removes the address of the client that has sent the request: all clients receive the message.
-fn without_address(message: JupyterMessage) -> JupyterMessage {
-    message.with_zmq_identities(Vec::new())
 }
 
 #[cfg(test)]

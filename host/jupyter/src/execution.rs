@@ -4,22 +4,26 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use codebox_blocks::{ipython_command, without_inline_magics};
-use codebox_core::{Adapter, ExecIo, Language, Outcome, RunReport, RunnerError, Stdin};
+use codebox_core::{Adapter, ExecIo, Language, MimeBundle, Outcome, ResultRole, RunReport, RunnerError, Stdin};
 use codebox_runner::{Cell, Session};
 use jupyter_protocol::{
-    ExecuteInput, ExecuteReply, ExecuteRequest, ExecutionCount, JupyterMessage, ReplyError, ReplyStatus,
+    ExecuteInput, ExecuteReply, ExecuteRequest, ExecutionCount, ExpressionResult, JupyterMessage, ReplyError,
+    ReplyStatus,
 };
 
-use crate::channels::Publisher;
 use crate::input::Inputs;
 use crate::kernel::{Options, Stop, error_output};
-use crate::outputs::{Outputs, Shared, Shown, StreamSink, lock};
+use crate::outputs::{Outputs, RichSink, Shared, StreamSink, lock};
+use crate::publication::Publisher;
 
 /// Name of the state after the last cell.
 const CHECKPOINT: &str = "cell";
 
 /// Time after which a completion or a description is cancelled.
 const QUERY_TIME: Duration = Duration::from_secs(2);
+
+/// Number of cells that are not counted: those of codebox, and those that clients do not count.
+const NOT_COUNTED: u32 = 0;
 
 /// The session, and the number of its cells.
 pub(crate) struct Execution {
@@ -79,12 +83,16 @@ impl Execution {
             }
         })
         .await;
+        let expressions = match failure {
+            None => self.evaluate(cell.user_expressions.iter().flatten()).await,
+            Some(_) => HashMap::default(),
+        };
         let status = if failure.is_some() { ReplyStatus::Error } else { ReplyStatus::Ok };
         let has_failed = failure.is_some();
         let reply = ExecuteReply {
             status,
             execution_count: count,
-            user_expressions: Some(HashMap::default()),
+            user_expressions: Some(expressions),
             error: failure.map(Box::new),
             ..ExecuteReply::default()
         };
@@ -109,19 +117,47 @@ impl Execution {
             stdin: has_input.then(|| Box::new(self.inputs.of(request.clone())) as _),
             stdout: sink(0),
             stderr: sink(1),
-            results: Some(Box::new(Shown(outputs.clone()))),
+            results: Some(Box::new(RichSink(outputs.clone()))),
             cancel: self.stop.next(),
             ..ExecIo::none()
         };
-        let ran = self.session.exec_with(Cell { stdin, ..Cell::from(text) }, &mut io).await;
+        // A cell that is not counted must not replace the lines of another one in tracebacks.
+        let is_counted = !cell.silent && cell.store_history;
+        let number = if is_counted { u32::try_from(self.count).ok() } else { Some(NOT_COUNTED) };
+        let ran = self.session.exec_with(Cell { stdin, number, ..Cell::from(text) }, &mut io).await;
         self.inputs.stop();
         self.stop.received();
         self.is_changed = true;
         ran
     }
 
-    /// Runs a cell of codebox that prints a document, and returns its output. It may be interrupted as others.
+    /// Runs a cell of codebox that prints a document, and returns its output.
     pub(crate) async fn query(&mut self, cell: String) -> Option<Vec<u8>> {
+        let report = self.run_uncounted(cell).await.ok()?;
+        report.is_success().then(|| report.stdout.bytes().into_owned())
+    }
+
+    /// Evaluates expressions of a client, and returns the result of each.
+    async fn evaluate(
+        &mut self,
+        expressions: impl Iterator<Item = (&String, &String)>,
+    ) -> HashMap<String, ExpressionResult> {
+        let mut results = HashMap::new();
+        for (name, text) in expressions {
+            let result = match self.run_uncounted(text.clone()).await {
+                Ok(report) => match failure_of(&report, &(self.options.describe)(&report), text, &self.saved_state()) {
+                    Some(failure) => failed_expression(failure),
+                    None => value_of(report, self.language()),
+                },
+                Err(error) => failed_expression(refusal(&error)),
+            };
+            results.insert(name.clone(), result);
+        }
+        results
+    }
+
+    /// Runs a cell that is not one of a client, with a time limit. It may be interrupted as others.
+    async fn run_uncounted(&mut self, text: String) -> Result<RunReport, RunnerError> {
         let mut io = ExecIo { cancel: self.stop.next(), ..ExecIo::none() };
         // A limit would end an interpreter in a container, which keeps its state after a cancellation.
         let cancel = io.cancel.clone();
@@ -129,11 +165,11 @@ impl Execution {
             tokio::time::sleep(QUERY_TIME).await;
             cancel.cancel();
         });
+        let cell = Cell { number: Some(NOT_COUNTED), ..Cell::from(text) };
         let ran = self.session.exec_with(cell, &mut io).await;
         timer.abort();
         self.stop.received();
-        let report = ran.ok()?;
-        report.is_success().then(|| report.stdout.bytes().into_owned())
+        ran
     }
 
     /// Saves the state after a cell. A state that cannot be saved, such as one with open files, leaves the last one in place.
@@ -194,6 +230,22 @@ fn failure_of(report: &RunReport, notes: &[String], code: &str, saved_state: &st
     let traceback =
         lines.iter().enumerate().map(|(at, line)| if at == 0 { format!("{ename}: {line}") } else { line.clone() });
     Some(ReplyError { traceback: traceback.collect(), ename, evalue })
+}
+
+fn failed_expression(ReplyError { ename, evalue, traceback }: ReplyError) -> ExpressionResult {
+    ExpressionResult::Error { ename, evalue, traceback }
+}
+
+/// Returns the value of an expression. There is no result for `None` and `undefined`.
+fn value_of(report: RunReport, language: &Language) -> ExpressionResult {
+    let absent = if language.adapter() == Some(Adapter::Python) { "None" } else { "undefined" };
+    let value = report.results.into_iter().rfind(|result| result.role == ResultRole::Value);
+    let MimeBundle { data, metadata, .. } = value.unwrap_or_else(|| MimeBundle {
+        data: [("text/plain".to_owned(), absent.into())].into(),
+        ..MimeBundle::default()
+    });
+    let data = serde_json::from_value(data.into_iter().collect()).unwrap_or_default();
+    ExpressionResult::Ok { data, metadata: metadata.into_iter().collect() }
 }
 
 /// Returns the failure of a cell that did not run.

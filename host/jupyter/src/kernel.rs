@@ -12,13 +12,11 @@ use jupyter_protocol::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use crate::channels::{
-    Channels, ConnectionFile, JupyterError, Publication, Publisher, Replies, Requests, beat, publications, publish,
-    receive,
-};
+use crate::channels::{Channels, ConnectionFile, JupyterError, Replies, Requests, beat, receive};
 use crate::execution::Execution;
 use crate::input::Inputs;
 use crate::interactive::{complete_cell, completions_of, describe_cell, description_of};
+use crate::publication::{Publication, Publisher, publications, publish};
 use crate::{is_complete, language};
 
 /// Version of the protocol.

@@ -16,6 +16,7 @@ mod is_complete;
 mod kernel;
 mod language;
 mod outputs;
+mod publication;
 mod spec;
 
 pub use channels::{ConnectionFile, JupyterError};

@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codebox_core::{MimeBundle, OutputSink, ResultRole, ResultSink};
+use codebox_core::{MimeBundle, OutputSink, ResultRole, ResultSink, Shown};
 use jupyter_protocol::{ExecuteRequest, JupyterMessage, JupyterMessageContent, Stdio, StreamContent, UnknownMessage};
 use serde_json::json;
 
-use crate::channels::{Publication, Publisher};
+use crate::publication::{Publication, Publisher};
 
 /// Starts of lines with which the report of an uncaught error can begin.
 const ERROR_STARTS: [&str; 4] =
@@ -46,7 +46,7 @@ impl Outputs {
         Arc::new(Mutex::new(Self { publisher, request, count, partial, held, is_silent }))
     }
 
-    /// Publishes bytes of stream 0 or 1. Blocks the calling thread while the clients do not read.
+    /// Publishes bytes of stream 0 or 1. Blocks the calling thread while many messages wait to be published.
     fn write(&mut self, stream: usize, bytes: &[u8]) {
         let text = whole_text(&mut self.partial[stream], bytes);
         if stream == 0 {
@@ -60,14 +60,24 @@ impl Outputs {
         self.send(Stdio::Stderr, text);
     }
 
-    fn show(&mut self, result: MimeBundle) {
+    fn show(&mut self, shown: Shown) {
         self.release();
-        let MimeBundle { data, metadata, role, .. } = result;
-        let (kind, content) = match role {
-            ResultRole::Display => ("display_data", json!({"data": data, "metadata": metadata, "transient": {}})),
-            ResultRole::Value => {
-                let count = self.count;
-                ("execute_result", json!({"data": data, "metadata": metadata, "execution_count": count}))
+        let (kind, content) = match shown {
+            Shown::Clear { waits } => ("clear_output", json!({"wait": waits})),
+            Shown::Result(MimeBundle { data, metadata, role, display_id }) => {
+                let transient = display_id.map_or_else(|| json!({}), |id| json!({"display_id": id}));
+                match role {
+                    ResultRole::Display => {
+                        ("display_data", json!({"data": data, "metadata": metadata, "transient": transient}))
+                    }
+                    ResultRole::Update => {
+                        ("update_display_data", json!({"data": data, "metadata": metadata, "transient": transient}))
+                    }
+                    ResultRole::Value => {
+                        let count = self.count;
+                        ("execute_result", json!({"data": data, "metadata": metadata, "execution_count": count}))
+                    }
+                }
             }
         };
         self.publish(UnknownMessage { msg_type: kind.to_owned(), content });
@@ -193,11 +203,11 @@ impl OutputSink for StreamSink {
 }
 
 /// Receiver of rich results.
-pub(crate) struct Shown(pub Shared);
+pub(crate) struct RichSink(pub Shared);
 
-impl ResultSink for Shown {
-    fn show(&mut self, result: MimeBundle) {
-        lock(&self.0).show(result);
+impl ResultSink for RichSink {
+    fn show(&mut self, shown: Shown) {
+        lock(&self.0).show(shown);
     }
 }
 
@@ -206,7 +216,7 @@ mod tests {
     use tokio::sync::mpsc::Receiver;
 
     use super::*;
-    use crate::channels::publications;
+    use crate::publication::publications;
 
     fn published(write: impl FnOnce(&mut Outputs)) -> Vec<String> {
         let (publisher, mut from): (_, Receiver<Publication>) = publications();
@@ -259,14 +269,21 @@ mod tests {
         assert_eq!(texts, [format!("err {report}\n"), "out then\n".to_owned(), "err Tracing\n".to_owned()]);
     }
 
+    fn of_role(role: ResultRole) -> Shown {
+        Shown::Result(MimeBundle { role, ..MimeBundle::default() })
+    }
+
     #[test]
     fn results_keep_their_place() {
         let texts = published(|outputs| {
             outputs.write(0, b"1");
-            outputs.show(MimeBundle { role: ResultRole::Display, ..MimeBundle::default() });
+            outputs.show(of_role(ResultRole::Display));
             outputs.write(0, b"2");
-            outputs.show(MimeBundle { role: ResultRole::Value, ..MimeBundle::default() });
+            outputs.show(of_role(ResultRole::Value));
+            outputs.show(of_role(ResultRole::Update));
+            outputs.show(Shown::Clear { waits: true });
         });
-        assert_eq!(texts, ["out 1", "display_data", "out 2", "execute_result"]);
+        let kinds = ["out 1", "display_data", "out 2", "execute_result", "update_display_data", "clear_output"];
+        assert_eq!(texts, kinds);
     }
 }

@@ -375,7 +375,7 @@ impl Session {
     }
 
     /// Returns the request of a cell: that of the session, with the cell's own limits.
-    fn request_of(&self, Cell { text, limits, stdin, files, returns }: Cell) -> Result<Request, RunnerError> {
+    fn request_of(&self, Cell { text, limits, stdin, files, returns, number }: Cell) -> Result<Request, RunnerError> {
         let LimitOverrides { wall, cpu, output, .. } = limits;
         if limits != (LimitOverrides { wall, cpu, output, ..LimitOverrides::default() }) {
             let line = "a cell can set its limits on wall time, processor time and output only";
@@ -388,7 +388,8 @@ impl Session {
         check_cpu_limit(limits, self.request.isolation)?;
         check_input(&stdin, &files, &self.request)?;
         check_returned(&returns, &self.request)?;
-        Ok(Request { program: Program::Inline(text), limits, stdin, files, returns, ..self.request.clone() })
+        let program = Program::Inline(text);
+        Ok(Request { program, limits, stdin, files, returns, cell_number: number, ..self.request.clone() })
     }
 
     /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.

@@ -280,6 +280,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         work_dir,
         terminal,
         returns,
+        cell_number,
         engine,
         results,
         // The runner cuts the output.
@@ -376,6 +377,7 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         // The streams of a container that codebox has not made are pipes.
         terminal: terminal.filter(|_| attachment.is_none()),
         returns,
+        cell_number,
         grants: Grants { dirs, net, env: environment.from_host, secrets, tools },
         limits: limits_in_force,
         cpus,

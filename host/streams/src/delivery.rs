@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use codebox_core::{ExecIo, MimeBundle, OutputSink, ResultSink};
+use codebox_core::{ExecIo, OutputSink, ResultSink, Shown};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::output::WriteError;
@@ -38,7 +38,7 @@ impl Sinks {
 /// Part of what a guest produces.
 enum Piece {
     Output(usize, Vec<u8>),
-    Result(MimeBundle),
+    Shown(Shown),
 }
 
 /// Flags of the streams whose sinks have failed.
@@ -74,15 +74,15 @@ impl Delivery {
         self.shows_results
     }
 
-    /// Sends a result after the output so far, and waits while the queue is full. Does nothing if results have no receiver.
+    /// Sends what a guest shows after the output so far, and waits while the queue is full. Does nothing if results have no receiver.
     ///
     /// # Errors
     /// Returns an error if the thread that delivers cannot be started, or has ended.
-    pub async fn show(&mut self, result: MimeBundle) -> Result<(), WriteError> {
+    pub async fn show(&mut self, shown: Shown) -> Result<(), WriteError> {
         if !self.shows_results {
             return Ok(());
         }
-        self.queue()?.send(Piece::Result(result)).await.map_err(|_| WriteError::Closed)
+        self.queue()?.send(Piece::Shown(shown)).await.map_err(|_| WriteError::Closed)
     }
 
     /// Returns the queue of the thread, which starts with the first piece.
@@ -138,9 +138,9 @@ fn start(mut sinks: Sinks, closed: Closed) -> io::Result<Running> {
                         sinks.outputs[stream] = None;
                     }
                 }
-                Piece::Result(result) => {
+                Piece::Shown(shown) => {
                     if let Some(results) = &mut sinks.results {
-                        results.show(result);
+                        results.show(shown);
                     }
                 }
             }

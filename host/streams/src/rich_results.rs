@@ -1,14 +1,21 @@
 //! Rich results that the guest sends, within a maximum number and size.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use codebox_core::{MimeBundle, ResultRole};
+use codebox_core::{MimeBundle, ResultRole, Shown};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 /// First byte of a request that has a rich result.
 pub const RESULT_TAG: u8 = 3;
+
+/// Maximum number of requests of one job that are served: results, new forms of earlier ones, and removals.
+pub const MAX_SHOWN: usize = 4096;
+
+/// Maximum size of these requests together, in bytes.
+pub const MAX_SHOWN_SIZE: usize = 64 << 20;
 
 /// Maximum number of results of one job.
 const MAX_RESULTS: usize = 256;
@@ -29,21 +36,30 @@ const MAX_FORMS: usize = 32;
 /// Maximum length of the name of a form in bytes.
 const MAX_NAME_LEN: usize = 256;
 
+/// Maximum length of a display identifier in bytes.
+const MAX_ID_LEN: usize = 256;
+
 /// The rich results of one job.
 #[derive(Debug, Default)]
 pub struct RichResults {
-    /// The results, in the order in which they were sent.
+    /// The results, in the order in which they were sent, each with its last forms. Those that the program has removed are left out.
     pub bundles: Vec<MimeBundle>,
     /// Number of results that were left out, entirely or in some of their forms.
     pub dropped: u64,
-    size: usize,
+    /// Size of all documents so far.
     json_size: usize,
+    /// Number and size of the requests.
+    sent: (usize, usize),
+    /// True if the results so far are removed when another one follows.
+    clears_next: bool,
 }
 
 /// A result as the guest sends it.
 #[derive(Deserialize)]
 struct SentResult {
     role: Role,
+    #[serde(default)]
+    display_id: Option<String>,
     /// Forms that are texts, and base64 of binary forms.
     data: Forms,
     /// Forms that are JSON documents.
@@ -60,6 +76,12 @@ struct SentResult {
 enum Role {
     Display,
     Value,
+    /// New forms of earlier results with the same identifier.
+    Update,
+    /// Removal of the results so far.
+    Clear,
+    /// The same when another one follows.
+    ClearBeforeNext,
 }
 
 /// Forms by MIME type, in the order in which they are sent.
@@ -93,22 +115,52 @@ impl<'de> Deserialize<'de> for Forms {
 }
 
 impl RichResults {
-    /// Stores a result without the forms above the maximum size, and counts it if it is not complete. Returns the result unless none
-    /// of it is stored; `None` if the request is malformed.
+    /// Stores a result without the forms above the maximum size, and counts it if it is not complete. Returns `None` if the request is
+    /// malformed.
     #[must_use]
-    pub fn record(&mut self, request: &[u8]) -> Option<Option<&MimeBundle>> {
-        if self.bundles.len() == MAX_RESULTS || request.len() > MAX_REQUEST_LEN || self.size == MAX_SIZE {
+    pub fn record(&mut self, request: &[u8]) -> Option<Recorded<'_>> {
+        let (count, size) = &mut self.sent;
+        (*count, *size) = (*count + 1, size.saturating_add(request.len()));
+        if *count > MAX_SHOWN || *size > MAX_SHOWN_SIZE || request.len() > MAX_REQUEST_LEN {
             self.dropped += 1;
-            return Some(None);
+            return Some(Recorded::Nothing);
         }
-        let SentResult { role, data, json, metadata, incomplete } = serde_json::from_slice(request.get(1..)?).ok()?;
-        let mut bundle = MimeBundle {
-            role: match role {
-                Role::Display => ResultRole::Display,
-                Role::Value => ResultRole::Value,
-            },
-            ..MimeBundle::default()
+        let sent: SentResult = serde_json::from_slice(request.get(1..)?).ok()?;
+        let role = match sent.role {
+            Role::Display => ResultRole::Display,
+            Role::Value => ResultRole::Value,
+            Role::Update => ResultRole::Update,
+            Role::Clear => {
+                self.bundles.clear();
+                return Some(Recorded::Clear { waits: false });
+            }
+            Role::ClearBeforeNext => {
+                self.clears_next = true;
+                return Some(Recorded::Clear { waits: true });
+            }
         };
+        if sent.display_id.as_ref().map_or(role == ResultRole::Update, |id| id.len() > MAX_ID_LEN) {
+            return None;
+        }
+        if std::mem::take(&mut self.clears_next) {
+            self.bundles.clear();
+        }
+        self.add(role, sent)
+    }
+
+    fn add(&mut self, role: ResultRole, sent: SentResult) -> Option<Recorded<'_>> {
+        let SentResult { display_id, data, json, metadata, incomplete, .. } = sent;
+        let mut bundle = MimeBundle { role, display_id, ..MimeBundle::default() };
+        let is_same = |earlier: &&MimeBundle| bundle.display_id.is_some() && earlier.display_id == bundle.display_id;
+        let same = self.bundles.iter().filter(is_same).count();
+        let is_pushed = role != ResultRole::Update || same == 0;
+        if is_pushed && self.bundles.len() == MAX_RESULTS {
+            self.dropped += 1;
+            return Some(Recorded::Nothing);
+        }
+        let others = self.bundles.iter().filter(|earlier| !is_same(earlier));
+        let size = others.flat_map(|other| other.data.values()).filter_map(Value::as_str).map(str::len).sum();
+        let mut space = Space { copies: same + usize::from(is_pushed), size, json_size: self.json_size };
         let mut is_complete = !incomplete;
         // The shortest forms come first: a text is kept in place of a large image.
         let documents = json.0.into_iter().map(|(kind, text)| (kind, text, true));
@@ -117,7 +169,7 @@ impl RichResults {
         for (kind, text, is_document) in forms {
             // Notebooks have documents under the names of JSON alone.
             let form = match is_mime_type(&kind) && (!is_document || is_json(&kind)) {
-                true => self.form(text, is_document),
+                true => space.form(text, is_document),
                 false => None,
             };
             match form {
@@ -125,31 +177,77 @@ impl RichResults {
                 None => is_complete = false,
             }
         }
-        match self.form(metadata, true) {
+        match space.form(metadata, true) {
             Some(Value::Object(metadata)) => bundle.metadata = metadata.into_iter().collect(),
             Some(_) => return None,
             None => is_complete = false,
         }
+        self.json_size = space.json_size;
         let is_empty = bundle.data.is_empty();
-        if !is_empty {
-            self.bundles.push(bundle);
-        }
         self.dropped += u64::from(is_empty || !is_complete);
-        Some(self.bundles.last().filter(|_| !is_empty))
+        if is_empty {
+            return Some(Recorded::Nothing);
+        }
+        for earlier in &mut self.bundles {
+            bundle.replace_in(earlier);
+        }
+        if !is_pushed {
+            return Some(Recorded::Result(Cow::Owned(bundle)));
+        }
+        self.bundles.push(bundle);
+        self.bundles.last().map(|bundle| Recorded::Result(Cow::Borrowed(bundle)))
     }
+}
 
+/// Effect of a request.
+#[derive(Debug, PartialEq)]
+pub enum Recorded<'r> {
+    /// The result is above the limits.
+    Nothing,
+    /// Stored result.
+    Result(Cow<'r, MimeBundle>),
+    /// Removal of the results so far, or of those before the next one.
+    Clear {
+        /// True if they are removed when another one follows.
+        waits: bool,
+    },
+}
+
+impl Recorded<'_> {
+    /// Returns what a receiver of results is shown.
+    #[must_use]
+    pub fn into_shown(self) -> Option<Shown> {
+        match self {
+            Self::Nothing => None,
+            Self::Result(bundle) => Some(Shown::Result(bundle.into_owned())),
+            Self::Clear { waits } => Some(Shown::Clear { waits }),
+        }
+    }
+}
+
+/// Space that the forms of a result may take.
+struct Space {
+    /// Number of results that get the forms.
+    copies: usize,
+    /// Size of all texts.
+    size: usize,
+    /// Size of all documents.
+    json_size: usize,
+}
+
+impl Space {
     /// Returns a form; `None` if it is above the maximum size, or a document that cannot be parsed.
     fn form(&mut self, text: String, is_document: bool) -> Option<Value> {
-        let (size, json_size) = (self.size + text.len(), self.json_size + text.len());
-        if size > MAX_SIZE || is_document && json_size > MAX_JSON_SIZE {
+        let added = text.len().saturating_mul(self.copies);
+        let (total, limit) = match is_document {
+            true => (&mut self.json_size, MAX_JSON_SIZE),
+            false => (&mut self.size, MAX_SIZE),
+        };
+        if total.saturating_add(added) > limit {
             return None;
         }
-        self.size = size;
-        if !is_document {
-            return Some(Value::String(text));
-        }
-        self.json_size = json_size;
-        serde_json::from_str(&text).ok()
+        *total += added;
+        if is_document { serde_json::from_str(&text).ok() } else { Some(Value::String(text)) }
     }
 }
 
@@ -208,7 +306,73 @@ mod tests {
         for _ in 0..20 {
             results.record(&request(&text(&"x".repeat(1 << 20)))).expect("a result");
         }
-        assert_eq!((results.bundles.len(), results.dropped), (15, 5));
+        assert_eq!((results.bundles.len(), results.dropped), (16, 4));
+
+        let mut results = RichResults::default();
+        for _ in 0..MAX_SHOWN + 2 {
+            results.record(&request(&clear("clear"))).expect("a removal");
+        }
+        assert_eq!((results.bundles.len(), results.dropped), (0, 2));
+        let mut results = RichResults::default();
+        for _ in 0..10 {
+            results.record(&request(&text(&"x".repeat(8 << 20)))).expect("a result");
+            results.record(&request(&clear("clear"))).expect("a removal");
+        }
+        assert_eq!(results.dropped, 3 + 3);
+    }
+
+    fn clear(role: &str) -> Value {
+        serde_json::json!({"role": role, "data": {}, "json": {}, "metadata": "{}"})
+    }
+
+    fn with_id(role: &str, id: &str, form: &str) -> Vec<u8> {
+        let mut sent = text(form);
+        (sent["role"], sent["display_id"]) = (role.into(), id.into());
+        request(&sent)
+    }
+
+    fn texts(results: &RichResults) -> Vec<&str> {
+        results.bundles.iter().filter_map(|bundle| bundle.data["text/plain"].as_str()).collect()
+    }
+
+    #[test]
+    fn results_are_replaced() {
+        let mut results = RichResults::default();
+        for (role, id, form) in
+            [("display", "a", "1"), ("display", "b", "2"), ("update", "a", "3"), ("display", "a", "4")]
+        {
+            results.record(&with_id(role, id, form)).expect("a result");
+        }
+        assert_eq!(texts(&results), ["4", "2", "4"]);
+        let recorded = results.record(&with_id("update", "a", "5")).and_then(Recorded::into_shown).expect("a result");
+        let Shown::Result(bundle) = recorded else { panic!("{recorded:?}") };
+        assert_eq!((bundle.role, bundle.display_id.as_deref()), (ResultRole::Update, Some("a")));
+        // An earlier cell has shown it.
+        results.record(&with_id("update", "other", "6")).expect("a result");
+        assert_eq!(texts(&results), ["5", "2", "5", "6"]);
+        assert_eq!(results.bundles[3].role, ResultRole::Update);
+        // Each of the results with the identifier takes the space.
+        results.record(&with_id("update", "a", &"x".repeat(9 << 20))).expect("a result");
+        assert_eq!((texts(&results)[0], results.dropped), ("5", 1));
+        for number in 0..1000 {
+            results.record(&with_id("update", "a", &number.to_string())).expect("a result");
+        }
+        assert_eq!((texts(&results), results.dropped), (vec!["999", "2", "999", "6"], 1));
+    }
+
+    #[test]
+    fn results_are_removed() {
+        let mut results = RichResults::default();
+        results.record(&request(&text("1"))).expect("a result");
+        assert_eq!(results.record(&request(&clear("clear"))), Some(Recorded::Clear { waits: false }));
+        assert!(results.bundles.is_empty());
+        results.record(&request(&text("2"))).expect("a result");
+        assert_eq!(results.record(&request(&clear("clear_before_next"))), Some(Recorded::Clear { waits: true }));
+        assert_eq!(texts(&results), ["2"]);
+        for number in 3..5 {
+            results.record(&request(&text(&number.to_string()))).expect("a result");
+        }
+        assert_eq!((texts(&results), results.dropped), (vec!["3", "4"], 0));
     }
 
     #[test]
@@ -262,6 +426,9 @@ mod tests {
             with("json", serde_json::json!({"a": {}})),
             with("data", many.into()),
             with("metadata", "[]".into()),
+            with("role", "update".into()),
+            with("display_id", 1.into()),
+            with("display_id", "x".repeat(MAX_ID_LEN + 1).into()),
         ] {
             assert_eq!(results.record(&bad), None, "{}", String::from_utf8_lossy(&bad[..bad.len().min(100)]));
         }

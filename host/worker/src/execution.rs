@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, MimeBundle,
-    Outcome, PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, ToolResult,
+    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, Outcome,
+    PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, Shown, ToolResult,
 };
-use codebox_streams::{DRAIN_TIMEOUT, Delivery, Output, Sinks, Stdin};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, MAX_SHOWN, MAX_SHOWN_SIZE, Output, Sinks, Stdin};
 use serde_bytes::ByteBuf;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -28,11 +28,12 @@ const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size in bytes of a message with the call of a tool, whose input has at most 2 MiB.
 const MAX_TOOL_CALL: u32 = 3 << 20;
 
-/// Maximum size in bytes of a message with a rich result, and of the forms of all results of one job that are shown.
-const MAX_RESULTS_SIZE: u32 = 24 << 20;
+/// Maximum size in bytes of a message with a rich result.
+const MAX_RESULT: u32 = 24 << 20;
 
-/// Maximum number of results of one job that are shown.
-const MAX_RESULTS: usize = 256;
+/// Maximum size in bytes of the documents of all results of one job that are shown. In memory, a document takes up to a hundred times the
+/// size of its text.
+const MAX_SHOWN_DOCUMENTS: usize = 2 << 20;
 
 /// Maximum size of one piece of input.
 const CHUNK_SIZE: usize = 64 << 10;
@@ -55,7 +56,7 @@ pub(crate) async fn run(
     let tools = io.tools.clone();
     let shows_results = io.results.is_some();
     let max_tool_call = if tools.is_some() { MAX_TOOL_CALL } else { 0 };
-    connection.accept_ordinary_events_up_to(if shows_results { MAX_RESULTS_SIZE } else { max_tool_call });
+    connection.accept_ordinary_events_up_to(if shows_results { MAX_RESULT } else { max_tool_call });
     let list = tools.as_ref().map(|tools| tools.list());
     let sent = connection.send(&Request::Exec(Box::new(Exec { job: job.clone(), tools: list, shows_results })));
     sent.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
@@ -79,7 +80,7 @@ pub(crate) async fn run(
     let mut running = Running {
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(Sinks::take(io)),
-        shown: (0, 0),
+        shown: ShownSoFar::default(),
         stalled: None,
         cancel: io.cancel.clone(),
         deadline: limits.wall.at().map(|wall| now + wall),
@@ -142,8 +143,8 @@ struct Running {
     /// The output so far, for a job whose worker does not report its end.
     outputs: [Output; 2],
     delivery: Delivery,
-    /// Number of results that were shown, and the size of their forms in bytes.
-    shown: (usize, usize),
+    /// Sizes of what the guest has shown.
+    shown: ShownSoFar,
     /// Reason that a reader which has not taken all output is no longer waited for.
     stalled: Option<Outcome>,
     cancel: CancelToken,
@@ -197,7 +198,7 @@ impl Running {
             };
             match event {
                 Some(Ok(Event::Output(stream @ 0..=1, bytes))) => self.output(usize::from(stream), &bytes).await,
-                Some(Ok(Event::Shown(result))) if self.admits(&result) => self.show(*result).await,
+                Some(Ok(Event::Shown(shown))) if self.admits(&shown) => self.show(*shown).await,
                 // A second request before the answer to the first has no effect.
                 Some(Ok(Event::InputRequest)) => {
                     let written = connection.written();
@@ -229,23 +230,30 @@ impl Running {
         }
     }
 
-    /// Counts a result, and returns true if it is within the limits, which the worker has held.
-    fn admits(&mut self, result: &MimeBundle) -> bool {
-        let size = |form: &serde_json::Value| form.as_str().map_or_else(|| form.to_string().len(), str::len);
-        self.shown.0 += 1;
-        self.shown.1 += result.data.values().map(size).sum::<usize>();
-        self.shown.0 <= MAX_RESULTS && self.shown.1 <= MAX_RESULTS_SIZE as usize
+    /// Counts what a guest shows, and returns true if it is within the limits, which the worker has held.
+    fn admits(&mut self, shown: &Shown) -> bool {
+        self.shown.count += 1;
+        if let Shown::Result(result) = shown {
+            for form in result.data.values().chain(result.metadata.values()) {
+                match form.as_str() {
+                    Some(text) => self.shown.text_size += text.len(),
+                    None => self.shown.document_size += form.to_string().len(),
+                }
+            }
+        }
+        let ShownSoFar { count, text_size, document_size } = self.shown;
+        count <= MAX_SHOWN && text_size <= MAX_SHOWN_SIZE && document_size <= MAX_SHOWN_DOCUMENTS
     }
 
     /// Passes a result on, as output.
-    async fn show(&mut self, result: MimeBundle) {
+    async fn show(&mut self, shown: Shown) {
         if self.stalled.is_some() {
             return;
         }
         let until = self.stop();
         tokio::select! {
             biased;
-            _shown = self.delivery.show(result) => {}
+            _shown = self.delivery.show(shown) => {}
             outcome = until => self.stalled = Some(outcome),
         }
     }
@@ -270,6 +278,14 @@ impl Running {
             }
         }
     }
+}
+
+/// Sizes of what a guest has shown, in bytes.
+#[derive(Clone, Copy, Default)]
+struct ShownSoFar {
+    count: usize,
+    text_size: usize,
+    document_size: usize,
 }
 
 fn send(connection: &Connection, request: &Request) -> Result<(), BackendError> {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use codebox_core::{
-    BackendError, Effects, InstanceSpec, Job, MimeBundle, ResultKind, RunReport, RunnerError, SandboxLayer,
-    ToolDescription, ToolFailure,
+    BackendError, Effects, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, Shown, ToolDescription,
+    ToolFailure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +52,8 @@ pub(crate) enum Event {
     Started(Vec<SandboxLayer>),
     /// Output of stream 0 or 1.
     Output(u8, serde_bytes::ByteBuf),
-    /// Rich result of the guest, which the report contains too.
-    Shown(Box<MimeBundle>),
+    /// Rich result of the guest, or the removal of what it has shown.
+    Shown(Box<Shown>),
     /// The guest reads its input.
     InputRequest,
     /// The guest, which has had these effects, calls a tool with an input as JSON text, and waits for the result.

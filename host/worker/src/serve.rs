@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use codebox_core::{
-    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, Instance, InstanceSpec, Job, MimeBundle,
-    OutputSink, ResultKind, ResultSink, RunTools, RunnerError, SandboxLayer, Stdin, ToolCalls, ToolDescription,
-    ToolFailure, ToolResult,
+    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, Instance, InstanceSpec, Job, OutputSink,
+    ResultKind, ResultSink, RunTools, RunnerError, SandboxLayer, Shown, Stdin, ToolCalls, ToolDescription, ToolFailure,
+    ToolResult,
 };
 use serde_bytes::ByteBuf;
 use tokio::sync::oneshot;
@@ -195,9 +195,9 @@ impl From<io::Error> for Failure {
 struct ShownResults(Channel);
 
 impl ResultSink for ShownResults {
-    fn show(&mut self, result: MimeBundle) {
+    fn show(&mut self, shown: Shown) {
         // Without the other process, the job ends.
-        let _ = self.0.send(&Event::Shown(Box::new(result)));
+        let _ = self.0.send(&Event::Shown(Box::new(shown)));
     }
 }
 

@@ -12,7 +12,7 @@ use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, ByteSize, Capabilities, CapturedOutput, DirGrant, EscalatedFrom,
     ExecIo, FileKind, GuestPath, HostPath, Instance, InstanceSpec, Isolation, Job, Language, LayerState, Limit,
     MimeBundle, NeedsEscalation, OutFile, Outcome, Provenance, ResultKind, ResultSink, RunReport, RunnerError,
-    SandboxLayer, Stdin, Unavailable,
+    SandboxLayer, Shown, Stdin, Unavailable,
 };
 use serde_bytes::ByteBuf;
 
@@ -305,21 +305,21 @@ async fn reports_take_memory_in_proportion_to_their_limits() {
 struct Counter(Arc<AtomicUsize>);
 
 impl ResultSink for Counter {
-    fn show(&mut self, _: MimeBundle) {
+    fn show(&mut self, _: Shown) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 #[tokio::test]
 async fn shown_results_are_limited() {
-    for (sent, size, shown) in [(300, 1, 256), (30, 1 << 20, 24)] {
+    for (sent, size, shown) in [(5000, 1, 4096), (70, 1 << 20, 64)] {
         let play = move |mut channel: UnixStream| {
             start(&mut channel);
             let data = [("text/plain".to_owned(), "x".repeat(size).into())];
             let result = MimeBundle { data: data.into_iter().collect(), ..MimeBundle::default() };
             for _ in 0..sent {
                 // The other side may close the channel.
-                let _ = send(&mut channel, &Event::Shown(Box::new(result.clone())));
+                let _ = send(&mut channel, &Event::Shown(Box::new(Shown::Result(result.clone()))));
             }
         };
         let counter = Arc::<AtomicUsize>::default();

@@ -79,10 +79,28 @@ def protocol():
     assert not one.request("inspect", "nothing_of_this_name", 4)["found"]
     assert one.request("is_complete", "for x in y:")["status"] == "incomplete"
     assert one.request("is_complete", "1 + 1")["status"] == "complete"
+    # Expressions of clients have all forms of their values, or an error.
+    reply, _ = one.run("kept + 2", user_expressions={"a": "kept * 2", "b": "1 / 0", "c": "None"})
+    found = reply["user_expressions"]
+    assert found["a"] == {"status": "ok", "data": {"text/plain": "40"}, "metadata": {}}, found
+    assert (found["b"]["status"], found["b"]["ename"]) == ("error", "ZeroDivisionError"), found
+    assert found["c"]["data"] == {"text/plain": "None"}, found
+    one.run("kept + 1")
+
     # Cells of codebox are not counted, and leave no names and no value.
     assert one.value("_, [name for name in ('main', 'code', 'cursor', 'task') if name in globals()]") == "(21, [])"
     reply, outputs = one.run("1", silent=True)
     assert reply["status"] == "ok" and not outputs, outputs
+
+    # Cells have the same number in tracebacks and for clients, with their lines, also after completions and silent cells.
+    reply, _ = one.run("def failing():\n    return 1 / 0")
+    number = reply["execution_count"]
+    one.request("complete", "kep", 3)
+    one.run("'silent'", silent=True)
+    reply, _ = one.run("failing()")
+    text = "\n".join(reply["traceback"])
+    assert f'"<cell {number}>", line 2' in text and f'"<cell {number + 1}>", line 1' in text, text
+    assert "return 1 / 0" in text and "silent" not in text, text
 
     # A cell that is interrupted is without effect.
     import threading
@@ -173,6 +191,10 @@ def javascript():
     assert reply["ename"] == "TypeError" and reply["evalue"] == "a message", reply
     assert ("stream", {"name": "stdout", "text": "out\n"}) in outputs, outputs
     assert "stderr" not in [content.get("name") for _, content in outputs], outputs
+    reply, outputs = one.run("display('a', {display_id: 'x'}); display('b', {display_id: 'x', update: true}); undefined")
+    assert [(kind, content.get("transient")) for kind, content in outputs if "display" in kind] == [
+        ("display_data", {"display_id": "x"}), ("update_display_data", {"display_id": "x"})
+    ], outputs
     found = one.request("complete", "Math.flo", 8)
     assert found["matches"] == ["floor"] and found["cursor_start"] == 5, found
     assert one.value("kept") == "20"

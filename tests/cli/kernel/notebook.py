@@ -35,6 +35,12 @@ CELLS = [
     "lines = '\\n'.join(str(n) for n in range(3))\nprint(lines)",
     "with open('note.txt', 'w') as file:\n    file.write('note')\nopen('note.txt').read()",
     "import json\nprint(json.dumps({'ok': True}, indent=1))",
+    "handle = display('first', display_id='one')\ntype(handle).__name__, handle.display_id",
+    "from IPython.display import update_display\nupdate_display('second', display_id='one')",
+    "from IPython.display import clear_output\nprint('gone'); display(1)\nclear_output()\nprint('kept'); display(2)",
+    "for n in range(4):\n    clear_output(wait=True)\n    display(n)\n    plt.plot([n])\n    plt.show()",
+    "handle = display({'text/plain': 'raw'}, raw=True, display_id=True)\nhandle.update(Markdown('*new*'))\nprint('end')",
+    "from IPython.display import display_html\ndisplay_html('<u>raw</u>', raw=True)",
     "%matplotlib inline\nplt.plot([1, 2])\nplt.xlabel('x')\nplt.show()",
 ]
 

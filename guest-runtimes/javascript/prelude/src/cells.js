@@ -14,8 +14,8 @@ const MOST_NAMES = 10000;
 
 let count = 0;
 
-// Returns the name of the next cell.
-export const nextName = () => `<cell ${++count}>`;
+// Returns the name of the next cell, with the number that the host gives it.
+export const nextName = (number) => `<cell ${number ?? ++count}>`;
 
 // Defines the functions of CommonJS modules as globals.
 export function begin() {

@@ -45,7 +45,7 @@ function document(value) {
   }
 }
 
-function send(role, data, metadata) {
+function send(role, data, metadata, id) {
   const texts = { __proto__: null };
   const documents = { __proto__: null };
   for (const [kind, form] of entries(data)) {
@@ -55,7 +55,7 @@ function send(role, data, metadata) {
     else documents[kind] = document(form);
   }
   try {
-    native.host(TAG + stringify({ __proto__: null, role, data: texts, json: documents, metadata: isObject(metadata) ? document(metadata) : '{}' }));
+    native.host(TAG + stringify({ __proto__: null, role, data: texts, json: documents, metadata: isObject(metadata) ? document(metadata) : '{}', display_id: id }));
   } catch {
     // The result is above the limits of the host.
   }
@@ -66,10 +66,11 @@ export function showValue(value) {
   if (collects) send('value', formsOf(value, false));
 }
 
-// Shows a value: in the report of the run if it collects rich results, and else as text in the standard output. With
-// `raw`, the value is an object of forms by MIME type.
-export function display(value, { raw = false, metadata } = {}) {
+// Shows a value: in the report of the run if it collects rich results, and else as text in the standard output. With `raw`, the value is an
+// object of forms by MIME type. With `display_id`, a later call with `update` replaces what is shown.
+export function display(value, { raw = false, metadata, display_id: id, update = false } = {}) {
+  if (update && id === undefined) throw new TypeError('"update" needs a "display_id"');
   const data = formsOf(value, raw);
-  if (collects) send('display', data, metadata);
+  if (collects) send(update ? 'update' : 'display', data, metadata, id === undefined ? undefined : String(id));
   else globalConsole.log('%s', data['text/plain'] ?? '');
 }

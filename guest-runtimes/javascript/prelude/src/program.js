@@ -99,8 +99,8 @@ function startScript(job, file, text) {
     return;
   }
   installNames(text);
-  module.filename = `${job.path0 ?? processPart.cwd()}/${file}`;
-  module.path = job.path0 ?? processPart.cwd();
+  module.filename = `${job.path0 || processPart.cwd()}/${file}`;
+  module.path = job.path0 || processPart.cwd();
   module.paths = cjs.Module._nodeModulePaths(module.path);
   const fn = native.compileFunction(text, file, ['exports', 'require', 'module', '__filename', '__dirname']);
   fn.call(globalThis, module.exports, cjs.makeRequire(module), module, file, '.');
@@ -125,7 +125,7 @@ function runCell(job, source) {
   process.exitCode = undefined;
   evaluation = undefined;
   const written = native.utf8Decode(source, false);
-  const file = job.file[0] === '<' || job.file[0] === '[' ? cells.nextName() : job.file;
+  const file = job.file[0] === '<' || job.file[0] === '[' ? cells.nextName(job.number) : job.file;
   const stripped = job.typescript ? strip(file, written) : undefined;
   const text = stripped?.text ?? written;
   mainName = file;
@@ -159,7 +159,7 @@ function main(head, source) {
   beginProgram(job);
   let text = native.utf8Decode(source, false);
   if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
-  const base = job.path0 ?? job.cwd ?? '/work';
+  const base = job.path0 || job.cwd || '/work';
   useBase(base);
   presume(base);
   let file = job.kind === 'file' ? realPath(job.file) : job.file;

@@ -11,7 +11,7 @@ pub(crate) fn shown(report: &RunReport) -> Vec<String> {
 pub(crate) fn shown_one(result: &MimeBundle) -> Option<String> {
     let text = result.data.get("text/plain").and_then(|text| text.as_str()).map(|text| format!("{text}\n"));
     match (&result.role, result.data.keys().find(|kind| kind.starts_with("image/"))) {
-        (ResultRole::Display, Some(kind)) => Some(format!("<{kind}; see --show>\n")),
+        (ResultRole::Display | ResultRole::Update, Some(kind)) => Some(format!("<{kind}; see --show>\n")),
         _ => text,
     }
 }

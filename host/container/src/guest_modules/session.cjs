@@ -23,7 +23,7 @@ const post = (method, options) => new Promise((resolve, reject) => session.post(
 let sent = Promise.resolve()
 
 // Adds a rich result.
-function send(role, data, metadata = {}) {
+function send(role, data, metadata = {}, id = undefined) {
   const texts = {}
   const documents = {}
   for (const [kind, form] of Object.entries(data)) {
@@ -32,7 +32,7 @@ function send(role, data, metadata = {}) {
     else if (ArrayBuffer.isView(form)) texts[kind] = Buffer.from(form.buffer, form.byteOffset, form.byteLength).toString('base64')
     else if (form !== undefined) documents[kind] = JSON.stringify(form) ?? 'null'
   }
-  let text = JSON.stringify({ role, data: texts, json: documents, metadata: JSON.stringify(metadata) })
+  let text = JSON.stringify({ role, data: texts, json: documents, metadata: JSON.stringify(metadata), display_id: id })
   if (Buffer.byteLength(text) + 1 > LONGEST) text = JSON.stringify({ role, data: {}, json: {}, metadata: '{}', incomplete: true })
   sent = sent.then(() => request(TAG + text)).catch(() => {})
 }
@@ -45,8 +45,9 @@ function formsOf(value) {
   return { 'text/plain': inspect(value), ...forms }
 }
 
-function display(value, { raw = false, metadata } = {}) {
-  send('display', raw ? value : formsOf(value), metadata)
+function display(value, { raw = false, metadata, display_id: id, update = false } = {}) {
+  if (update && id === undefined) throw new TypeError('"update" needs a "display_id"')
+  send(update ? 'update' : 'display', raw ? value : formsOf(value), metadata, id === undefined ? undefined : String(id))
 }
 
 // Imports a module for a cell, relative to the working directory.
@@ -169,7 +170,7 @@ async function main() {
     const answer = (await request('{"op": "cell"}')).toString()
     const end = answer.indexOf('\n')
     const job = JSON.parse(answer.slice(0, end))
-    const status = await run(answer.slice(end + 1), `codebox-cell-${count}`)
+    const status = await run(answer.slice(end + 1), `codebox-cell-${job.number ?? count}`)
     await sent
     await Promise.all([process.stdout, process.stderr].map(flushed))
     for (const stream of streams) fs.writeSync(stream, job.mark)

@@ -61,7 +61,7 @@ impl ContainerInstance {
         if start.is_some() {
             kept.connections = self.job_connections(job);
         }
-        kept.cell.set(&text, start);
+        kept.cell.set(&text, job.cell_number, start);
         (kept.is_started, kept.is_lost) = (true, true);
         let streams = Streams {
             stdin: Stdin::bytes(Vec::new()),

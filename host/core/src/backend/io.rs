@@ -1,6 +1,8 @@
 use std::fmt;
 use std::io::{Read, Result};
 
+use serde::{Deserialize, Serialize};
+
 use super::CancelToken;
 use crate::backend::BoxFuture;
 use crate::tools::RunTools;
@@ -65,13 +67,25 @@ pub trait OutputSink: Send {
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
+/// Part of what a program shows, for the receiver of its results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Shown {
+    /// A rich result.
+    Result(MimeBundle),
+    /// No result: what the cell has shown and written so far is removed.
+    Clear {
+        /// True if it is removed only when something else follows.
+        waits: bool,
+    },
+}
+
 /// Receiver of rich results as they are produced.
 ///
 /// Calls are in the order in which the guest has written its output and its results, and never concurrent with one another or with those of
 /// the sinks of the same run.
 pub trait ResultSink: Send {
-    /// Receives a result.
-    fn show(&mut self, result: MimeBundle);
+    /// Receives a part.
+    fn show(&mut self, shown: Shown);
 }
 
 /// Changes of the size of a terminal.

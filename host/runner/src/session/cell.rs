@@ -18,6 +18,10 @@ pub struct Cell {
     /// Files below `/work` or `/tmp` that the report returns, as they are after the cell: at most
     /// [`MAX_COUNT`](codebox_core::ReturnedFile::MAX_COUNT), of [`MAX_BYTES`](codebox_core::ReturnedFile::MAX_BYTES) together.
     pub returns: Vec<GuestPath>,
+    /// Number of the cell in error reports (`<cell 3>`); `None` for one more than that of the cell before. The lines of an earlier cell with
+    /// the same number are not shown any more.
+    #[serde(default)]
+    pub number: Option<u32>,
 }
 
 /// Course of a cell that can be [repeated](crate::Session::exec_repeatable), as far as random numbers determine it.
@@ -37,6 +41,7 @@ impl<T: Into<String>> From<T> for Cell {
             stdin: Stdin::Empty,
             files: Vec::new(),
             returns: Vec::new(),
+            number: None,
         }
     }
 }

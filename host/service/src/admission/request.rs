@@ -64,6 +64,8 @@ pub struct Request {
     pub terminal: Option<WindowSize>,
     /// Files to return in the report, which only cells of sessions do.
     pub returns: Vec<GuestPath>,
+    /// Number of the program in error reports, which only cells of sessions have.
+    pub cell_number: Option<u32>,
     /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
     pub engine: Option<String>,
     /// True to collect rich results: the objects that the program displays, and in Python the value of its last expression. In
@@ -127,6 +129,7 @@ impl Request {
             work_dir: None,
             terminal: None,
             returns: Vec::new(),
+            cell_number: None,
             engine: None,
             results: false,
             output_shape: None,
@@ -208,6 +211,7 @@ impl TryFrom<Job> for Request {
             out_guard: _,
             terminal,
             returns,
+            cell_number,
             grants,
             limits,
             cpus,
@@ -244,6 +248,7 @@ impl TryFrom<Job> for Request {
             work_dir: Some(work_dir),
             terminal,
             returns,
+            cell_number,
             results,
             tools,
             ..Self::new(Program::Source(source))

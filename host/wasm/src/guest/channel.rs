@@ -239,10 +239,12 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
             Some(request) if bytes[request.clone()].first() == Some(&RESULT_TAG) => {
                 let request = net::mask_text(guest.net.as_ref(), &bytes[request]);
                 match guest.channel.results.as_mut().and_then(|results| results.record(&request)) {
-                    Some(result) => {
-                        if let Some(result) = result.filter(|_| guest.delivery.shows_results()) {
+                    Some(recorded) => {
+                        if guest.delivery.shows_results()
+                            && let Some(shown) = recorded.into_shown()
+                        {
                             // The report has the result too.
-                            let _ = guest.delivery.show(result.clone()).await;
+                            let _ = guest.delivery.show(shown).await;
                         }
                         Ok(Answer::Ready(Vec::new()))
                     }

@@ -36,6 +36,9 @@ struct JobHeader<'a> {
     /// True for a cell that has standard input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     input: bool,
+    /// Number of a cell in error reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
 }
 
 /// The kind of a job.
@@ -94,6 +97,7 @@ pub(crate) fn message(job: &Job, kind: JobKind, packages: &[GuestPath]) -> Optio
         results: job.results,
         terminal: job.terminal.map(|size| (size.columns, size.rows)),
         input: is_cell && job.stdin != Stdin::Empty,
+        number: job.cell_number.filter(|_| is_cell),
     };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');

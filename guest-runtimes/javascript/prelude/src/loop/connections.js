@@ -2,10 +2,9 @@
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
 import { uncurry } from '../engine/uncurry.js';
-import { NOTHING, perform, put, word } from './net.js';
+import { NOTHING, occurred, perform, word } from './net.js';
 
 const push = uncurry(Array.prototype.push);
-const splice = uncurry(Array.prototype.splice);
 const { stringify } = JSON;
 
 const OPEN = 1;
@@ -65,18 +64,10 @@ export function onWritable(handle, callback) {
 
 // Waits for the awaited events, and returns the callbacks to run.
 export function wait(ms) {
-  const keys = new Uint8Array(waiting.length * 4);
-  for (let i = 0; i < waiting.length; i++) put(keys, i * 4, waiting[i].key);
-  const ready = perform(POLL, 0, 0, ms < 0 ? -1 : Math.ceil(ms), keys);
   const calls = [];
-  if (ready === null) return calls;
-  for (let at = 0; at < ready.length; at += 4) {
-    const key = word(ready, at);
-    const index = waiting.findIndex((each) => each.key === key);
-    if (index < 0) continue;
-    const { callback, stores } = waiting[index];
-    splice(waiting, index, 1);
-    push(calls, { run: callback, stores });
+  for (const entry of occurred(POLL, waiting, ms)) {
+    waiting = waiting.filter((each) => each !== entry);
+    push(calls, { run: entry.callback, stores: entry.stores });
   }
   return calls;
 }

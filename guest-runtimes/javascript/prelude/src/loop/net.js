@@ -93,7 +93,7 @@ export function failQueued() {
   return starved.length > 0;
 }
 
-export function put(bytes, at, word) {
+function put(bytes, at, word) {
   bytes[at] = word & 255;
   bytes[at + 1] = (word >>> 8) & 255;
   bytes[at + 2] = (word >>> 16) & 255;
@@ -181,21 +181,31 @@ function take(handle) {
   }
 }
 
-// Waits for the awaited events, and returns the callbacks to run.
-export function wait(ms) {
-  const keys = new Uint8Array(waiting.length * 4);
-  for (let i = 0; i < waiting.length; i++) put(keys, i * 4, waiting[i].key);
-  const ready = perform(WAIT, 0, 0, ms < 0 ? -1 : Math.ceil(ms), keys);
-  const calls = [];
-  if (ready === null) return calls;
+// Waits for events, and returns those of the entries that wait for them. Each entry has the key of its event.
+export function occurred(operation, entries, ms) {
+  const keys = new Uint8Array(entries.length * 4);
+  for (let i = 0; i < entries.length; i++) put(keys, i * 4, entries[i].key);
+  const ready = perform(operation, 0, 0, ms < 0 ? -1 : Math.ceil(ms), keys);
+  const found = [];
+  if (ready === null) return found;
   for (let at = 0; at < ready.length; at += 4) {
     const key = word(ready, at);
-    const index = waiting.findIndex((each) => each.key === key);
-    if (index < 0) continue;
-    const { handle, callback, stores } = waiting[index];
+    const entry = entries.find((each) => each.key === key && !found.includes(each));
+    if (entry !== undefined) push(found, entry);
+  }
+  return found;
+}
+
+// Waits for the awaited events, and returns the callbacks to run.
+export function wait(ms) {
+  const calls = [];
+  for (const entry of occurred(WAIT, waiting, ms)) {
+    // The end of an exchange removes its other entry.
+    if (!waiting.includes(entry)) continue;
+    const { handle, key, callback, stores } = entry;
     const event = key === handle ? take(handle) : undefined;
     if (event === null) continue;
-    waiting.splice(index, 1);
+    waiting = waiting.filter((each) => each !== entry);
     push(calls, { run: () => callback(event), stores });
   }
   return calls;

@@ -87,7 +87,9 @@ struct SessionCompleter {
 
 impl SessionCompleter {
     fn completions(&self, text: &str, cursor: usize) -> Option<Completions> {
-        let cell = complete_cell(&self.language, text, cursor);
+        let program = complete_cell(&self.language, text, cursor);
+        // It is not counted.
+        let cell = Cell { number: Some(0), ..Cell::from(program) };
         let cancel = CancelToken::new();
         let io = CellIo { cancel: &cancel, tools: None, suspends: None, output: &mut |_, _| {} };
         // A limit would end an interpreter in a container, which keeps its state after a cancellation.
@@ -96,7 +98,7 @@ impl SessionCompleter {
             std::thread::sleep(MAX_TIME);
             late.cancel();
         });
-        let report = self.session.control.connect().ok()?.exec(&self.session.id, Cell::from(cell), io).ok()?;
+        let report = self.session.control.connect().ok()?.exec(&self.session.id, cell, io).ok()?;
         completions_of(&report.stdout.bytes(), text, cursor)
     }
 }

@@ -101,7 +101,8 @@ fn frame(call: &str) -> Option<ErrorFrame> {
     let (file, line) = rest.rsplit_once(':')?;
     let file = file.strip_prefix("file://").unwrap_or(file);
     // The name of a text without a file becomes a path if it is a module.
-    let file = file.strip_prefix('/').filter(|name| name.starts_with('<')).unwrap_or(file);
+    let own_name = file.rsplit('/').next().filter(|name| name.starts_with('<') && name.ends_with('>'));
+    let file = own_name.unwrap_or(file);
     if file.starts_with("node:") || file.starts_with("eval at ") {
         return None;
     }

@@ -106,7 +106,7 @@ fn reads_frames_of_python() {
 fn reads_frames_of_node_and_lua() {
     let text = "/work/a (1).js:2\n  throw no;\n  ^\n\nTypeError: no\n    at C.f (/work/a (1).js:2:7)\n    at async Promise.all (index 0)\n\
         \x20   at new D (file:///work/b.mjs:4:1)\n    at /work/c.js:9:3\n    at eval (eval at g (/work/c.js:1:1), <anonymous>:1:1)\n\
-        \x20   at Module._compile (node:internal/modules/cjs/loader:1554:14)\n    at f (native)\n    at file:///<string>:3:1 {\n\
+        \x20   at Module._compile (node:internal/modules/cjs/loader:1554:14)\n    at f (native)\n    at file:///work/<string>:3:1 {\n\
         \x20 [cause]: Error: c\n      at x (/work/d.js:1:1)\n    at y (/work/d.js:1:1)";
     assert_eq!(
         frames(Adapter::Node, text),

@@ -117,6 +117,9 @@ pub struct MimeBundle {
     pub metadata: BTreeMap<String, Value>,
     /// Role of the result in its program.
     pub role: RoleWord,
+    /// Name by which the program can replace the forms of the result later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_id: Option<String>,
 }
 
 words! {
@@ -127,6 +130,8 @@ words! {
         Display,
         /// Value of the program's last expression.
         Value,
+        /// New forms of what an earlier cell has shown with the same `display_id`.
+        Update,
     }
 }
 
@@ -352,8 +357,8 @@ impl From<&report::SessionState> for SessionState {
 
 impl From<&report::MimeBundle> for MimeBundle {
     fn from(bundle: &report::MimeBundle) -> Self {
-        let report::MimeBundle { data, metadata, role } = bundle.clone();
-        Self { data, metadata, role: role.into() }
+        let report::MimeBundle { data, metadata, role, display_id } = bundle.clone();
+        Self { data, metadata, role: role.into(), display_id }
     }
 }
 
