@@ -56,7 +56,7 @@ def renew(job):
 
 
 class DisplayHandle:
-    """What was shown under an identifier, which can be replaced."""
+    """Shown object that can be replaced by another one."""
 
     def __init__(self, display_id=None):
         self.display_id = _os.urandom(16).hex() if display_id is None else display_id
