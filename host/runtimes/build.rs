@@ -38,6 +38,7 @@ const PYTHON_PRELUDE: &[&str] = &[
     "databases",
     "notebooks",
     "tools",
+    "terminals",
     "start",
     "cells",
     "seeds",

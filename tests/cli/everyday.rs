@@ -39,10 +39,12 @@ fn texts_import_files_of_the_working_directory() {
     fs::write(dir.path().join("b.cjs"), "module.exports = 6").expect("it is ours");
     fs::write(dir.path().join("c.py"), "x = 7").expect("it is ours");
     let module = "import a from './a.mjs'; console.log(a, (await import('./b.cjs')).default, import.meta.dirname, import.meta.resolve('./x'))";
+    let bun = "import x from './a.mjs'; console.log(x, import.meta.dir, import.meta.path === import.meta.filename)";
     let script = "console.log(require('./b.cjs'), require.resolve('./b.cjs'), __dirname)";
     for (language, text, expected) in [
         ("js", module, "5 6 /work file:///work/x\n"),
         ("ts", module, "5 6 /work file:///work/x\n"),
+        ("js", bun, "5 /work true\n"),
         ("js", script, "6 /work/b.cjs .\n"),
         ("python", "import c; print(c.x)", "7\n"),
     ] {
@@ -189,11 +191,27 @@ fn databases_in_read_only_directories_are_read() {
 fn programs_for_other_runners_of_javascript_have_advice() {
     let dir = folder();
     for (name, text, message) in [
-        ("npm.mjs", "import x from 'npm:left-pad@1.3.0'", "add its package with --npm left-pad@1.3.0"),
-        ("bare.cjs", "require('left-pad')", "add its package with --npm left-pad"),
-        ("jsr.ts", "import { x } from 'jsr:@std/path'\nconsole.log(x)", "run Deno in a container"),
-        ("url.mjs", "import 'https://deno.land/std/path/mod.ts'", "run Deno in a container"),
-        ("api.ts", "console.log(Deno.args)", "programs have Node's"),
+        ("npm.mjs", "import x from 'npm:left-pad@1.3.0'", "add its package with --with left-pad@1.3.0,"),
+        ("bare.cjs", "require('left-pad')", "add its package with --with left-pad,"),
+        (
+            "esm.mjs",
+            "import x from 'left-pad'",
+            "the module left-pad; it is not part of the runtime: add its package with --with left-pad,",
+        ),
+        (
+            "jsr.ts",
+            "import { x } from 'jsr:@std/path'\nconsole.log(x)",
+            "--net jsr.io --net registry.npmjs.org --net deno.land -- deno run -A jsr.ts",
+        ),
+        ("url.mjs", "import 'https://deno.land/std/path/mod.ts'", "-- deno run -A url.mjs"),
+        ("api.ts", "console.log(Deno.args)", "codebox run --image denoland/deno --dir .:rw -- deno run -A api.ts"),
+        (
+            "bun.ts",
+            "import { $ } from 'bun'\nconsole.log($)",
+            "codebox run --image oven/bun --dir .:rw -- bun run bun.ts",
+        ),
+        ("sqlite.ts", "import { Database } from 'bun:sqlite'\nconsole.log(Database)", "-- bun run sqlite.ts"),
+        ("file.ts", "console.log(Bun.file('x'))", "-- bun run file.ts"),
     ] {
         fs::write(dir.path().join(name), text).expect("it is ours");
         let ran = run_in(dir.path(), &["run", "--isolation", "wasm", name]);

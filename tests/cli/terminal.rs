@@ -1,5 +1,6 @@
 //! Programs whose streams are a terminal.
 
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use crate::support::{folder, kit, run_in};
@@ -68,4 +69,70 @@ fn control_sequences_are_filtered() {
         "{shown:?}"
     );
     assert!(shown.ends_with("\u{1b}[?25h"), "{shown:?}");
+}
+
+/// Runs codebox at a terminal that shows what is typed, answers what it shows, and returns what the terminal shows, with its settings at
+/// the end.
+fn answered(args: &[&str], answers: &[(&str, &str)]) -> String {
+    let dir = folder();
+    let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
+    let line = format!("'{}' {}; stty -a", kit().binary().display(), quoted.join(" "));
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home());
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("`script` starts");
+    let (mut stdin, mut stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let (mut shown, mut piece, mut answers) = (String::new(), [0; 4096], answers.iter());
+    let mut next = answers.next();
+    loop {
+        let count = stdout.read(&mut piece).expect("it is read");
+        if count == 0 {
+            break;
+        }
+        shown.push_str(&String::from_utf8_lossy(&piece[..count]).replace('\r', ""));
+        if let Some((prompt, answer)) = next
+            && shown.ends_with(prompt)
+        {
+            stdin.write_all(answer.as_bytes()).expect("it is written");
+            next = answers.next();
+        }
+    }
+    child.wait().expect("it ends");
+    assert!(next.is_none(), "{next:?}: {shown:?}");
+    shown
+}
+
+fn has_usual_settings(shown: &str) -> bool {
+    [" echo ", " icanon "].iter().all(|setting| shown.contains(setting))
+}
+
+#[test]
+fn passwords_are_not_shown() {
+    let program = "import getpass\nname = input('name: ')\nsecret = getpass.getpass('secret: ')\nprint(len(secret), name, input('last: '))";
+    let answers = [("name: ", "Ann\n"), ("secret: ", "hidden-word\n"), ("last: ", "seen\n")];
+    let shown = answered(&["run", "--isolation", "wasm", "-c", program], &answers);
+    assert!(shown.contains("11 Ann seen\n") && shown.contains("last: seen\n"), "{shown:?}");
+    assert!(!shown.contains("hidden-word") && has_usual_settings(&shown), "{shown:?}");
+    // The mode is restored after a program that has left it.
+    let program = "import termios\nmode = termios.tcgetattr(0)\nmode[3] &= ~termios.ECHO\ntermios.tcsetattr(0, termios.TCSANOW, mode)\nprint(len(input('secret: ')))\n1 / 0";
+    let shown = answered(&["run", "--isolation", "wasm", "-c", program], &[("secret: ", "hidden-word\n")]);
+    assert!(shown.contains("11\n") && !shown.contains("hidden-word") && has_usual_settings(&shown), "{shown:?}");
+}
+
+#[test]
+fn keys_are_read_as_they_are_pressed() {
+    let program = "import sys, termios, tty\nbefore = termios.tcgetattr(sys.stdin)\ntty.setcbreak(sys.stdin)\nprint('key: ', end='', flush=True)\nkey = sys.stdin.read(1)\ntermios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)\nprint(repr(key), input('line: '))";
+    let shown = answered(&["run", "--isolation", "wasm", "-c", program], &[("key: ", "k"), ("line: ", "text\n")]);
+    assert!(shown.contains("'k' text\n") && has_usual_settings(&shown), "{shown:?}");
+    let program = "const readline = require('readline'); readline.emitKeypressEvents(process.stdin); process.stdin.setRawMode(true); process.stdout.write('keys: '); const seen = []; process.stdin.on('keypress', (text, key) => { seen.push(key.ctrl ? `ctrl-${key.name}` : key.name); process.stdout.write('.'); if (seen.length === 4) { process.stdin.setRawMode(false); console.log(seen.join(' ') + ' ' + process.stdin.isRaw); process.exit() } })";
+    let answers = [("keys: ", "a"), ("keys: .", "\u{1b}[A"), ("..", "\r"), ("...", "\u{1}")];
+    let shown = answered(&["run", "--isolation", "wasm", "--lang", "js", "-c", program], &answers);
+    assert!(shown.contains("a up return ctrl-a false\n") && has_usual_settings(&shown), "{shown:?}");
+}
+
+#[test]
+fn keys_that_end_codebox_keep_their_meaning() {
+    let program = "import tty, sys\ntty.setraw(0)\nprint('wait: ', end='', flush=True)\nwhile True: sys.stdin.read(1)";
+    let shown = answered(&["run", "--isolation", "wasm", "-c", program], &[("wait: ", "x\u{3}")]);
+    assert!(shown.contains("cancelled") && has_usual_settings(&shown), "{shown:?}");
 }

@@ -77,7 +77,8 @@ fn logs_to_a_file_as_text_or_json() {
         let spec = format!("trace={file}");
         let args = ["--log", &spec, "run", "--env", "SESAME=sesame-value", "-c", PROGRAM];
         let result = run_in(folder.path(), &args);
-        assert!(result.stderr.is_empty(), "{}", result.stderr_text());
+        // The note about the file of the program is no log.
+        assert_eq!(result.stderr_text().lines().count(), 1, "{}", result.stderr_text());
         let log = fs::read_to_string(folder.path().join(file)).expect("the log is written");
         assert!(log.contains("codebox_runner") && !log.contains("sesame") && !log.contains("wasmtime"), "{log}");
         let is_json = log.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok());

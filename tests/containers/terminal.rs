@@ -13,7 +13,7 @@ pid, fd = pty.fork()
 if pid == 0:
     os.execvp(sys.argv[1], sys.argv[1:])
 resize(fd, 33, 101)
-steps = [(b'name: ', lambda: os.write(fd, b'Ann\n')), (b'resize now', lambda: resize(fd, 40, 120)), (b'end now', lambda: os.write(fd, b'last\n\x04'))]
+steps = [(b'name: ', lambda: os.write(fd, b'Ann\n')), (b'resize now', lambda: resize(fd, 40, 120)), (b'secret: ', lambda: os.write(fd, b'hidden-word\n')), (b'key now', lambda: os.write(fd, b'k')), (b'end now', lambda: os.write(fd, b'last\n\x04'))]
 shown = b''
 while True:
     try: piece = os.read(fd, 65536)
@@ -36,6 +36,13 @@ signal.signal(signal.SIGWINCH, lambda *_: changed.append(tuple(os.get_terminal_s
 print('resize now', flush=True)
 while not changed: time.sleep(0.01)
 print(changed[0])
+import getpass, termios, tty
+print(len(getpass.getpass('secret: ')))
+before = termios.tcgetattr(0)
+tty.setcbreak(0)
+print('key now', flush=True)
+print('key', os.read(0, 5))
+termios.tcsetattr(0, termios.TCSANOW, before)
 print('end now', flush=True)
 print(repr(sys.stdin.read()))
 sys.exit(7)
@@ -61,13 +68,16 @@ fn size_lines_and_end(test_env: &TestEnvironment) -> Result<()> {
     ensure!(output.status.code() == Some(7), "{:?}: {shown}", output.status);
     for part in [
         "[True, True, True] (101, 33) /dev/pts/\n",
-        // The terminal of the caller echoes the line.
+        // The terminal of the container echoes the line.
         "name: Ann\nhello Ann\n",
         "(120, 40)\n",
+        "secret: \n11\n",
+        "key b'k'\n",
         "'last\\n'\n",
     ] {
         ensure!(shown.contains(part), "{part:?} is missing: {shown:?}");
     }
+    ensure!(!shown.contains("hidden-word"), "the terminal shows the password: {shown:?}");
     Ok(())
 }
 

@@ -2,13 +2,14 @@
 import _ast
 import asyncio
 import builtins
+import functools
 import gc
 import io
 import linecache
 import random
 import sys
 
-from _codebox import errors, results, start, tools
+from _codebox import errors, hooks, host, results, start, tools
 
 # A cell may replace them.
 _isinstance, _iter, _len, _next, _sum = isinstance, iter, len, next, sum
@@ -23,8 +24,8 @@ _count = 0
 # True after the first cell.
 _is_used = False
 
-# True if the cell before had standard input. It may have left some unread in the buffer.
-_had_input = False
+# True if the cell before had standard input, which may have left some unread in the buffer; None if no cell had any.
+_had_input = None
 
 # Texts kept for tracebacks, newest last: at most this number of bytes.
 _MOST_TEXT = 4 << 20
@@ -43,7 +44,9 @@ def run(job, source):
     tools.renew()
     if job.get("input") or _had_input:
         _renew_input()
-        _had_input = job.get("input")
+        if _had_input is None:
+            hooks.after_import("getpass", _hide_passwords)
+        _had_input = bool(job.get("input"))
     if job.get("restored"):
         start.renew(job)
         if _is_used:
@@ -76,6 +79,24 @@ def run(job, source):
         del exc
     # Python exits with 120 if its last output could not be written.
     return status if start.flush() else 120
+
+
+def _hide_passwords(module):
+    """Has the client of a cell hide what is typed for `getpass`, if it can."""
+    shown = module.getpass
+
+    @functools.wraps(shown)
+    def getpass(prompt="Password: ", stream=None, **options):
+        try:
+            host.call("input_mode", mode="hidden")
+        except Exception:
+            return shown(prompt, stream, **options)
+        try:
+            return input(prompt)
+        finally:
+            host.notify("input_mode", mode="lines")
+
+    module.getpass = getpass
 
 
 def _renew_input():

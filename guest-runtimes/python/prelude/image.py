@@ -9,7 +9,7 @@ import warnings
 
 import _reactor
 from _codebox import (
-    cells, compat, databases, descriptors, effects, frames, headers, host, integers, loop, missing, network, notebooks, seeds, start, warm_up
+    cells, compat, databases, descriptors, effects, frames, headers, host, integers, loop, missing, network, notebooks, seeds, start, terminals, warm_up
 )
 
 # Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
@@ -25,6 +25,7 @@ def begin(modules):
         warnings.simplefilter("ignore")
         network.hide_ssl()
         integers.install()
+        terminals.install()
         for name in modules:
             importlib.import_module(name)
     compat.install()

@@ -54,6 +54,17 @@ EventLoop.__module__ = "asyncio"
 
 class _Policy(getattr(events, "_BaseDefaultEventLoopPolicy", getattr(events, "BaseDefaultEventLoopPolicy", object))):
     _loop_factory = EventLoop
+    _is_set = False
+
+    def get_event_loop(self):
+        # Until Python 3.13, the first call made a loop, and programs in use do so.
+        if self._local._loop is None and not self._is_set:
+            self.set_event_loop(self.new_event_loop())
+        return super().get_event_loop()
+
+    def set_event_loop(self, loop):
+        self._is_set = True
+        super().set_event_loop(loop)
 
 
 def install():

@@ -225,6 +225,7 @@ mod tests {
             query_permission: crate::QueryPermission::Allowed,
             port_forwards: vec![crate::port_forward::PortForward { address: [127, 77, 0, 1].into(), port: 80 }],
             terminal: Some(WindowSize { rows: 2, columns: 300 }),
+            terminal_edits: true,
             wall_ms: None,
             cpu_ms: Some(1),
         };

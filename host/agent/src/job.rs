@@ -147,7 +147,7 @@ fn start(run: &Run, context: &JobContext) -> io::Result<(Child, Option<OwnedFd>)
         }
         Some(size) => {
             let (master, terminal) = pty::open(size)?;
-            pty::leave_editing_to_caller(&terminal)?;
+            pty::prepare(&terminal, run.terminal_edits)?;
             command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
             Some(master)
         }

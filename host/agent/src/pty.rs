@@ -24,10 +24,12 @@ pub(crate) fn open(size: WindowSize) -> io::Result<(OwnedFd, File)> {
     Ok((master, terminal))
 }
 
-/// Leaves the echo of keys and the conversion of line feeds to the terminal of the caller.
-pub(crate) fn leave_editing_to_caller(terminal: &File) -> io::Result<()> {
+/// Leaves the conversion of line feeds to the terminal of the caller, and the echo of keys as well unless this terminal edits lines.
+pub(crate) fn prepare(terminal: &File, edits: bool) -> io::Result<()> {
     let mut settings = tcgetattr(terminal)?;
-    settings.local_modes -= LocalModes::ECHO;
+    if !edits {
+        settings.local_modes -= LocalModes::ECHO;
+    }
     settings.output_modes -= OutputModes::OPOST;
     Ok(tcsetattr(terminal, OptionalActions::Now, &settings)?)
 }

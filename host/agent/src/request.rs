@@ -46,6 +46,9 @@ pub struct Run {
     /// Size of the terminal that the streams are; `None` for pipes.
     #[serde(default)]
     pub terminal: Option<WindowSize>,
+    /// True if that terminal edits and shows the lines that are typed, because the one of the caller passes each key on.
+    #[serde(default)]
+    pub terminal_edits: bool,
     /// Limit on wall-clock time, in milliseconds.
     pub wall_ms: Option<u64>,
     /// Limit on the processor time of all processes together, in milliseconds.

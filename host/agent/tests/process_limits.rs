@@ -24,6 +24,7 @@ fn run(limits: &[&str], script: &str) -> (String, Option<JobExit>) {
         query_permission: QueryPermission::Denied,
         port_forwards: Vec::new(),
         terminal: None,
+        terminal_edits: false,
         wall_ms: None,
         cpu_ms: None,
     };

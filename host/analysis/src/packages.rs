@@ -109,7 +109,7 @@ const SERVERS: [&str; 12] = [
 const PROCESS_PACKAGES: [&str; 4] = ["execnet", "pexpect", "plumbum", "sh"];
 
 /// Modules of Python's standard library that are native, or depend on native code, and that the runtime lacks. Sorted.
-const STANDARD_LIBRARY: [&str; 15] = [
+const STANDARD_LIBRARY: [&str; 13] = [
     "curses",
     "ensurepip",
     "fcntl",
@@ -120,9 +120,7 @@ const STANDARD_LIBRARY: [&str; 15] = [
     "resource",
     "ssl",
     "syslog",
-    "termios",
     "tkinter",
-    "tty",
     "turtle",
     "venv",
 ];

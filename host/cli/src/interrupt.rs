@@ -25,7 +25,10 @@ impl Signals {
         self.each(move || match count.fetch_add(1, Ordering::Relaxed) {
             0 => token.cancel(),
             1 => token.forced_token().cancel(),
-            _ => std::process::exit(i32::from(exit::CANCELLED)),
+            _ => {
+                crate::run_terminal::restore();
+                std::process::exit(i32::from(exit::CANCELLED))
+            }
         });
     }
 }

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod advice;
 mod answer;
 mod args;
 #[cfg(unix)]
@@ -29,7 +30,6 @@ mod host;
 mod images;
 mod interrupt;
 mod messages;
-mod missing_files;
 mod progress;
 mod reference;
 mod render;

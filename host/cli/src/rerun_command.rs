@@ -30,9 +30,13 @@ pub(crate) fn command_with(args: &[OsString], option: [&str; 2]) -> Option<Strin
     let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let place = words.iter().position(|word| word == "run")?;
     let (before, after) = words.split_at(place + 1);
-    let option = option.map(str::to_owned);
-    let line = before.iter().chain(&option).chain(after).map(|word| quoted(word));
-    Some(std::iter::once("codebox".to_owned()).chain(line).collect::<Vec<_>>().join(" "))
+    let line = ["codebox"].into_iter().chain(before.iter().map(String::as_str)).chain(option);
+    Some(shell_line(line.chain(after.iter().map(String::as_str))))
+}
+
+/// Returns words as a line, quoted for a shell.
+pub(crate) fn shell_line<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn with_isolation(words: &[String], program_words: usize, image: ImageOption, isolation: Isolation) -> String {

@@ -1,8 +1,9 @@
 //! The terminal of this process as that of a program.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
 
-use codebox_core::{EnvName, ResultKind, RunnerError, WindowSize};
+use codebox_core::{EnvName, InputModes, ResultKind, RunnerError, WindowSize};
 use codebox_service::EnvRequest;
 
 use crate::args::RunArgs;
@@ -41,6 +42,20 @@ fn size() -> WindowSize {
 #[cfg(not(unix))]
 fn size() -> WindowSize {
     WindowSize { rows: 24, columns: 80 }
+}
+
+/// Returns the modes of the terminal of this process; `None` if its standard input is none.
+pub(crate) fn input_modes() -> Option<Arc<dyn InputModes>> {
+    #[cfg(unix)]
+    return crate::terminal::ProgramModes::of_terminal().map(|modes| Arc::new(modes) as _);
+    #[cfg(not(unix))]
+    None
+}
+
+/// Restores the mode of the terminal of this process after a program.
+pub(crate) fn restore() {
+    #[cfg(unix)]
+    crate::terminal::restore();
 }
 
 /// Returns the later sizes of the terminal of this process.

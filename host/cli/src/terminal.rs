@@ -1,7 +1,15 @@
 //! The terminal of this process.
 
-use codebox_core::WindowSize;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::sync::Mutex;
+
+use codebox_core::{InputMode, InputModes, WindowSize};
+use rustix::termios::{
+    InputModes as InputFlags, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize,
+    tcsetattr,
+};
+
+/// Settings of the terminal before a program has changed its mode.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Returns the size of the terminal at standard input, or a usual one.
 pub(crate) fn size() -> WindowSize {
@@ -25,6 +33,50 @@ pub(crate) fn on_resize(mut changed: impl FnMut() -> bool + Send + 'static) {
             }
         }
     });
+}
+
+/// Terminal at standard input whose modes a program changes. [`restore`] restores the mode before.
+pub(crate) struct ProgramModes(Termios);
+
+impl ProgramModes {
+    /// Returns the modes, unless standard input is no terminal.
+    pub(crate) fn of_terminal() -> Option<Self> {
+        let before = tcgetattr(rustix::stdio::stdin()).ok()?;
+        *lock() = Some(before.clone());
+        Some(Self(before))
+    }
+}
+
+impl InputModes for ProgramModes {
+    fn set(&self, mode: InputMode) {
+        let mut settings = self.0.clone();
+        if mode != InputMode::Lines {
+            settings.local_modes -= LocalModes::ECHO;
+        }
+        if mode == InputMode::Keys {
+            // Keys that send signals keep their meaning: a program cannot prevent its end.
+            settings.local_modes -= LocalModes::ICANON | LocalModes::IEXTEN;
+            settings.input_modes -= InputFlags::ICRNL | InputFlags::IXON;
+            settings.special_codes[SpecialCodeIndex::VMIN] = 1;
+            settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+        }
+        let before = lock();
+        // The run may have ended.
+        if before.is_some() {
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &settings);
+        }
+    }
+}
+
+/// Restores the mode of the terminal after a program, which can no longer change it.
+pub(crate) fn restore() {
+    if let Some(before) = lock().take() {
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &before);
+    }
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Option<Termios>> {
+    BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The terminal in the mode in which it passes all keys on. Dropping it restores the mode before.

@@ -9,8 +9,8 @@ use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, CapturedOutput, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager, Provenance,
-    ReturnedFile, RunReport, Usage,
+    GuestPath, InputMode, Instance, Job, LimitKind, Limits, Missing, NetRules, NetworkUsage, Outcome, PackageManager,
+    Provenance, ReturnedFile, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{
@@ -122,6 +122,13 @@ impl ContainerInstance {
             net_bytes: _,
             net_connections: _,
         } = job.limits;
+        // The program that is passed on standard input needs a pipe.
+        let terminal = job.terminal.filter(|_| started.program.is_none());
+        // The terminal of the container edits lines, so that a program can change its modes.
+        let terminal_edits = terminal.is_some() && io.input_modes.is_some();
+        if terminal_edits {
+            io.input_modes.iter().for_each(|modes| modes.set(InputMode::Keys));
+        }
         let request = Run {
             argv: started.argv.clone(),
             env: environment(
@@ -134,8 +141,8 @@ impl ContainerInstance {
             cwd: job.work_dir.as_str().to_owned(),
             query_permission: if io.tools.is_some() { QueryPermission::Allowed } else { started.query_permission },
             port_forwards: self.port_forwards.places(),
-            // The program that is passed on standard input needs a pipe.
-            terminal: job.terminal.filter(|_| started.program.is_none()),
+            terminal,
+            terminal_edits,
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: cpu
                 .at()

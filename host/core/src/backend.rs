@@ -31,7 +31,7 @@ pub use error::{BackendError, BoxedError, PartialOutput};
 pub use features::{
     Diagnosis, Finding, ImageStore, Leftover, LeftoverCollector, Leftovers, LocalImage, Sweep, WarmPool,
 };
-pub use io::{ExecIo, OutputSink, Resizes, ResultSink, Shown};
+pub use io::{ExecIo, InputMode, InputModes, OutputSink, Resizes, ResultSink, Shown};
 
 /// Boxed future that keeps the traits of this crate object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

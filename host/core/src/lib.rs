@@ -43,9 +43,9 @@ pub use attached::{Attachment, ContainerHost, ContainerPower, FoundPower, Runnin
 pub use automatic_image::{AutomaticImage, ImageUse};
 pub use backend::{
     Backend, BackendError, BoxFuture, BoxedError, CallbackGuard, CancelToken, Cancelled, Capabilities, Diagnosis,
-    ExecIo, Finding, INITIAL_IMAGE, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers,
-    LocalImage, MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Resizes, ResultSink, SessionSpec,
-    Shown, Support, Sweep, Unavailable, WarmPool,
+    ExecIo, Finding, INITIAL_IMAGE, ImageStore, InputMode, InputModes, Instance, InstanceSpec, Layer, Leftover,
+    LeftoverCollector, Leftovers, LocalImage, MAX_WARM_INSTANCES, OutputSink, PYTHON_PACKAGES, PartialOutput, Resizes,
+    ResultSink, SessionSpec, Shown, Support, Sweep, Unavailable, WarmPool,
 };
 pub use backend_id::{BackendId, CONTAINER_ENGINES};
 pub use boxes::{
@@ -78,9 +78,9 @@ pub use output_shape::{OutputShape, OutputShaper, TRUNCATION_MARK, shorten_line}
 pub use path::{Access, DirGrant, GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use progress::{Progress, Silent};
 pub use report::{
-    CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, JsonBytes, MimeBundle, Missing,
-    NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole, ReturnedFile, RunReport,
-    SessionState, SkippedFile, SpilledOutput, Usage,
+    CapturedOutput, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, JsonBytes, MimeBundle,
+    MissedFiles, Missing, NeedsEscalation, NetAttempt, NetVerdict, NetworkUsage, OutFile, Provenance, ResultRole,
+    ReturnedFile, RunReport, SessionState, SkippedFile, SpilledOutput, Usage,
 };
 pub use runner_error::RunnerError;
 pub use session::{

@@ -64,6 +64,9 @@ pub struct RunReport {
     pub denials: Vec<Denial>,
     /// Requirements of the program that were not met, with hints.
     pub missing: Vec<Missing>,
+    /// Files that the program missed, for advice; not part of the JSON form.
+    #[serde(default)]
+    pub missed: MissedFiles,
     /// Set if the run failed because it needs a stronger isolation, and was not repeated in one.
     pub needs_escalation: Option<NeedsEscalation>,
     /// Reason that the run is not in the audit log, although it should be.
@@ -98,6 +101,7 @@ impl RunReport {
             network: NetworkUsage::default(),
             denials: Vec::new(),
             missing: Vec::new(),
+            missed: MissedFiles::default(),
             needs_escalation: None,
             unaudited: None,
             session: None,
@@ -200,6 +204,33 @@ pub enum ResultRole {
     Update,
 }
 
+/// Files below the working directory and that of the program which the program did not find, or was not permitted to write. Known of
+/// programs in WebAssembly alone. The names are those that the program has used.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MissedFiles {
+    /// Absolute guest paths that do not exist; at most [`MAX_PATHS`](Self::MAX_PATHS).
+    pub absent: Vec<String>,
+    /// Absolute guest paths that may not be written; at most as many.
+    pub unwritable: Vec<String>,
+    /// True if the program has listed its working directory.
+    pub lists_work_dir: bool,
+}
+
+impl MissedFiles {
+    /// Maximum number of paths in each list.
+    pub const MAX_PATHS: usize = 64;
+    /// Maximum length of a path in bytes.
+    pub const MAX_LEN: usize = 512;
+
+    /// Removes what is above the maximum number or length.
+    pub fn limit(&mut self) {
+        for list in [&mut self.absent, &mut self.unwritable] {
+            list.retain(|path| path.len() <= Self::MAX_LEN);
+            list.truncate(Self::MAX_PATHS);
+        }
+    }
+}
+
 /// Request of the guest that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
@@ -255,6 +286,13 @@ pub struct Missing {
 }
 
 impl Missing {
+    /// `what` of a program that imports modules by URLs, as Deno does.
+    pub const IMPORTS_OF_URLS: &str = "imports of URLs";
+    /// `what` of a program that uses the API of Deno.
+    pub const API_OF_DENO: &str = "Deno's API";
+    /// `what` of a program that uses the API of Bun.
+    pub const API_OF_BUN: &str = "Bun's API";
+
     /// Creates the entry of a module or package that the program imports and that its interpreter does not find.
     #[must_use]
     pub fn module(name: &str) -> Self {

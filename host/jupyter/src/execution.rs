@@ -1,6 +1,7 @@
 //! Cells, which run one after the other in the session.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebox_blocks::{ipython_command, without_inline_magics};
@@ -115,6 +116,7 @@ impl Execution {
         };
         let mut io = ExecIo {
             stdin: has_input.then(|| Box::new(self.inputs.of(request.clone())) as _),
+            input_modes: has_input.then(|| Arc::new(self.inputs.clone()) as _),
             stdout: sink(0),
             stderr: sink(1),
             results: Some(Box::new(RichSink(outputs.clone()))),

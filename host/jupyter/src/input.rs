@@ -1,9 +1,11 @@
 //! Standard input of cells, which clients answer.
 
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use codebox_core::{InputMode, InputModes};
 use jupyter_protocol::{InputRequest, JupyterMessage, JupyterMessageContent};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -15,6 +17,15 @@ pub(crate) struct Inputs {
     requests: UnboundedSender<JupyterMessage>,
     /// Receiver of the next line.
     waiting: Arc<Mutex<Option<Sender<String>>>>,
+    /// True while the client does not show what is typed.
+    is_hidden: Arc<AtomicBool>,
+}
+
+/// The client hides passwords, and has lines in the other modes.
+impl InputModes for Inputs {
+    fn set(&self, mode: InputMode) {
+        self.is_hidden.store(mode == InputMode::Hidden, Ordering::Relaxed);
+    }
 }
 
 impl Inputs {
@@ -39,12 +50,13 @@ impl Inputs {
                 }
             }
         });
-        Self { requests, waiting }
+        Self { requests, waiting, is_hidden: Arc::default() }
     }
 
     /// Ends the wait for a line: the cell has ended.
     pub(crate) fn stop(&self) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.set(InputMode::Lines);
     }
 
     /// Returns the input of a cell.
@@ -56,7 +68,7 @@ impl Inputs {
         let (sender, line) = channel();
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         // The cell has written its prompt to standard output.
-        let request = InputRequest { prompt: String::new(), password: false };
+        let request = InputRequest { prompt: String::new(), password: self.is_hidden.load(Ordering::Relaxed) };
         let _ = self.requests.send(request.as_child_of(cell));
         line
     }

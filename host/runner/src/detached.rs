@@ -343,6 +343,7 @@ impl Instance for DetachedInstance {
                 stdout: io.stdout.take(),
                 stderr: io.stderr.take(),
                 results: io.results.take(),
+                input_modes: io.input_modes.clone(),
                 resizes: io.resizes.take(),
                 cancel: io.cancel.clone(),
                 tools: io.tools.clone(),

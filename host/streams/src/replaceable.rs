@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_core::{CancelToken, ExecIo, OutputSink, RunTools};
+use codebox_core::{CancelToken, ExecIo, InputModes, OutputSink, RunTools};
 
 use crate::delayed_sink::DelayedSink;
 use crate::recording::InputRecording;
@@ -14,6 +14,7 @@ pub struct ReplaceableRun {
     stdin: Option<InputRecording>,
     stdout: Option<SharedSink>,
     stderr: Option<DelayedSink>,
+    input_modes: Option<Arc<dyn InputModes>>,
     cancel: CancelToken,
     tools: Option<RunTools>,
     has_own_thread: bool,
@@ -30,7 +31,7 @@ impl ReplaceableRun {
     /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.
     #[must_use]
     pub fn of(io: &mut ExecIo) -> Self {
-        let ExecIo { stdin, stdout, stderr, results: _, resizes: _, cancel, tools, has_own_thread } = io;
+        let ExecIo { stdin, stdout, stderr, results: _, input_modes, resizes: _, cancel, tools, has_own_thread } = io;
         let read = stdin.take().map(|inner| {
             let (reader, recording) = InputRecording::new(inner);
             *stdin = Some(reader);
@@ -50,6 +51,7 @@ impl ReplaceableRun {
             stdin: read,
             stdout: shared_sink,
             stderr: held,
+            input_modes: input_modes.clone(),
             cancel: cancel.clone(),
             tools: tools.clone(),
             has_own_thread: *has_own_thread,
@@ -86,14 +88,15 @@ impl ReplaceableRun {
             Some(held) => Some(held.discard().ok_or(OUTPUT_STALLED)?),
             None => None,
         };
-        let Self { cancel, tools, has_own_thread, .. } = self;
-        let (cancel, tools) = (cancel.clone(), tools.clone());
+        let Self { input_modes, cancel, tools, has_own_thread, .. } = self;
+        let (input_modes, cancel, tools) = (input_modes.clone(), cancel.clone(), tools.clone());
         // Runs that can be replaced are programs, and not cells.
         let mut io = ExecIo {
             stdin,
             stdout: None,
             stderr,
             results: None,
+            input_modes,
             resizes: None,
             cancel,
             tools,

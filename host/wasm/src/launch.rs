@@ -426,6 +426,7 @@ fn new_guest(
         delivery: Delivery::new(sinks),
         descriptors: DescriptorTable::new(is_terminal),
         listings: Listings::default(),
+        missed: codebox_core::MissedFiles::default(),
         channel,
         net,
         parts: None,

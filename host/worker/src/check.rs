@@ -41,6 +41,7 @@ pub(crate) fn checked(
     if !job.results {
         report.results.clear();
     }
+    report.missed.limit();
     let mut left = ReturnedFile::MAX_BYTES;
     report.returned.truncate(job.returns.len());
     for (file, path) in report.returned.iter_mut().zip(&job.returns) {

@@ -1,11 +1,12 @@
 //! Execution of one job in a worker, seen from the other process.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InstanceSpec, Job, LimitKind, Limits, Outcome,
-    PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, Shown, ToolResult,
+    BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InputModes, InstanceSpec, Job, LimitKind, Limits,
+    Outcome, PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, Shown, ToolResult,
 };
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, MAX_SHOWN, MAX_SHOWN_SIZE, Output, Sinks, Stdin};
 use serde_bytes::ByteBuf;
@@ -55,10 +56,16 @@ pub(crate) async fn run(
     connection.accept_last_event_up_to(max_last_event(limits));
     let tools = io.tools.clone();
     let shows_results = io.results.is_some();
+    let has_input_modes = io.input_modes.is_some();
     let max_tool_call = if tools.is_some() { MAX_TOOL_CALL } else { 0 };
     connection.accept_ordinary_events_up_to(if shows_results { MAX_RESULT } else { max_tool_call });
     let list = tools.as_ref().map(|tools| tools.list());
-    let sent = connection.send(&Request::Exec(Box::new(Exec { job: job.clone(), tools: list, shows_results })));
+    let sent = connection.send(&Request::Exec(Box::new(Exec {
+        job: job.clone(),
+        tools: list,
+        shows_results,
+        has_input_modes,
+    })));
     sent.map_err(|source| BackendError::io("pass the job to its worker process", source))?;
     let started = tokio::select! {
         event = connection.event() => event,
@@ -81,6 +88,7 @@ pub(crate) async fn run(
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(Sinks::take(io)),
         shown: ShownSoFar::default(),
+        input_modes: io.input_modes.clone(),
         stalled: None,
         cancel: io.cancel.clone(),
         deadline: limits.wall.at().map(|wall| now + wall),
@@ -145,6 +153,7 @@ struct Running {
     delivery: Delivery,
     /// Sizes of what the guest has shown.
     shown: ShownSoFar,
+    input_modes: Option<Arc<dyn InputModes>>,
     /// Reason that a reader which has not taken all output is no longer waited for.
     stalled: Option<Outcome>,
     cancel: CancelToken,
@@ -199,6 +208,9 @@ impl Running {
             match event {
                 Some(Ok(Event::Output(stream @ 0..=1, bytes))) => self.output(usize::from(stream), &bytes).await,
                 Some(Ok(Event::Shown(shown))) if self.admits(&shown) => self.show(*shown).await,
+                Some(Ok(Event::InputMode(mode))) if self.input_modes.is_some() => {
+                    self.input_modes.iter().for_each(|modes| modes.set(mode));
+                }
                 // A second request before the answer to the first has no effect.
                 Some(Ok(Event::InputRequest)) => {
                     let written = connection.written();

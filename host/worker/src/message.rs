@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use codebox_core::{
-    BackendError, Effects, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, Shown, ToolDescription,
-    ToolFailure,
+    BackendError, Effects, InputMode, InstanceSpec, Job, ResultKind, RunReport, RunnerError, SandboxLayer, Shown,
+    ToolDescription, ToolFailure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,8 @@ pub(crate) struct Exec {
     pub tools: Option<Vec<ToolDescription>>,
     /// True if results are shown as they are produced.
     pub shows_results: bool,
+    /// True if the guest reads from a terminal.
+    pub has_input_modes: bool,
 }
 
 /// Message of a worker.
@@ -54,6 +56,8 @@ pub(crate) enum Event {
     Output(u8, serde_bytes::ByteBuf),
     /// Rich result of the guest, or the removal of what it has shown.
     Shown(Box<Shown>),
+    /// The guest changes the mode of the terminal that it reads from.
+    InputMode(InputMode),
     /// The guest reads its input.
     InputRequest,
     /// The guest, which has had these effects, calls a tool with an input as JSON text, and waits for the result.

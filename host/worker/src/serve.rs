@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use codebox_core::{
-    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, Instance, InstanceSpec, Job, OutputSink,
-    ResultKind, ResultSink, RunTools, RunnerError, SandboxLayer, Shown, Stdin, ToolCalls, ToolDescription, ToolFailure,
-    ToolResult,
+    Backend, BackendError, BoxFuture, CancelToken, Effects, ExecIo, InputMode, InputModes, Instance, InstanceSpec, Job,
+    OutputSink, ResultKind, ResultSink, RunTools, RunnerError, SandboxLayer, Shown, Stdin, ToolCalls, ToolDescription,
+    ToolFailure, ToolResult,
 };
 use serde_bytes::ByteBuf;
 use tokio::sync::oneshot;
@@ -67,6 +67,7 @@ impl Channel {
             | Event::Started(_)
             | Event::Output(..)
             | Event::Shown(_)
+            | Event::InputMode(_)
             | Event::InputRequest
             | Event::ToolCall(..)
             | Event::Saved(_) => Kind::Ordinary,
@@ -118,12 +119,18 @@ impl Worker<'_> {
         };
         let requests = Requests::receive(self.requests.try_clone()?)?;
         let mut next = Some(first);
-        while let Some(Exec { job, tools, shows_results }) = next {
+        while let Some(Exec { job, tools, shows_results, has_input_modes }) = next {
             let (input, cancel) = requests.start_job();
             let tools = tools.map(|list| RequestedTools::shared(list, self.channel.clone(), &requests));
             self.channel.send(&Event::Started(layers.clone()))?;
-            let results = shows_results.then(|| Box::new(ShownResults(self.channel.clone())) as _);
-            let ended = self.exec(instance, job, input, (results, tools), cancel).await;
+            let io = ExecIo {
+                results: shows_results.then(|| Box::new(ShownResults(self.channel.clone())) as _),
+                input_modes: has_input_modes.then(|| Arc::new(RequestedModes(self.channel.clone())) as _),
+                cancel,
+                tools,
+                ..ExecIo::none()
+            };
+            let ended = self.exec(instance, job, input, io).await;
             requests.end_job();
             match ended {
                 // The guest runs the next job.
@@ -154,15 +161,8 @@ impl Worker<'_> {
         Ok(backend.open(spec).await?)
     }
 
-    /// Runs a job. Returns its last event.
-    async fn exec(
-        &self,
-        instance: &mut dyn Instance,
-        job: Job,
-        input: Input,
-        (results, tools): (Option<Box<dyn ResultSink>>, Option<RunTools>),
-        cancel: CancelToken,
-    ) -> Event {
+    /// Runs a job with this input, and the other parts of `io`. Returns its last event.
+    async fn exec(&self, instance: &mut dyn Instance, job: Job, input: Input, io: ExecIo) -> Event {
         let input = RequestedInput { channel: self.channel.clone(), chunks: input, chunk: Vec::new(), at: 0 };
         let sink = |stream| {
             let sink = Box::new(EventSink { stream, channel: self.channel.clone() });
@@ -172,11 +172,8 @@ impl Worker<'_> {
             stdin: (job.stdin == Stdin::Streamed).then(|| Box::new(input) as _),
             stdout: sink(0),
             stderr: sink(1),
-            results,
-            resizes: None,
-            cancel,
-            tools,
             has_own_thread: true,
+            ..io
         };
         match instance.exec(&job, &mut io).await {
             Ok(report) => Event::Ended(Box::new(report)),
@@ -198,6 +195,16 @@ impl ResultSink for ShownResults {
     fn show(&mut self, shown: Shown) {
         // Without the other process, the job ends.
         let _ = self.0.send(&Event::Shown(Box::new(shown)));
+    }
+}
+
+/// Modes of the input, which the other process changes.
+struct RequestedModes(Channel);
+
+impl InputModes for RequestedModes {
+    fn set(&self, mode: InputMode) {
+        // Without the other process, the job ends.
+        let _ = self.0.send(&Event::InputMode(mode));
     }
 }
 

@@ -161,6 +161,17 @@ def protocol():
     assert reply["status"] == "ok" and text == "name: firstsecond\n", (reply, text)
     reply, _ = one.run("input()")
     assert reply["ename"] == "EOFError", reply
+    asked = []
+
+    def answer(request):
+        asked.append(request["content"]["password"])
+        one.client.input("secret")
+
+    program = "import getpass\nprint(len(input()), len(getpass.getpass()), len(input()))"
+    for _ in range(2):
+        _, outputs = one.run(program, allow_stdin=True, stdin_hook=answer)
+        assert ("stream", {"name": "stdout", "text": "Password: 6 6 6\n"}) in outputs, outputs
+    assert asked == [False, True, False] * 2, asked
 
     # The sandbox grants what the kernel was installed with.
     reply, _ = one.run("open('/etc/hostname')")

@@ -40,6 +40,7 @@ export function unavailable(name) {
 export function globalOf(message) {
   const ending = ' is not defined';
   if (message === `Deno${ending}`) return 'deno:api';
+  if (message === `Bun${ending}`) return 'bun:api';
   for (let i = 0; i < globals.length; i++) if (message === globals[i] + ending) return `api:${globals[i]}`;
   return undefined;
 }

@@ -64,6 +64,7 @@ Object.defineProperty(WriteStream.prototype, 'isReplaced', { enumerable: false }
 
 class ReadStream extends Readable {
   #waiting = false;
+  #raw = false;
   constructor() {
     super({ highWaterMark: 65536 });
     this.fd = 0;
@@ -99,7 +100,13 @@ class ReadStream extends Readable {
     callback(error);
   }
   get isTTY() { return terminal.isTerminal(0) || undefined; }
-  setRawMode() { return this; }
+  get isRaw() { return this.isTTY && this.#raw; }
+  setRawMode(raw) {
+    if (!this.isTTY) return this;
+    this.#raw = Boolean(raw);
+    terminal.setKeys(this.#raw);
+    return this;
+  }
   ref() { return this; }
   unref() { return this; }
 }

@@ -1,4 +1,5 @@
 // The terminal that the standard streams are, if they are one.
+import { native } from './native.js';
 import { process } from './process.js';
 
 // Columns and rows.
@@ -6,6 +7,15 @@ let size;
 
 export function begin(job) {
   size = job.terminal;
+}
+
+// Has the terminal pass each key on as it is pressed, or lines.
+export function setKeys(keys) {
+  try {
+    native.host(`{"op":"input_mode","mode":"${keys ? 'keys' : 'lines'}"}`);
+  } catch {
+    // Standard input is no terminal of the host.
+  }
 }
 
 export const isTerminal = (fd) => size !== undefined && Number.isInteger(fd) && fd >= 0 && fd <= 2;

@@ -9,13 +9,13 @@ use codebox_core::{BackendError, HostPath, Language, Outcome, ResultKind, RunRep
 use codebox_runner::{RunEnd, Runner};
 use codebox_service::{ContainerTarget, EnvRequest, MAX_PROGRAM, Preference, Process, Program, Request, read_env_file};
 
+use crate::advice::Context;
 use crate::args::{ProgramLocation, RunArgs};
 use crate::commands::tools::{CommandTools, Questions};
 use crate::exit::PIPE;
 use crate::front_end::{CommandLine, Takeover};
 use crate::images::{self, Show};
 use crate::messages::Messages;
-use crate::missing_files::{advice, advice_for_words, advice_to_write};
 use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::run_terminal::{self, terminal_of};
@@ -52,6 +52,9 @@ pub(super) fn run(
         Ok((ProgramLocation::Inline(_) | ProgramLocation::Stdin, words)) => (None, words),
         _ => (None, Vec::new()),
     };
+    let has_files_here = granted_none && script.is_some() && Context::has_files_here(script.as_deref());
+    let keeps_files = args.out.is_some() || args.container.is_some() || args.dev_config.is_some();
+    let context = Context { script, words, granted_none, keeps_files, has_files_here, args: host.args };
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
     if takeover.is_some_and(|takeover| takeover.refuse(why)) {
@@ -61,21 +64,12 @@ pub(super) fn run(
     if is_json {
         return print_json_report(finished, messages);
     }
-    let missed = match &finished {
-        Ok(FinishedRun { ended: RunEnd::Report(report), .. }) if granted_none => {
-            let of_error = report.error.as_ref().and_then(|error| advice(error, script.as_deref(), host.args));
-            of_error.or_else(|| advice_for_words(&words, host.args))
-        }
-        _ => None,
-    };
-    let refused = match &finished {
-        Ok(FinishedRun { ended: RunEnd::Report(report), .. }) if missed.is_none() => {
-            report.error.as_ref().and_then(advice_to_write)
-        }
+    let advice = match &finished {
+        Ok(FinishedRun { ended: RunEnd::Report(report), .. }) => context.advice(report),
         _ => None,
     };
     let status = print_lines(finished, show, messages);
-    if let Some(line) = missed.or(refused) {
+    if let Some(line) = advice {
         messages.note(line);
     }
     status
@@ -119,8 +113,11 @@ fn execute(
     let mut front_end = CommandLine::new(host, program_words, trace, streams.output_state(), takeover);
     if request.terminal.is_some() {
         streams.io.resizes = run_terminal::resizes();
+        streams.io.input_modes = run_terminal::input_modes();
     }
-    let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
+    let ended = runner.run_for(request, &mut streams.io, &mut front_end);
+    run_terminal::restore();
+    let ended = ended?;
     if front_end.differs() {
         messages.note("the rerun printed different output; the output of the first attempt is shown above");
     }

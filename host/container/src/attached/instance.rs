@@ -74,6 +74,7 @@ impl AttachedInstance {
             query_permission: started.query_permission,
             port_forwards: Vec::new(),
             terminal: None,
+            terminal_edits: false,
             wall_ms: job.limits.wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: None,
         };

@@ -169,6 +169,7 @@ impl ContainerInstance {
             query_permission: QueryPermission::Allowed,
             port_forwards: self.port_forwards.places(),
             terminal: None,
+            terminal_edits: false,
             wall_ms: None,
             cpu_ms: None,
         })

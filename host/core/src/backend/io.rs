@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io::{Read, Result};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct ExecIo {
     pub stderr: Option<Box<dyn OutputSink>>,
     /// Receiver of the rich results of a cell, in their order with the output. The report contains them too.
     pub results: Option<Box<dyn ResultSink>>,
+    /// Modes of the caller's terminal, for a program that reads from it; `None` if it has none.
+    pub input_modes: Option<Arc<dyn InputModes>>,
     /// Sizes of the caller's terminal after it has changed, for a job with a terminal. Programs in WebAssembly see the first size.
     pub resizes: Option<Box<dyn Resizes>>,
     /// Token that stops the run.
@@ -44,12 +47,13 @@ impl ExecIo {
 
 impl fmt::Debug for ExecIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stdin, stdout, stderr, results, resizes, cancel, tools, has_own_thread } = self;
+        let Self { stdin, stdout, stderr, results, input_modes, resizes, cancel, tools, has_own_thread } = self;
         f.debug_struct("ExecIo")
             .field("stdin", &stdin.is_some())
             .field("stdout", &stdout.is_some())
             .field("stderr", &stderr.is_some())
             .field("results", &results.is_some())
+            .field("input_modes", &input_modes.is_some())
             .field("resizes", &resizes.is_some())
             .field("cancel", cancel)
             .field("tools", &tools.is_some())
@@ -86,6 +90,24 @@ pub enum Shown {
 pub trait ResultSink: Send {
     /// Receives a part.
     fn show(&mut self, shown: Shown);
+}
+
+/// Way in which a terminal passes keys to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputMode {
+    /// Lines that the terminal edits and shows.
+    Lines,
+    /// Lines that the terminal does not show, such as passwords.
+    Hidden,
+    /// Each key as it is pressed, which the terminal does not show. Those that end or stop codebox keep their meaning.
+    Keys,
+}
+
+/// Modes of the input of a program.
+pub trait InputModes: Send + Sync {
+    /// Changes the mode until the next call, or until the run ends.
+    fn set(&self, mode: InputMode);
 }
 
 /// Changes of the size of a terminal.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_core::{Access, Job};
+use codebox_core::{Access, Job, MissedFiles};
 use codebox_streams::Delivery;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
@@ -59,7 +59,7 @@ impl ComponentStore {
         let State { channel, limiter, quota, stdio, net, .. } = self.store.into_data();
         let quota = std::mem::take(&mut *quota.lock().unwrap_or_else(PoisonError::into_inner));
         let network = net.map(|net| net.used()).unwrap_or_default();
-        GuestResult { channel, limiter, quota, captured: stdio.captured(), network }
+        GuestResult { channel, limiter, quota, missed: MissedFiles::default(), captured: stdio.captured(), network }
     }
 }
 

@@ -4,9 +4,12 @@
 //! guest allocates. Requests are in JSON, unless their first byte marks a request about descriptors or the network.
 //! Requests are as untrusted as the guest's output: a forged message can only misreport the guest's own job.
 
+use std::sync::Arc;
+
 use codebox_analysis::StripRequest;
 use codebox_core::{
-    BoxFuture, Effects, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result, parse_tool_call,
+    BoxFuture, Effects, InputMode, InputModes, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result,
+    parse_tool_call,
 };
 use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
@@ -55,6 +58,8 @@ pub(crate) struct Channel {
     shares_files: bool,
     /// The TypeScript stripper, for guests of a language that loads TypeScript.
     stripper: Option<Stripper>,
+    /// Modes of the terminal that the guest reads from.
+    input_modes: Option<Arc<dyn InputModes>>,
     /// True while an image is made. Its modules may be packages, which are untrusted.
     imaging: bool,
 }
@@ -113,6 +118,8 @@ enum Request {
     Error(UncaughtException),
     /// Report of a feature that the program lacked.
     Missing(Missing),
+    /// Change of the mode in which the terminal passes keys.
+    InputMode { mode: InputMode },
     /// Request for a TypeScript text without its types.
     Strip(StripRequest),
     /// Report of the interpreter's facts, while an image is made.
@@ -142,6 +149,11 @@ impl Channel {
     /// Collects rich results.
     pub(crate) fn with_results(self, collects: bool) -> Self {
         Self { results: collects.then(RichResults::default), ..self }
+    }
+
+    /// Adds the modes of the terminal that the guest reads from.
+    pub(crate) fn with_input_modes(self, input_modes: Option<Arc<dyn InputModes>>) -> Self {
+        Self { input_modes, ..self }
     }
 
     /// Creates a channel for a guest from which an image is made.
@@ -201,6 +213,7 @@ impl Channel {
                 let stripper = self.stripper.as_ref().ok_or(FAULT)?;
                 return stripper.start(request).map(Answer::Pending).map_err(|_| FAULT);
             }
+            Request::InputMode { mode } => self.input_modes.as_ref().ok_or(NO_HOST)?.set(mode),
             Request::Error(error) => self.record_error(error),
             Request::Missing(missing) => self.record_missing(missing),
             Request::Facts { .. } | Request::Seed(_) | Request::Modules { .. } if !self.imaging => return Err(FAULT),

@@ -9,6 +9,7 @@ mod linker;
 mod listing;
 mod memory;
 mod message;
+mod missed;
 mod net;
 mod parts;
 mod paths;
@@ -32,7 +33,7 @@ pub(crate) use witness::{MAX_PATH_LEN, MAX_PATHS, Uses, Witness};
 use std::mem;
 use std::sync::Arc;
 
-use codebox_core::{ByteSize, CapturedOutput, Limit, NetworkUsage};
+use codebox_core::{ByteSize, CapturedOutput, Limit, MissedFiles, NetworkUsage};
 use codebox_streams::{Delivery, Output, Sinks, Stdin};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
@@ -55,6 +56,8 @@ pub(crate) struct Guest {
     pub descriptors: DescriptorTable,
     /// Directories that the guest is listing.
     pub listings: Listings,
+    /// Files that the guest missed.
+    pub missed: MissedFiles,
     /// Messages between the guest's prelude and the host.
     pub channel: Channel,
     /// The network, if any of it is granted.
@@ -83,6 +86,7 @@ pub(crate) struct GuestResult {
     pub channel: Channel,
     pub limiter: MemoryLimiter,
     pub quota: Quota,
+    pub missed: MissedFiles,
     /// Captured standard output and error.
     pub captured: [CapturedOutput; 2],
     /// Attempted network connections and transferred bytes.
@@ -121,6 +125,7 @@ impl Guest {
             channel: mem::take(&mut self.channel),
             limiter: self.limiter.clone(),
             quota: self.quota.clone(),
+            missed: mem::take(&mut self.missed),
             captured: [take(&mut self.stdout), take(&mut self.stderr)],
             network: self.net.as_ref().map(Net::used).unwrap_or_default(),
         }

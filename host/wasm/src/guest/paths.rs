@@ -9,7 +9,7 @@ use crate::devices::{Directory, LookupError, Node, lookup};
 use crate::guest::descriptors::{Kind, OpenFile, device_stat, directory_stat, touch, write_stat};
 use crate::guest::linker::WASI;
 use crate::guest::memory::{range, read_u32, split};
-use crate::guest::{Guest, errno};
+use crate::guest::{Guest, errno, missed};
 use crate::mounts::{FinalSymlink, PathLocation, ROOT_FD, Target};
 
 /// `path_open` flag: create the file if it does not exist.
@@ -39,6 +39,8 @@ struct PathArg {
     location: PathLocation,
     ptr: i32,
     len: i32,
+    /// True for a path relative to the root, as interpreters pass all paths.
+    is_absolute: bool,
     /// The guest's byte that `.` replaces until the call is over, for an empty path in a mount.
     overwritten: Option<u8>,
 }
@@ -68,7 +70,9 @@ impl PathArg {
             }
             _ => return Err(errno::NOTDIR),
         };
-        let unredirected = Self { location: PathLocation { fd, skip: 0, mount: None }, ptr, len, overwritten: None };
+        let is_absolute = fd == ROOT_FD;
+        let location = PathLocation { fd, skip: 0, mount: None };
+        let unredirected = Self { location, ptr, len, is_absolute, overwritten: None };
         // `wasmtime-wasi` refuses a path that is out of bounds or not UTF-8 with its own error.
         let Some(path) = text else { return Ok(PathTarget::File(unredirected)) };
         if let Some(witness) = &guest.witness {
@@ -91,13 +95,24 @@ impl PathArg {
                 location,
                 ptr: ptr.wrapping_add(skip),
                 len: len - skip,
+                is_absolute,
                 overwritten: None,
             }));
         }
         // The mount itself is "." for `wasmtime-wasi`, which reads paths only from the guest's memory.
         let at = ptr as u32 as usize;
         let overwritten = std::mem::replace(&mut bytes[at], b'.');
-        Ok(PathTarget::File(Self { location, ptr, len: 1, overwritten: Some(overwritten) }))
+        Ok(PathTarget::File(Self { location, ptr, len: 1, is_absolute, overwritten: Some(overwritten) }))
+    }
+
+    /// Restores the guest's memory after a call with this result, and records a failure. The arguments are those of the guest.
+    fn finish(&self, memory: &mut GuestMemory<'_>, guest: &mut Guest, (ptr, len): (i32, i32), result: i32) {
+        self.restore(memory);
+        let GuestMemory::Unshared(bytes) = memory else { return };
+        let text = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
+        if let Some(text) = text.filter(|_| self.is_absolute && result != errno::SUCCESS) {
+            missed::record(&mut guest.missed, text, result);
+        }
     }
 
     fn restore(&self, memory: &mut GuestMemory<'_>) {
@@ -190,7 +205,7 @@ macro_rules! one_path {
                         }
                         Some(refused) => Ok(refused),
                     };
-                    path.restore(&mut memory);
+                    path.finish(&mut memory, guest, ($ptr, $len), *result.as_ref().unwrap_or(&errno::SUCCESS));
                     result
                 })
             },
@@ -381,20 +396,31 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     }
                     _ => result,
                 };
+                path.finish(&mut memory, guest, (ptr, len), result);
                 if result == errno::SUCCESS {
-                    path.restore(&mut memory);
+                    record_listing(&memory, guest, &path, (ptr, len), oflags);
                     return Ok(result);
                 }
                 if let Ok(PreparedOpen { new_entries, .. }) = prepared {
                     guest.quota.close();
                     revert_failed_creation(guest, PathUse::Change(FinalSymlink::NoFollow, new_entries), &Ok(result));
                 }
-                path.restore(&mut memory);
                 Ok(result)
             })
         },
     )?;
     Ok(())
+}
+
+/// Records that the guest has opened a directory.
+fn record_listing(memory: &GuestMemory<'_>, guest: &mut Guest, path: &PathArg, (ptr, len): (i32, i32), oflags: i32) {
+    let GuestMemory::Unshared(bytes) = memory else { return };
+    if path.is_absolute
+        && oflags & O_DIRECTORY != 0
+        && let Some(text) = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok())
+    {
+        missed::record_listing(&mut guest.missed, text);
+    }
 }
 
 /// An open that is permitted.

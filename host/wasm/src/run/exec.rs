@@ -166,6 +166,7 @@ impl WasmInstance {
                 channel: Channel::new(text)
                     .with_stripper(stripper)
                     .with_results(job.results)
+                    .with_input_modes(io.input_modes.clone())
                     .with_tools(io.tools.clone(), self.shares_files()),
             },
             net: egress
@@ -417,7 +418,8 @@ fn open(path: &PathBuf) -> std::io::Result<Dir> {
 
 /// Moves the guest's results into the report.
 fn fill_report(report: &mut RunReport, guest: GuestResult) {
-    let GuestResult { channel, quota, captured: [stdout, stderr], limiter: _, network } = guest;
+    let GuestResult { channel, quota, missed, captured: [stdout, stderr], limiter: _, network } = guest;
+    report.missed = missed;
     report.stdout = stdout;
     report.stderr = stderr;
     report.error = channel.error.map(|error| GuestError {

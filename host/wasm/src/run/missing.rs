@@ -80,7 +80,7 @@ pub(super) fn describe(identifier: &str) -> Missing {
         let at = package.rfind('@').filter(|at| *at > 0);
         let name = &package[..at.unwrap_or(package.len())];
         let hint = format!(
-            "it is not part of the runtime: add its package with --npm {package}, or grant a directory that has it in node_modules"
+            "it is not part of the runtime: add its package with --with {package}, or grant a directory that has it in node_modules"
         );
         return Missing { what: format!("the module {name}"), hint };
     }
@@ -102,12 +102,16 @@ pub(super) fn describe(identifier: &str) -> Missing {
             "it was removed from Python: use its replacement, or an older Python (--image python:3.11-slim)",
         ),
         Some(("deno", "imports")) => (
-            "imports of URLs".to_owned(),
-            "modules are files and packages, as in Node: add the package with --npm and import it by its name, or run Deno in a container: codebox run --image denoland/deno --dir .:/work -- deno run FILE",
+            Missing::IMPORTS_OF_URLS.to_owned(),
+            "modules are files and packages, as in Node: add the package with --with and import it by its name, or run the program with Deno in a container",
         ),
         Some(("deno", "api")) => (
-            "Deno's API".to_owned(),
-            "programs have Node's: use node:fs, node:process and so on, or run Deno in a container: codebox run --image denoland/deno --dir .:/work -- deno run FILE",
+            Missing::API_OF_DENO.to_owned(),
+            "programs have Node's: use node:fs, node:process and so on, or run the program with Deno in a container",
+        ),
+        Some(("bun", "api")) => (
+            Missing::API_OF_BUN.to_owned(),
+            "programs have Node's: use node:fs, node:process and so on, or run the program with Bun in a container",
         ),
         _ => (identifier.to_owned(), "it is not supported in this tier"),
     };

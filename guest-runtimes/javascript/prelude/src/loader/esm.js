@@ -164,11 +164,16 @@ export function load(id, attributes) {
   return { kind: 'esm', text };
 }
 
+// Names the file of a module, also as Bun does.
+function named(target, path) {
+  target.dirname = target.dir = dirname(path);
+  target.filename = target.path = path;
+}
+
 export function meta(id, target) {
   if (id[0] === '/') {
     const path = pathOf(id);
-    target.dirname = dirname(path);
-    target.filename = path;
+    named(target, path);
     target.resolve = (specifier) => urlOf(resolveImportOf(specifier, id));
     target.url = hrefOf(path) + id.slice(path.length);
     return;
@@ -177,8 +182,7 @@ export function meta(id, target) {
   target.url = id.startsWith('data:') || id.startsWith('node:') ? id : hrefOf(shown(id));
   // A program without a file has neither name.
   if (!id.startsWith('data:')) {
-    target.dirname = dirname(shown(id));
-    target.filename = shown(id);
+    named(target, shown(id));
   }
 }
 

@@ -84,7 +84,8 @@ function resolveBare(specifier, importer, version) {
   const pack = findPackage(name, directoryOf(importer));
   if (pack === undefined) {
     if (specifier === 'codebox') return `node:${CODEBOX}`;
-    throw lacking(`npm:${name}${version && `@${version}`}`, notFound(name, importer, true));
+    if (name === 'bun') throw lacking('bun:api', notFound(name, importer, true));
+    throw lacking(`npm:${name}${version ? `@${version}` : ''}`, notFound(name, importer, true));
   }
   if (pack.data.exports !== undefined && pack.data.exports !== null) return finish(resolveExports(pack, subpath, IMPORT, shown(importer)), '', importer);
   if (subpath !== '.') return finish(`${pack.directory}/${subpath.slice(2)}`, '', importer);
@@ -127,6 +128,7 @@ export function resolveImport(specifier, importer) {
       'ERR_UNSUPPORTED_ESM_URL_SCHEME',
       `Only URLs with a scheme in: file, data, and node are supported by the default ESM loader. Received protocol '${scheme}:'`,
     );
+    if (scheme === 'bun') throw lacking('bun:api', error);
     throw ['http', 'https', 'jsr'].includes(scheme) ? lacking('deno:imports', error) : error;
   }
   return resolveBare(specifier, importer);

@@ -1,6 +1,7 @@
 // node:readline and node:readline/promises for streams of text, without a terminal.
 import { EventEmitter } from './events.js';
 import { AbortError, coded, invalidArgType, invalidArgValue, validateFunction } from './errors.js';
+import { emitKeypressEvents } from './keypress.js';
 import { StringDecoder } from './string_decoder.js';
 import { hidden } from '../engine/uncurry.js';
 import { nextTick } from '../loop/ticks.js';
@@ -248,7 +249,7 @@ export function moveCursor(stream, dx, dy, callback) {
 }
 export const clearLine = (stream, direction, callback) => csi(stream, direction < 0 ? '\x1b[1K' : direction > 0 ? '\x1b[0K' : '\x1b[2K', callback);
 export const clearScreenDown = (stream, callback) => csi(stream, '\x1b[0J', callback);
-export function emitKeypressEvents() {}
+export { emitKeypressEvents };
 
 function PromisesInterface(...args) {
   const self = Reflect.construct(Interface, args, new.target ?? PromisesInterface);

@@ -13,10 +13,15 @@ pub(super) type Restricted = (c_long, Vec<SeccompRule>);
 /// `PAGEMAP_SCAN`, which finds the written pages of a mapping. It operates on a descriptor that was opened before.
 const PAGEMAP_SCAN: u32 = 0xc060_6610;
 
-/// Requests that concern only the descriptor. `TIOCSTI`, which types into the user's terminal, is deliberately absent.
+/// `TCSETS2`, which sets the mode of a terminal.
+const TCSETS2: u32 = 0x402c_542b;
+
+/// Requests that concern only the descriptor. `TCSETS2` hides what is typed and passes single keys on. `TIOCSTI`, which types into the user's
+/// terminal, is deliberately absent.
 const IOCTLS: &[u32] = &[
     PAGEMAP_SCAN,
     libc::TCGETS as u32,
+    TCSETS2,
     libc::TIOCGWINSZ as u32,
     libc::FIONREAD as u32,
     libc::FIONBIO as u32,

@@ -7,11 +7,10 @@ use crate::guest_error::{ErrorFrame, GuestError};
 pub(super) const LIBRARY_PREFIX: &str = "Python's ";
 
 /// Modules of the library that every interpreter on an operating system has and the one in WebAssembly lacks.
-pub(super) const NATIVE_MODULES: [&str; 18] = [
+pub(super) const NATIVE_MODULES: [&str; 17] = [
     "ssl",
     "_ssl",
     "fcntl",
-    "termios",
     "resource",
     "pwd",
     "grp",

@@ -299,6 +299,7 @@ impl From<&report::RunReport> for RunReport {
             session,
             spilled,
             returned: _,
+            missed: _,
             effects: _,
         } = run;
         let (stdout, stderr) = (Stream::of(stdout), Stream::of(stderr));

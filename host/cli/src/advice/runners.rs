@@ -1,0 +1,61 @@
+//! Programs for Deno and Bun.
+
+use std::path::Path;
+
+use codebox_core::{Missing, RunReport};
+
+use crate::rerun_command::shell_line;
+
+/// Hosts from which Deno fetches modules.
+const DENO_HOSTS: [&str; 3] = ["jsr.io", "registry.npmjs.org", "deno.land"];
+
+/// Returns the line with the command that runs a program in a container of its own runner; `None` if it is for Node.
+pub(super) fn advice(report: &RunReport, script: Option<&Path>, words: &[String]) -> Option<String> {
+    let script = script?.to_str()?;
+    let lacks = |what: &str| report.missing.iter().any(|missing| missing.what == what);
+    let (name, image, runner, fetches) = match () {
+        () if lacks(Missing::IMPORTS_OF_URLS) => ("Deno", "denoland/deno", &["deno", "run", "-A"][..], true),
+        () if lacks(Missing::API_OF_DENO) => ("Deno", "denoland/deno", &["deno", "run", "-A"][..], false),
+        () if lacks(Missing::API_OF_BUN) => ("Bun", "oven/bun", &["bun", "run"][..], false),
+        () => return None,
+    };
+    let mut line = vec!["codebox", "run", "--image", image, "--dir", ".:rw"];
+    for host in DENO_HOSTS.iter().filter(|_| fetches) {
+        line.extend(["--net", host]);
+    }
+    line.push("--");
+    line.extend(runner);
+    line.push(script);
+    line.extend(words.iter().map(String::as_str));
+    Some(format!("the program is for {name}; to run it with {name} in a container: {}", shell_line(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{BackendId, Isolation, Limits, Outcome, Provenance};
+
+    use super::*;
+
+    #[test]
+    fn commands_are_whole() {
+        let provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
+        let mut report = RunReport::new(Outcome::Exited(1), provenance, Limits::default());
+        let words = ["--input".to_owned(), "a b.csv".to_owned()];
+        assert_eq!(advice(&report, Some(Path::new("a.ts")), &words), None);
+        for (what, command) in [
+            (
+                Missing::IMPORTS_OF_URLS,
+                "codebox run --image denoland/deno --dir .:rw --net jsr.io --net registry.npmjs.org --net deno.land -- deno run -A a.ts --input 'a b.csv'",
+            ),
+            (
+                Missing::API_OF_DENO,
+                "codebox run --image denoland/deno --dir .:rw -- deno run -A a.ts --input 'a b.csv'",
+            ),
+            (Missing::API_OF_BUN, "codebox run --image oven/bun --dir .:rw -- bun run a.ts --input 'a b.csv'"),
+        ] {
+            report.missing = vec![Missing { what: what.to_owned(), hint: String::new() }];
+            let line = advice(&report, Some(Path::new("a.ts")), &words).expect("a command");
+            assert!(line.ends_with(command), "{line}");
+        }
+    }
+}
