@@ -298,7 +298,7 @@ impl Kernel {
     async fn reply(&mut self, request: &JupyterMessage) -> (Option<JupyterMessageContent>, bool) {
         match &request.content {
             JupyterMessageContent::ExecuteRequest(cell) => {
-                let (reply, has_failed) = self.execution.run(request, cell).await;
+                let (reply, has_failed) = Box::pin(self.execution.run(request, cell)).await;
                 (Some(reply.into()), has_failed && cell.stop_on_error)
             }
             JupyterMessageContent::CompleteRequest(complete) => (Some(self.complete(complete).await.into()), false),

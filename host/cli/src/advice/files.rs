@@ -329,7 +329,7 @@ mod tests {
 
     fn left(names: &[&str]) -> FileChanges {
         let file = |name: &&str| codebox_core::OutFile {
-            guest: codebox_core::GuestPath::new(&format!("/work/{name}")).expect("a path"),
+            guest: codebox_core::GuestPath::new(format!("/work/{name}")).expect("a path"),
             host: None,
             size: 1,
             sha256: None,
