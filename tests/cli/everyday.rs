@@ -107,6 +107,58 @@ fn missed_files_are_named_with_the_command_that_grants_them() {
 }
 
 #[test]
+fn failures_that_programs_handle_are_followed_by_advice() {
+    let dir = folder();
+    let advice = |options: &[&str], name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).expect("it is ours");
+        let ran = run_in(dir.path(), &[&["run", "--isolation", "wasm"], options, &[name]].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
+        ran.stderr_text()
+    };
+    fs::write(dir.path().join("data.txt"), "text").expect("it is ours");
+    fs::write(dir.path().join(".env"), "A=1").expect("it is ours");
+    let write = "open('out.txt', 'w').write('x')";
+    let caught = "try:\n    open('out.txt', 'w')\nexcept OSError as error:\n    print(error)";
+    let beside = "import pathlib\nprint((pathlib.Path(__file__).parent / 'data.txt').exists())";
+    let replaces = "import os\nif os.path.exists('data.txt'): os.remove('data.txt')\nopen('data.txt', 'w').write('x')";
+    for (options, name, text, part) in [
+        (
+            &[][..],
+            "a.py",
+            "import os\nprint(os.path.exists('data.txt'))",
+            "not granted data.txt; grant it with: codebox run --dir .",
+        ),
+        (
+            &[],
+            "b.ts",
+            "import fs from 'fs'; console.log(fs.existsSync('data.txt'))",
+            "not granted data.txt; grant it with: codebox run --dir .",
+        ),
+        (&[], "c.py", beside, "not granted data.txt; grant it with: codebox run --dir ."),
+        (&[], "d.py", "import glob\nprint(glob.glob('*.txt'))", "the program lists its working directory"),
+        (&[], "e.py", write, "discarded \"out.txt\" that the program has left"),
+        (&["--dir", "."], "f.py", caught, "may not write \"out.txt\"; grant the current directory with --dir .:rw"),
+    ] {
+        let stderr = advice(options, name, text);
+        assert!(stderr.contains(part), "{name}: {stderr}");
+    }
+    for (options, name, text) in [
+        (&["--dir", ".:rw"][..], "g.py", write),
+        (&["--out", "kept"], "h.py", "import os\nos.listdir('.')\nopen('o', 'w').close()"),
+        (&[], "i.py", "import os\nprint(os.path.exists('.env'), os.path.exists('none.ini'))"),
+        (&[], "j.py", "import tempfile\nwith tempfile.NamedTemporaryFile() as file: file.write(b'x')"),
+        (&["--dir", "."], "k.py", "import glob\nprint(glob.glob('*.txt'))"),
+    ] {
+        let stderr = advice(options, name, text);
+        assert!(
+            !["granted", "discarded", "lists", "may not"].iter().any(|word| stderr.contains(word)),
+            "{name}: {stderr}"
+        );
+    }
+    assert!(advice(&[], "l.py", replaces).contains("discarded \"data.txt\""), "it has made the file itself");
+}
+
+#[test]
 fn listings_are_json_documents() {
     let json = |args: &[&str]| -> Value {
         let ran = run(kit().codebox().args(args.iter().copied()));

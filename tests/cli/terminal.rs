@@ -136,3 +136,17 @@ fn keys_that_end_codebox_keep_their_meaning() {
     let shown = answered(&["run", "--isolation", "wasm", "-c", program], &[("wait: ", "x\u{3}")]);
     assert!(shown.contains("cancelled") && has_usual_settings(&shown), "{shown:?}");
 }
+
+#[test]
+fn programs_in_the_background_of_a_terminal_end() {
+    let dir = folder();
+    std::fs::write(dir.path().join("a.py"), "print('ran')").expect("it is ours");
+    let binary = kit().binary().display().to_string();
+    // `timeout` starts a group of its own, which is not that of the terminal.
+    let line = format!("timeout 60 '{binary}' run --isolation wasm a.py; echo status $?; stty -a");
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home());
+    let output = command.stdin(Stdio::null()).output().expect("`script` starts");
+    let shown = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+    assert!(shown.contains("ran\n") && shown.contains("status 0\n") && has_usual_settings(&shown), "{shown:?}");
+}

@@ -14,6 +14,15 @@ pub enum Part {
     Result(MimeBundle),
 }
 
+/// Maximum size in bytes of the forms of one result that has several places.
+const MAX_COPIES: usize = 16 << 20;
+
+/// Returns the size of the forms of a result in bytes, as text.
+fn size_of(result: &MimeBundle) -> usize {
+    let size = |form: &serde_json::Value| form.as_str().map_or_else(|| form.to_string().len(), str::len);
+    result.data.values().chain(result.metadata.values()).map(size).sum()
+}
+
 /// Parts so far.
 #[derive(Default)]
 struct Parts {
@@ -37,6 +46,11 @@ impl Parts {
             Shown::Clear { waits: false } => self.parts.clear(),
             Shown::Result(result) => {
                 self.clear_before_next();
+                let is_same = |part: &&mut Part| matches!(part, Part::Result(earlier) if result.display_id.is_some() && earlier.display_id == result.display_id);
+                let count = self.parts.iter_mut().filter(is_same).count();
+                if count > 1 && size_of(&result).saturating_mul(count) > MAX_COPIES {
+                    return;
+                }
                 let mut is_replaced = false;
                 for part in &mut self.parts {
                     if let Part::Result(earlier) = part {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use codebox_core::{Isolation, RunReport};
+use codebox_core::{GuestPath, Isolation, Outcome, RunReport};
 
 mod commands;
 mod files;
@@ -17,8 +17,10 @@ pub(crate) struct Context<'c> {
     pub words: Vec<String>,
     /// True if the program has no file or directory of this machine.
     pub granted_none: bool,
-    /// True if the files that the program leaves are kept.
+    /// True if the files that the program leaves in its working directory are kept.
     pub keeps_files: bool,
+    /// Directories that the program may write, whose files are kept.
+    pub writable: Vec<GuestPath>,
     /// True if the working directory of this process has files besides the program.
     pub has_files_here: bool,
     /// Command line of this process.
@@ -36,21 +38,25 @@ impl Context<'_> {
 
     /// Returns the line, if there is one.
     pub(crate) fn advice(&self, report: &RunReport) -> Option<String> {
-        let error = report.error.as_ref();
-        if let Some(line) = runners::advice(report, self.script.as_deref(), &self.words) {
+        // A run that is stopped may have no reader of lines.
+        if !matches!(report.outcome, Outcome::Exited(_)) {
+            return None;
+        }
+        let (error, script) = (report.error.as_ref(), self.script.as_deref());
+        if let Some(line) = runners::advice(report, script, &self.words) {
             return Some(line);
         }
         if self.granted_none {
-            let missed = error.and_then(|error| files::advice(error, self.script.as_deref(), self.args));
-            let missed = missed.or_else(|| files::advice_for_words(&self.words, self.args));
-            let missed = missed.or_else(|| files::advice_for_missed(&report.missed, self.script.as_deref(), self.args));
-            let missed = missed.or_else(|| files::advice_for_twins(&report.files, self.args));
+            let missed = error.and_then(|error| files::advice(error, script, self.args));
+            let missed = missed.or_else(|| files::advice_for_words(&self.words, report, self.args));
+            let missed = missed.or_else(|| files::advice_for_missed(report, script, self.args));
+            let missed = missed.or_else(|| files::advice_for_twins(&report.files, &self.writable, self.args));
             if missed.is_some() {
                 return missed;
             }
         }
-        let refused = error.and_then(files::advice_to_write);
-        let refused = refused.or_else(|| files::advice_for_refused(&report.missed));
+        let refused = error.and_then(|error| files::advice_to_write(error, script));
+        let refused = refused.or_else(|| files::advice_for_refused(&report.missed, script));
         let refused = refused.or_else(|| error.and_then(|error| commands::variable(error, self.args)));
         if refused.is_some() {
             return refused;
@@ -61,9 +67,10 @@ impl Context<'_> {
             return Some(line);
         }
         // The listing of a directory is seldom an error, and the working directory of a text is listed to find modules.
-        if self.granted_none && self.script.is_some() && self.has_files_here && report.missed.lists_work_dir {
+        let finds_nothing = report.missed.lists_work_dir && report.files.created.is_empty();
+        if self.granted_none && self.script.is_some() && self.has_files_here && finds_nothing {
             return files::advice_for_listing(self.args);
         }
-        if self.keeps_files || !report.is_success() { None } else { files::discarded(&report.files) }
+        if self.keeps_files || !report.is_success() { None } else { files::discarded(&report.files, &self.writable) }
     }
 }

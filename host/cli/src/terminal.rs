@@ -4,12 +4,21 @@ use std::sync::Mutex;
 
 use codebox_core::{InputMode, InputModes, WindowSize};
 use rustix::termios::{
-    InputModes as InputFlags, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize,
-    tcsetattr,
+    InputModes as InputFlags, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
+    tcgetwinsize, tcsetattr,
 };
 
-/// Settings of the terminal before a program has changed its mode.
-static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// State of the terminal of a program.
+enum State {
+    /// No program may change the mode.
+    Free,
+    /// A program may change the mode.
+    Used,
+    /// A program has changed the mode, which was this one.
+    Changed(Termios),
+}
+
+static STATE: Mutex<State> = Mutex::new(State::Free);
 
 /// Returns the size of the terminal at standard input, or a usual one.
 pub(crate) fn size() -> WindowSize {
@@ -39,44 +48,52 @@ pub(crate) fn on_resize(mut changed: impl FnMut() -> bool + Send + 'static) {
 pub(crate) struct ProgramModes(Termios);
 
 impl ProgramModes {
-    /// Returns the modes, unless standard input is no terminal.
+    /// Returns the modes, unless standard input is no terminal, or that of other processes: a change from the background stops a process.
     pub(crate) fn of_terminal() -> Option<Self> {
         let before = tcgetattr(rustix::stdio::stdin()).ok()?;
-        *lock() = Some(before.clone());
+        if tcgetpgrp(rustix::stdio::stdin()).ok()? != rustix::process::getpgrp() {
+            return None;
+        }
+        *lock() = State::Used;
         Some(Self(before))
     }
 }
 
 impl InputModes for ProgramModes {
     fn set(&self, mode: InputMode) {
+        let mut state = lock();
+        match *state {
+            State::Free => return,
+            State::Used if mode == InputMode::Lines => return,
+            State::Used | State::Changed(_) => {}
+        }
         let mut settings = self.0.clone();
         if mode != InputMode::Lines {
             settings.local_modes -= LocalModes::ECHO;
+            // The key that cancels keeps its meaning. The others would leave the terminal in this mode.
+            settings.special_codes[SpecialCodeIndex::VQUIT] = 0;
+            settings.special_codes[SpecialCodeIndex::VSUSP] = 0;
         }
         if mode == InputMode::Keys {
-            // Keys that send signals keep their meaning: a program cannot prevent its end.
             settings.local_modes -= LocalModes::ICANON | LocalModes::IEXTEN;
             settings.input_modes -= InputFlags::ICRNL | InputFlags::IXON;
             settings.special_codes[SpecialCodeIndex::VMIN] = 1;
             settings.special_codes[SpecialCodeIndex::VTIME] = 0;
         }
-        let before = lock();
-        // The run may have ended.
-        if before.is_some() {
-            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &settings);
-        }
+        *state = State::Changed(self.0.clone());
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &settings);
     }
 }
 
 /// Restores the mode of the terminal after a program, which can no longer change it.
 pub(crate) fn restore() {
-    if let Some(before) = lock().take() {
+    if let State::Changed(before) = std::mem::replace(&mut *lock(), State::Free) {
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &before);
     }
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Option<Termios>> {
-    BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock() -> std::sync::MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The terminal in the mode in which it passes all keys on. Dropping it restores the mode before.

@@ -126,9 +126,9 @@ impl ContainerInstance {
         let terminal = job.terminal.filter(|_| started.program.is_none());
         // The terminal of the container edits lines, so that a program can change its modes.
         let terminal_edits = terminal.is_some() && io.input_modes.is_some();
-        if terminal_edits {
-            io.input_modes.iter().for_each(|modes| modes.set(InputMode::Keys));
-        }
+        // An earlier attempt may have changed the mode.
+        let mode = if terminal_edits { InputMode::Keys } else { InputMode::Lines };
+        io.input_modes.iter().for_each(|modes| modes.set(mode));
         let request = Run {
             argv: started.argv.clone(),
             env: environment(

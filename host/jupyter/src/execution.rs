@@ -84,9 +84,13 @@ impl Execution {
             }
         })
         .await;
-        let expressions = match failure {
-            None => self.evaluate(cell.user_expressions.iter().flatten()).await,
-            Some(_) => HashMap::default(),
+        let expressions = match (&failure, &cell.user_expressions) {
+            (None, Some(expressions)) if !expressions.is_empty() => {
+                // One that ends the interpreter must not undo the cell.
+                self.save().await;
+                self.evaluate(expressions.iter()).await
+            }
+            _ => HashMap::default(),
         };
         let status = if failure.is_some() { ReplyStatus::Error } else { ReplyStatus::Ok };
         let has_failed = failure.is_some();

@@ -28,6 +28,9 @@ const MERGE_TIME: Duration = Duration::from_millis(25);
 /// Maximum size in bytes of the messages that wait for clients.
 const MAX_UNREAD: usize = 64 << 20;
 
+/// Size in bytes that the other parts of a message are counted with.
+const OTHER_PARTS: usize = 2 << 10;
+
 /// Time for which outputs wait for a client that does not read.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -121,7 +124,7 @@ impl Socket {
         if REQUIRED.contains(&message.message_type()) {
             return self.send_content(&message, Bytes::from(content)).await;
         }
-        let Some(permit) = self.space_for(content.len()).await else {
+        let Some(permit) = self.space_for(content.len() + OTHER_PARTS).await else {
             self.left_out += 1;
             return;
         };

@@ -1,6 +1,6 @@
 //! Explanation of the choices for a job, without running it.
 
-use codebox_core::{Capabilities, Isolation, ResultKind, RunnerError};
+use codebox_core::{Capabilities, Isolation, Language, ResultKind, RunnerError};
 use codebox_service::choice::lacks;
 use codebox_service::levels::LevelSetting;
 use codebox_service::{
@@ -89,7 +89,8 @@ impl Runner {
             let lacking = |able: &Capabilities| {
                 lacks(able, candidate.isolation, requirements.job_requirements(), &analysis.needs.powers)
             };
-            tier(candidate, &choice, lacking)
+            let language = &requirements.job_requirements().language;
+            tier(candidate, &choice, lacking, (!requirements.job_requirements().is_command()).then_some(language))
         });
         Ok(Explanation {
             tiers: tiers.collect(),
@@ -107,6 +108,7 @@ fn tier(
     candidate: &Candidate,
     choice: &Result<Choice, NoRoute>,
     lacks: impl FnOnce(&Capabilities) -> Vec<String>,
+    language: Option<&Language>,
 ) -> TierReport {
     let backend = candidate.backend.to_string();
     let rejected: &[Rejected] = match choice {
@@ -129,6 +131,9 @@ fn tier(
         Some(Ok(able)) => {
             tier.available = true;
             tier.lacks = lacks(able);
+            if let Some(language) = language.filter(|language| !tier.chosen && !able.languages.contains(language)) {
+                tier.against.get_or_insert_with(|| format!("it does not run the language {language}"));
+            }
         }
         Some(Err(why)) => (tier.against, tier.fix) = (Some(why.reason.clone()), Some(why.fix.clone())),
         None => {}

@@ -18,5 +18,5 @@ pub use delivery::{DRAIN_TIMEOUT, Delivery, Sinks};
 pub use output::{Output, WriteError};
 pub use replaceable::{INPUT_NOT_REMEMBERED, ReplaceableRun, resume_streams};
 pub use replay_filter::DivergenceFlag;
-pub use rich_results::{MAX_SHOWN, MAX_SHOWN_SIZE, RESULT_TAG, Recorded, RichResults};
+pub use rich_results::{MAX_PARSED, MAX_SHOWN, MAX_SHOWN_SIZE, RESULT_TAG, Recorded, RichResults};
 pub use stdin::Stdin;

@@ -27,6 +27,9 @@ const MAX_SIZE: usize = 16 << 20;
 /// hundred times the size of its text.
 const MAX_JSON_SIZE: usize = 1 << 20;
 
+/// Maximum size in bytes of all documents that are parsed, those of removed and replaced results included.
+pub const MAX_PARSED: usize = 4 << 20;
+
 /// Maximum length of a request in bytes: forms of the maximum size, and their names.
 const MAX_REQUEST_LEN: usize = MAX_SIZE + (1 << 20);
 
@@ -46,8 +49,10 @@ pub struct RichResults {
     pub bundles: Vec<MimeBundle>,
     /// Number of results that were left out, entirely or in some of their forms.
     pub dropped: u64,
+    /// Size of the documents and the metadata of each of the results.
+    json_sizes: Vec<usize>,
     /// Size of all documents so far.
-    json_size: usize,
+    parsed: usize,
     /// Number and size of the requests.
     sent: (usize, usize),
     /// True if the results so far are removed when another one follows.
@@ -131,7 +136,7 @@ impl RichResults {
             Role::Value => ResultRole::Value,
             Role::Update => ResultRole::Update,
             Role::Clear => {
-                self.bundles.clear();
+                self.clear();
                 return Some(Recorded::Clear { waits: false });
             }
             Role::ClearBeforeNext => {
@@ -143,9 +148,14 @@ impl RichResults {
             return None;
         }
         if std::mem::take(&mut self.clears_next) {
-            self.bundles.clear();
+            self.clear();
         }
         self.add(role, sent)
+    }
+
+    fn clear(&mut self) {
+        self.bundles.clear();
+        self.json_sizes.clear();
     }
 
     fn add(&mut self, role: ResultRole, sent: SentResult) -> Option<Recorded<'_>> {
@@ -154,13 +164,18 @@ impl RichResults {
         let is_same = |earlier: &&MimeBundle| bundle.display_id.is_some() && earlier.display_id == bundle.display_id;
         let same = self.bundles.iter().filter(is_same).count();
         let is_pushed = role != ResultRole::Update || same == 0;
-        if is_pushed && self.bundles.len() == MAX_RESULTS {
+        // Other results need a part of the number.
+        let is_late = role == ResultRole::Update && self.sent.0 > MAX_SHOWN - MAX_RESULTS;
+        if is_late || is_pushed && self.bundles.len() == MAX_RESULTS {
             self.dropped += 1;
             return Some(Recorded::Nothing);
         }
         let others = self.bundles.iter().filter(|earlier| !is_same(earlier));
         let size = others.flat_map(|other| other.data.values()).filter_map(Value::as_str).map(str::len).sum();
-        let mut space = Space { copies: same + usize::from(is_pushed), size, json_size: self.json_size };
+        let others = self.bundles.iter().zip(&self.json_sizes).filter(|(earlier, _)| !is_same(earlier));
+        let json_size: usize = others.map(|(_, size)| size).sum();
+        let copies = same + usize::from(is_pushed);
+        let mut space = Space { copies, size, json_size, parsed: self.parsed };
         let mut is_complete = !incomplete;
         // The shortest forms come first: a text is kept in place of a large image.
         let documents = json.0.into_iter().map(|(kind, text)| (kind, text, true));
@@ -182,19 +197,24 @@ impl RichResults {
             Some(_) => return None,
             None => is_complete = false,
         }
-        self.json_size = space.json_size;
+        self.parsed = space.parsed;
+        let own_json_size = (space.json_size - json_size) / copies.max(1);
         let is_empty = bundle.data.is_empty();
         self.dropped += u64::from(is_empty || !is_complete);
-        if is_empty {
+        // The forms that are shown are kept in place of a part of new ones.
+        if is_empty || !is_complete && !is_pushed {
             return Some(Recorded::Nothing);
         }
-        for earlier in &mut self.bundles {
-            bundle.replace_in(earlier);
+        for (earlier, size) in self.bundles.iter_mut().zip(&mut self.json_sizes) {
+            if bundle.replace_in(earlier) {
+                *size = own_json_size;
+            }
         }
         if !is_pushed {
             return Some(Recorded::Result(Cow::Owned(bundle)));
         }
         self.bundles.push(bundle);
+        self.json_sizes.push(own_json_size);
         self.bundles.last().map(|bundle| Recorded::Result(Cow::Borrowed(bundle)))
     }
 }
@@ -231,8 +251,10 @@ struct Space {
     copies: usize,
     /// Size of all texts.
     size: usize,
-    /// Size of all documents.
+    /// Size of all documents that are stored.
     json_size: usize,
+    /// Size of all documents so far.
+    parsed: usize,
 }
 
 impl Space {
@@ -243,10 +265,13 @@ impl Space {
             true => (&mut self.json_size, MAX_JSON_SIZE),
             false => (&mut self.size, MAX_SIZE),
         };
-        if total.saturating_add(added) > limit {
+        if total.saturating_add(added) > limit || is_document && self.parsed + text.len() > MAX_PARSED {
             return None;
         }
         *total += added;
+        if is_document {
+            self.parsed += text.len();
+        }
         if is_document { serde_json::from_str(&text).ok() } else { Some(Value::String(text)) }
     }
 }
@@ -358,6 +383,38 @@ mod tests {
             results.record(&with_id("update", "a", &number.to_string())).expect("a result");
         }
         assert_eq!((texts(&results), results.dropped), (vec!["999", "2", "999", "6"], 1));
+        // Updates do not use up the number.
+        for number in 0..MAX_SHOWN - MAX_RESULTS - 1000 {
+            results.record(&with_id("update", "a", &number.to_string())).expect("a result");
+        }
+        results.record(&request(&text("end"))).expect("a result");
+        assert_eq!(texts(&results).last(), Some(&"end"));
+    }
+
+    #[test]
+    fn documents_are_replaced() {
+        let sent = |role: &str, size: usize| {
+            let document = format!("[{}0]", "0,".repeat(size / 2));
+            let data = serde_json::json!({"text/plain": size.to_string()});
+            request(&serde_json::json!({
+                "role": role, "display_id": "a", "data": data, "json": {"application/json": document}, "metadata": "{}",
+            }))
+        };
+        let mut results = RichResults::default();
+        results.record(&sent("display", 30 << 10)).expect("a result");
+        for _ in 0..60 {
+            results.record(&sent("update", 30 << 10)).expect("a result");
+        }
+        assert_eq!((results.bundles[0].data.len(), results.dropped), (2, 0));
+        // An update that is too large leaves what is shown.
+        results.record(&sent("update", 2 << 20)).expect("a result");
+        assert_eq!((results.bundles[0].data.len(), results.dropped), (2, 1));
+        assert_eq!(results.bundles[0].data["text/plain"], (30 << 10).to_string());
+        for _ in 0..200 {
+            results.record(&sent("update", 30 << 10)).expect("a result");
+        }
+        assert!(results.dropped > 1 && results.parsed <= MAX_PARSED, "{} {}", results.dropped, results.parsed);
+        assert_eq!(results.bundles[0].data.len(), 2);
     }
 
     #[test]

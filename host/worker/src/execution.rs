@@ -8,7 +8,7 @@ use codebox_core::{
     BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InputModes, InstanceSpec, Job, LimitKind, Limits,
     Outcome, PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, Shown, ToolResult,
 };
-use codebox_streams::{DRAIN_TIMEOUT, Delivery, MAX_SHOWN, MAX_SHOWN_SIZE, Output, Sinks, Stdin};
+use codebox_streams::{DRAIN_TIMEOUT, Delivery, MAX_PARSED, MAX_SHOWN, MAX_SHOWN_SIZE, Output, Sinks, Stdin};
 use serde_bytes::ByteBuf;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -29,12 +29,14 @@ const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size in bytes of a message with the call of a tool, whose input has at most 2 MiB.
 const MAX_TOOL_CALL: u32 = 3 << 20;
 
+/// Maximum length in bytes of the identifier of a result.
+const MAX_ID_LEN: usize = 256;
+
 /// Maximum size in bytes of a message with a rich result.
 const MAX_RESULT: u32 = 24 << 20;
 
-/// Maximum size in bytes of the documents of all results of one job that are shown. In memory, a document takes up to a hundred times the
-/// size of its text.
-const MAX_SHOWN_DOCUMENTS: usize = 2 << 20;
+/// Maximum size in bytes of the documents of all results of one job that are shown: documents are written anew.
+const MAX_SHOWN_DOCUMENTS: usize = 2 * MAX_PARSED;
 
 /// Maximum size of one piece of input.
 const CHUNK_SIZE: usize = 64 << 10;
@@ -246,6 +248,9 @@ impl Running {
     fn admits(&mut self, shown: &Shown) -> bool {
         self.shown.count += 1;
         if let Shown::Result(result) = shown {
+            if result.display_id.as_ref().is_some_and(|id| id.len() > MAX_ID_LEN) {
+                return false;
+            }
             for form in result.data.values().chain(result.metadata.values()) {
                 match form.as_str() {
                     Some(text) => self.shown.text_size += text.len(),

@@ -6,6 +6,9 @@ use codebox_core::GuestError;
 
 use crate::rerun_command::command_with;
 
+/// Parts of the names of variables with secrets.
+const SECRET_WORDS: [&str; 6] = ["AUTH", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN"];
+
 /// Returns the line about a variable that this process has and the program does not; `None` if it failed for another reason.
 pub(super) fn variable(error: &GuestError, args: &[OsString]) -> Option<String> {
     let name = error.value.strip_prefix('\'')?.strip_suffix('\'').filter(|_| error.name == "KeyError")?;
@@ -13,6 +16,10 @@ pub(super) fn variable(error: &GuestError, args: &[OsString]) -> Option<String> 
     let is_of_environment = || error.traceback.iter().any(|line| line.contains("environ"));
     if name.is_empty() || !name.chars().all(is_name) || !is_of_environment() || std::env::var_os(name).is_none() {
         return None;
+    }
+    // The value of such a variable should not be passed without thought.
+    if SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word)) {
+        return Some("the program reads a variable that it does not have; pass one with --env NAME".to_owned());
     }
     let command = command_with(args, ["--env", name])?;
     Some(format!("the program does not have the variable {name}; pass it with: {command}"))
@@ -52,6 +59,7 @@ mod tests {
         let line = "    key = os.environ[\"PATH\"]";
         let advice = variable(&error("KeyError", "'PATH'", line), &args).expect("it is set");
         assert!(advice.ends_with("codebox run --env PATH a.py"), "{advice}");
+        assert!(variable(&error("KeyError", "'CARGO_PKG_AUTHORS_TOKEN'", line), &args).is_none(), "it is not set");
         for (name, value, line) in [
             ("KeyError", "'NO_SUCH_VARIABLE_HERE'", line),
             ("KeyError", "'PATH'", "    key = d[\"PATH\"]"),

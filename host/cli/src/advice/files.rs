@@ -3,12 +3,19 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use codebox_core::{FileChanges, FileKind, GuestError, MissedFiles};
+use codebox_core::path::MappedPath as _;
+use codebox_core::{FileChanges, FileKind, GuestError, GuestPath, MissedFiles, RunReport};
 
 use crate::rerun_command::command_with;
 
 /// Directory of the program in the guest.
 const PROGRAM_DIR: &str = "/run/codebox/";
+
+/// Maximum number of characters of a name that the program has chosen.
+const MAX_NAME: usize = 80;
+
+/// Maximum length of a command that is named whole.
+const MAX_COMMAND: usize = 400;
 
 /// Working directory in the guest.
 const WORK_DIR: &str = "/work/";
@@ -24,19 +31,26 @@ pub(super) fn advice(error: &GuestError, script: Option<&Path>, args: &[OsString
     granted(&file, &dir, args)
 }
 
-/// Returns the line about a file or directory of this machine among the arguments of a program that is granted none; `None` if there is none.
-/// Programs often handle the absence of a file themselves, or find a directory empty.
-pub(super) fn advice_for_words(words: &[String], args: &[OsString]) -> Option<String> {
+/// Returns the line about a file or directory of this machine among the arguments of a program that is granted none, and that has failed or
+/// looked for it; `None` if there is none. Programs often handle the absence of a file themselves.
+pub(super) fn advice_for_words(words: &[String], report: &RunReport, args: &[OsString]) -> Option<String> {
     let value = |word: &String| match word.split_once('=') {
         Some((option, value)) if option.starts_with('-') => value.to_owned(),
         _ => word.clone(),
     };
     let is_path = |word: &String| !word.is_empty() && !word.starts_with('-') && word != ".";
     let values: Vec<String> = words.iter().map(value).filter(is_path).collect();
-    if let Some(file) = values.iter().find_map(|word| existing(Path::new(""), word)) {
+    let is_missed = |word: &String| {
+        let path = format!("{WORK_DIR}{}", word.trim_start_matches("./").trim_end_matches('/'));
+        let missed =
+            |absent: &String| absent.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        !report.is_success() || report.missed.absent.iter().any(missed)
+    };
+    let here = values.iter().filter(|word| is_missed(word)).find_map(|word| existing(Path::new(""), word));
+    if let Some(file) = here {
         return granted(&file, ".", args);
     }
-    values.iter().find_map(|word| advice_for_distant(word, args))
+    values.iter().filter(|_| !report.is_success()).find_map(|word| advice_for_distant(word, args))
 }
 
 /// Directory in the guest of a directory that is not below the current one.
@@ -51,7 +65,7 @@ fn advice_for_distant(word: &str, args: &[OsString]) -> Option<String> {
         true => (path, DISTANT_DIR.to_owned()),
         false => (path.parent()?, format!("{DISTANT_DIR}/{}", path.file_name()?.to_str()?)),
     };
-    if is_of_system(dir) {
+    if is_of_system(dir) || has_home(dir) {
         return None;
     }
     let changed: Vec<OsString> =
@@ -64,64 +78,117 @@ fn advice_for_distant(word: &str, args: &[OsString]) -> Option<String> {
 const SYSTEM_DIRS: [&str; 14] =
     ["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "run", "sbin", "sys", "usr", "var"];
 
-/// Returns true for a directory that belongs to the system, and for those above the home directory of the user.
+/// Returns true for a directory that belongs to the system, unless it is below the home directory of the user.
 fn is_of_system(dir: &Path) -> bool {
+    let Some(full) = full_path(dir) else { return true };
     let home = std::env::home_dir().unwrap_or_default();
-    if !dir.is_absolute() || dir != home && dir.starts_with(&home) && !home.as_os_str().is_empty() {
+    if !home.as_os_str().is_empty() && full.starts_with(&home) {
         return false;
     }
-    let first = dir.components().nth(1).map(|part| part.as_os_str().to_owned());
-    dir == home || home.starts_with(dir) || first.is_none_or(|first| SYSTEM_DIRS.iter().any(|name| first == *name))
+    let first = full.components().nth(1).map(|part| part.as_os_str().to_owned());
+    first.is_none_or(|first| SYSTEM_DIRS.iter().any(|name| first == *name))
+}
+
+/// Returns true for the home directory of the user, and for the directories that it is in: a program should get a part of them.
+fn has_home(dir: &Path) -> bool {
+    let home = std::env::home_dir().unwrap_or_default();
+    full_path(dir).is_none_or(|full| full == Path::new("/") || home.starts_with(full))
+}
+
+/// Returns a path without `..`, from the root.
+fn full_path(path: &Path) -> Option<PathBuf> {
+    let mut full = std::env::current_dir().ok()?;
+    for part in path.components() {
+        match part {
+            Component::Prefix(_) | Component::RootDir => full = PathBuf::from("/"),
+            Component::CurDir => {}
+            Component::ParentDir => drop(full.pop()),
+            Component::Normal(name) => full.push(name),
+        }
+    }
+    Some(full)
 }
 
 /// Returns the line about a file or directory that the program looked for and that exists on this machine. Programs often handle the absence.
-pub(super) fn advice_for_missed(missed: &MissedFiles, script: Option<&Path>, args: &[OsString]) -> Option<String> {
-    let (file, dir) = missed.absent.iter().find_map(|path| on_this_machine(path, script))?;
+pub(super) fn advice_for_missed(report: &RunReport, script: Option<&Path>, args: &[OsString]) -> Option<String> {
+    // A program may look if its output is there before it makes it.
+    let is_made = |path: &&String| report.files.created.iter().any(|file| file.guest.as_str() == path.as_str());
+    let mut missed = report.missed.absent.iter().filter(|path| !is_made(path) && !is_hidden(path));
+    let (file, dir) = missed.find_map(|path| on_this_machine(path, script))?;
     granted(&file, &dir, args)
 }
 
-/// Returns the line about a file that the program has made and that exists on this machine with other content, such as a database.
-pub(super) fn advice_for_twins(files: &FileChanges, args: &[OsString]) -> Option<String> {
-    let made = files.created.iter().filter(|file| file.host.is_none() && file.kind == FileKind::Regular);
-    let file = made
-        .filter_map(|file| file.guest.as_str().strip_prefix(WORK_DIR))
-        .find_map(|name| existing(Path::new(""), name))?;
-    let command = command_with(args, ["--dir", ".:rw"])?;
-    Some(format!(
-        "the program has made a new {}, as it is not granted the one that is there; grant it with: {command}",
-        file.display()
-    ))
+/// Returns true for a path with a name that is not shown by default, such as that of a file with secrets.
+fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|name| name.starts_with('.'))
+}
+
+/// Returns the paths of files that were made and are gone, relative to the working directory.
+fn lost<'f>(files: &'f FileChanges, writable: &'f [GuestPath]) -> impl Iterator<Item = &'f str> {
+    let is_kept = |path: &GuestPath| writable.iter().any(|dir| path.is_within(dir));
+    let made = files
+        .created
+        .iter()
+        .filter(move |file| file.host.is_none() && file.kind == FileKind::Regular && !is_kept(&file.guest));
+    made.filter_map(|file| file.guest.as_str().strip_prefix(WORK_DIR)).filter(|name| !is_hidden(name))
+}
+
+/// Returns the line about a database that the program has made and that exists on this machine with other content.
+pub(super) fn advice_for_twins(files: &FileChanges, writable: &[GuestPath], args: &[OsString]) -> Option<String> {
+    let is_database = |name: &&str| [".db", ".sqlite", ".sqlite3"].iter().any(|end| name.ends_with(end));
+    let file = lost(files, writable).filter(is_database).find_map(|name| existing(Path::new(""), name))?;
+    let way = way(".:rw", args);
+    let file = file.display();
+    Some(format!("the program has made a new {file}, as it is not granted the one that is there; grant it with{way}"))
 }
 
 /// Returns the line about a program that lists its working directory.
 pub(super) fn advice_for_listing(args: &[OsString]) -> Option<String> {
-    let command = command_with(args, ["--dir", "."])?;
+    if has_home(Path::new("")) {
+        return None;
+    }
+    let way = way(".", args);
     Some(format!(
-        "the program lists its working directory, which does not have the files of the current one; grant them with: {command}"
+        "the program lists its working directory, which does not have the files of the current one; grant them with{way}"
     ))
 }
 
 /// Returns the line about files that the program has left and that are gone.
-pub(super) fn discarded(files: &FileChanges) -> Option<String> {
-    let left = || files.created.iter().filter(|file| file.host.is_none() && file.kind == FileKind::Regular);
-    let names = left().filter_map(|file| file.guest.as_str().strip_prefix(WORK_DIR));
-    let mut names = names.filter(|name| !name.split('/').any(|part| part.starts_with('.') || part == "__pycache__"));
-    let first = names.next()?;
+pub(super) fn discarded(files: &FileChanges, writable: &[GuestPath]) -> Option<String> {
+    let mut names = lost(files, writable).filter(|name| !name.split('/').any(|part| part == "__pycache__"));
+    let first = quoted(names.next()?);
     let others = match names.count() {
         0 => String::new(),
         1 => " and another file".to_owned(),
         count => format!(" and {count} other files"),
     };
     Some(format!(
-        "discarded {}{others} that the program has left; keep such files with --out DIR, or with --dir .:rw",
-        first.escape_debug()
+        "discarded {first}{others} that the program has left; keep such files with --out DIR, or with --dir .:rw"
     ))
+}
+
+/// Returns a name that the program has chosen, in quotation marks and shortened.
+fn quoted(name: &str) -> String {
+    let shown: String = name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
+    let rest = if name.chars().nth(MAX_NAME).is_some() { "\u{2026}" } else { "" };
+    format!("\"{shown}{rest}\"")
 }
 
 /// Returns the line that names a file and the command that grants a directory.
 fn granted(file: &Path, dir: &str, args: &[OsString]) -> Option<String> {
-    let command = command_with(args, ["--dir", dir])?;
-    Some(format!("the program is not granted {}; grant it with: {command}", file.display()))
+    Some(format!("the program is not granted {}; grant it with{}", file.display(), way(dir, args)))
+}
+
+/// Returns the end of a line: the command with a grant, or the option alone if the command is long or grants too much.
+fn way(dir: &str, args: &[OsString]) -> String {
+    let host = dir.split(':').next().unwrap_or_default();
+    if has_home(Path::new(host)) {
+        return " --dir DIR, from a directory of its own".to_owned();
+    }
+    match command_with(args, ["--dir", dir]) {
+        Some(command) if command.len() <= MAX_COMMAND => format!(": {command}"),
+        _ => format!(" --dir {dir}"),
+    }
 }
 
 /// Returns the file of this machine for a path in the guest, and the grant of its directory.
@@ -140,25 +207,32 @@ fn grant_of(dir: &Path) -> Option<String> {
 }
 
 /// Returns the line about a file of the working directory or beside the program that it could not write; `None` if it failed for another reason.
-pub(super) fn advice_to_write(error: &GuestError) -> Option<String> {
+pub(super) fn advice_to_write(error: &GuestError, script: Option<&Path>) -> Option<String> {
     let is_refused = error.name == "PermissionError"
         || error.value.contains("Read-only file system")
         || ["EPERM: ", "EACCES: ", "EROFS: "].iter().any(|start| error.value.starts_with(start));
     let (before, _) = error.value.strip_suffix('\'').filter(|_| is_refused)?.split_once('\'')?;
     let path = &error.value[before.len() + 1..error.value.len() - 1];
-    line_to_write(path)
+    line_to_write(path, script)
 }
 
 /// Returns the line about a file that the program could not write, which it has handled.
-pub(super) fn advice_for_refused(missed: &MissedFiles) -> Option<String> {
-    missed.unwritable.iter().find_map(|path| line_to_write(path))
+pub(super) fn advice_for_refused(missed: &MissedFiles, script: Option<&Path>) -> Option<String> {
+    missed.unwritable.iter().filter(|path| !is_hidden(path)).find_map(|path| line_to_write(path, script))
 }
 
-fn line_to_write(path: &str) -> Option<String> {
-    let path = path.strip_prefix(PROGRAM_DIR).or_else(|| path.strip_prefix(WORK_DIR)).unwrap_or(path);
-    let is_below = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let shown = path.escape_debug();
-    is_below.then(|| format!("the program may not write {shown}; grant the current directory with --dir .:rw"))
+fn line_to_write(path: &str, script: Option<&Path>) -> Option<String> {
+    let (name, dir) = match path.strip_prefix(PROGRAM_DIR) {
+        Some(name) => (name, script.and_then(Path::parent).and_then(grant_of).unwrap_or_else(|| ".".to_owned())),
+        None => (path.strip_prefix(WORK_DIR).unwrap_or(path), ".".to_owned()),
+    };
+    let is_below = Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let host = dir.strip_suffix(":/work").unwrap_or(&dir);
+    if !is_below || has_home(Path::new(host)) {
+        return None;
+    }
+    let which = if host == "." { "the current directory" } else { host };
+    Some(format!("the program may not write {}; grant {which} with --dir {dir}:rw", quoted(name)))
 }
 
 /// Returns a module of the current directory that could not be run by its name.
@@ -210,13 +284,32 @@ fn below_current_dir(error: &GuestError) -> Option<(PathBuf, String)> {
 fn existing(dir: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let file = dir.join(path);
-    (is_below && file.symlink_metadata().is_ok()).then_some(file)
+    if !is_below {
+        return None;
+    }
+    // A link could lead to another directory.
+    let mut file = dir.to_owned();
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        file.push(part);
+        let found = file.symlink_metadata().ok()?;
+        if found.is_symlink() && parts.peek().is_some() {
+            return None;
+        }
+    }
+    Some(file)
 }
 
 #[cfg(test)]
 mod tests {
+    use codebox_core::{BackendId, Isolation, Limits, Outcome, Provenance};
+
     use super::*;
+
+    fn report(status: i32) -> RunReport {
+        let provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
+        RunReport::new(Outcome::Exited(status), provenance, Limits::default())
+    }
 
     fn error(name: &str, value: &str) -> GuestError {
         GuestError {
@@ -261,8 +354,9 @@ mod tests {
     #[test]
     fn arguments_and_refused_writes_are_named() {
         let args = ["codebox", "run", "a.py", "Cargo.toml"].map(OsString::from);
-        let advice =
-            |words: &[&str]| advice_for_words(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &args);
+        let advice = |words: &[&str]| {
+            advice_for_words(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &report(1), &args)
+        };
         for words in [&["Cargo.toml"][..], &["-v", "x", "src"], &["--in=Cargo.toml"], &["./src/"]] {
             let line = advice(words).expect("it is there");
             assert!(line.ends_with("grant it with: codebox run --dir . a.py Cargo.toml"), "{line}");
@@ -277,9 +371,10 @@ mod tests {
             ("PermissionError", "[Errno 63] Operation not permitted: '../x'", None),
             ("ValueError", "'s.md'", None),
         ] {
-            let line = file
-                .map(|file| format!("the program may not write {file}; grant the current directory with --dir .:rw"));
-            assert_eq!(advice_to_write(&error(name, value)), line, "{value}");
+            let line = file.map(|file| {
+                format!("the program may not write \"{file}\"; grant the current directory with --dir .:rw")
+            });
+            assert_eq!(advice_to_write(&error(name, value), None), line, "{value}");
         }
     }
 
@@ -295,12 +390,12 @@ mod tests {
             ("../core/Cargo.toml".to_owned(), "../core:/data".to_owned(), "/data/Cargo.toml"),
         ] {
             let args = ["codebox", "run", "a.py", &word].map(OsString::from);
-            let line = advice_for_words(std::slice::from_ref(&word), &args).expect("it is there");
+            let line = advice_for_words(std::slice::from_ref(&word), &report(1), &args).expect("it is there");
             assert!(line.ends_with(&format!("codebox run --dir {grant} a.py {argument}")), "{line}");
         }
         for word in ["/etc/passwd", "/", "/usr", "/no/such/file", "/data"] {
             let args = ["codebox", "run", "a.py", word].map(OsString::from);
-            assert_eq!(advice_for_words(&[word.to_owned()], &args), None, "{word}");
+            assert_eq!(advice_for_words(&[word.to_owned()], &report(1), &args), None, "{word}");
         }
     }
 
@@ -310,11 +405,13 @@ mod tests {
         std::fs::write(dir.path().join("data.txt"), "").expect("it is ours");
         let script = dir.path().join("main.py");
         let args = ["codebox", "run", "main.py"].map(OsString::from);
-        let missed = |absent: &[&str]| MissedFiles {
-            absent: absent.iter().map(|path| (*path).to_owned()).collect(),
-            ..MissedFiles::default()
+        let missed = |absent: &[&str], made: &[&str]| {
+            let mut report = report(0);
+            report.missed.absent = absent.iter().map(|path| (*path).to_owned()).collect();
+            report.files = left(made);
+            report
         };
-        let advice = |absent: &[&str]| advice_for_missed(&missed(absent), Some(&script), &args);
+        let advice = |absent: &[&str]| advice_for_missed(&missed(absent, &[]), Some(&script), &args);
         let line = advice(&["/work/none", "/work/Cargo.toml"]).expect("it is there");
         assert!(line.ends_with("not granted Cargo.toml; grant it with: codebox run --dir . main.py"), "{line}");
         let line = advice(&["/run/codebox/data.txt"]).expect("it is there");
@@ -324,7 +421,7 @@ mod tests {
             assert_eq!(advice(absent), None, "{absent:?}");
         }
         let refused = MissedFiles { unwritable: vec!["/work/out/a.txt".to_owned()], ..MissedFiles::default() };
-        assert!(advice_for_refused(&refused).expect("a line").contains("may not write out/a.txt"));
+        assert!(advice_for_refused(&refused, None).expect("a line").contains("may not write \"out/a.txt\""));
     }
 
     fn left(names: &[&str]) -> FileChanges {
@@ -341,20 +438,21 @@ mod tests {
     #[test]
     fn discarded_files_are_named() {
         for (names, shown) in [
-            (&["a.txt"][..], Some("discarded a.txt that the program has left")),
-            (&["a\u{1b}", "b"], Some("discarded a\\u{1b} and another file that")),
-            (&["a", "b", "c", ".cache/x"], Some("discarded a and 2 other files that")),
+            (&["a.txt"][..], Some("discarded \"a.txt\" that the program has left")),
+            (&["a\u{1b}", "b"], Some("discarded \"a\\u{1b}\" and another file that")),
+            (&["a", "b", "c", ".cache/x"], Some("discarded \"a\" and 2 other files that")),
             (&[".cache/x", "d/__pycache__/x"], None),
             (&[], None),
         ] {
-            let line = discarded(&left(names));
+            let line = discarded(&left(names), &[]);
             assert_eq!(line.is_some(), shown.is_some(), "{names:?}");
             assert!(line.unwrap_or_default().starts_with(shown.unwrap_or_default()), "{names:?}");
         }
         let args = ["codebox", "run", "main.py"].map(OsString::from);
-        let line = advice_for_twins(&left(&["new.db", "Cargo.toml"]), &args).expect("it is there");
-        assert!(line.ends_with("codebox run --dir .:rw main.py") && line.contains("Cargo.toml"), "{line}");
-        assert_eq!(advice_for_twins(&left(&["new.db"]), &args), None);
+        // The user has none of these.
+        assert_eq!(advice_for_twins(&left(&["new.db", "Cargo.toml"]), &[], &args), None);
+        let work = [GuestPath::work()];
+        assert_eq!(discarded(&left(&["a.txt"]), &work), None);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use codebox_core::{BackendError, HostPath, Language, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
+use codebox_core::{
+    Access, BackendError, HostPath, Language, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire,
+};
 use codebox_runner::{RunEnd, Runner};
 use codebox_service::{ContainerTarget, EnvRequest, MAX_PROGRAM, Preference, Process, Program, Request, read_env_file};
 
@@ -54,7 +56,9 @@ pub(super) fn run(
     };
     let has_files_here = granted_none && script.is_some() && Context::has_files_here(script.as_deref());
     let keeps_files = args.out.is_some() || args.container.is_some() || args.dev_config.is_some();
-    let context = Context { script, words, granted_none, keeps_files, has_files_here, args: host.args };
+    let writable =
+        args.dirs.iter().filter(|dir| dir.access == Access::ReadWrite).map(|dir| dir.guest.clone()).collect();
+    let context = Context { script, words, granted_none, keeps_files, writable, has_files_here, args: host.args };
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
     if takeover.is_some_and(|takeover| takeover.refuse(why)) {
@@ -278,19 +282,20 @@ fn target(args: &RunArgs) -> Result<Option<ContainerTarget>, RunnerError> {
 }
 
 fn program_text(from: impl Read) -> Result<String, RunnerError> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // One byte above the maximum shows admission that the program is too large.
-    match from.take(MAX_PROGRAM.get() + 1).read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => {
-            let fix = match error.kind() {
-                io::ErrorKind::InvalidData => "save the program as UTF-8",
-                _ => "pipe the program to standard input, or pass its file",
-            };
-            let line = format!("cannot read the program from standard input: {error}");
-            Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
-        }
+    let read = from.take(MAX_PROGRAM.get() + 1).read_to_end(&mut bytes);
+    let refused = |why: &dyn std::fmt::Display, fix: &str| {
+        let line = format!("cannot read the program from standard input: {why}");
+        Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
+    };
+    if let Err(error) = read {
+        return refused(&error, "pipe the program to standard input, or pass its file");
     }
+    if bytes.starts_with(b"\0asm") {
+        return refused(&"it is WebAssembly", "pass its file, whose name ends with .wasm");
+    }
+    String::from_utf8(bytes).or_else(|error| refused(&error, "save the program as UTF-8"))
 }
 
 #[cfg(test)]
@@ -300,7 +305,10 @@ mod tests {
     #[test]
     fn reads_program_from_stdin() {
         assert_eq!(program_text(&b"print(1)"[..]).expect("text"), "print(1)");
-        let failure = program_text(&b"\xff"[..]).expect_err("no text");
-        assert_eq!(failure.kind(), ResultKind::InvalidRequest);
+        for (bytes, fix) in [(&b"\xff"[..], "UTF-8"), (b"\0asm\x01\0\0\0", ".wasm")] {
+            let failure = program_text(bytes).expect_err("no text");
+            assert_eq!(failure.kind(), ResultKind::InvalidRequest);
+            assert!(failure.fix().is_some_and(|part| part.contains(fix)), "{failure:?}");
+        }
     }
 }

@@ -41,6 +41,8 @@ impl FromStr for NpmSpec {
     type Err = ParseNpmSpecError;
 
     fn from_str(text: &str) -> Result<Self, ParseNpmSpecError> {
+        // Imports of packages by their registry begin with it.
+        let text = text.strip_prefix("npm:").unwrap_or(text);
         // The first character may be the `@` of a scope.
         let at = text.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
         let (name, wanted) = match at {
@@ -221,6 +223,7 @@ mod tests {
             ("a@*", "a", "*"),
             ("a@", "a", ""),
             ("JSONStream", "JSONStream", "latest"),
+            ("npm:left-pad@1.3.0", "left-pad", "1.3.0"),
             ("lodash.merge@~4", "lodash.merge", "~4"),
         ] {
             let spec: NpmSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -268,7 +271,7 @@ mod tests {
             "a@git+https://x/y",
             "a@file:../x",
             "a@npm:b@1",
-            "npm:b@1",
+            "npm:npm:b@1",
             "a@github:x/y",
             "x/y#main",
             "a@../x",
