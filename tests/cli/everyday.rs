@@ -253,7 +253,7 @@ fn programs_for_other_runners_of_javascript_have_advice() {
         (
             "jsr.ts",
             "import { x } from 'jsr:@std/path'\nconsole.log(x)",
-            "--net jsr.io --net registry.npmjs.org --net deno.land -- deno run -A jsr.ts",
+            "with --net for each host of its imports: codebox run --image denoland/deno --dir .:rw -- deno run -A jsr.ts",
         ),
         ("url.mjs", "import 'https://deno.land/std/path/mod.ts'", "-- deno run -A url.mjs"),
         ("api.ts", "console.log(Deno.args)", "codebox run --image denoland/deno --dir .:rw -- deno run -A api.ts"),

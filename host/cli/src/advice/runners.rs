@@ -6,9 +6,6 @@ use codebox_core::{Missing, RunReport};
 
 use crate::rerun_command::shell_line;
 
-/// Hosts from which Deno fetches modules.
-const DENO_HOSTS: [&str; 3] = ["jsr.io", "registry.npmjs.org", "deno.land"];
-
 /// Ends of the names of programs in JavaScript and TypeScript.
 const SCRIPT_ENDS: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
 
@@ -32,14 +29,12 @@ pub(super) fn advice(report: &RunReport, script: Option<&Path>, words: &[String]
         () => return None,
     };
     let mut line = vec!["codebox", "run", "--image", image, "--dir", &grant];
-    for host in DENO_HOSTS.iter().filter(|_| fetches) {
-        line.extend(["--net", host]);
-    }
     line.push("--");
     line.extend(runner);
     line.push(name);
     line.extend(words.iter().map(String::as_str));
-    Some(format!("the program is for {kind}; to run it with {kind} in a container: {}", shell_line(line)))
+    let hosts = if fetches { ", with --net for each host of its imports" } else { "" };
+    Some(format!("the program is for {kind}; to run it with {kind} in a container{hosts}: {}", shell_line(line)))
 }
 
 #[cfg(test)]
@@ -61,7 +56,7 @@ mod tests {
         for (what, command) in [
             (
                 Missing::IMPORTS_OF_URLS,
-                "codebox run --image denoland/deno --dir .:rw --net jsr.io --net registry.npmjs.org --net deno.land -- deno run -A a.ts --input 'a b.csv'",
+                "with --net for each host of its imports: codebox run --image denoland/deno --dir .:rw -- deno run -A a.ts --input 'a b.csv'",
             ),
             (
                 Missing::API_OF_DENO,
