@@ -57,6 +57,16 @@ fn texts_import_files_of_the_working_directory() {
 }
 
 #[test]
+fn the_first_event_loop_is_made_when_it_is_needed() {
+    let program = "import asyncio\nasync def five(): return 5\nloop = asyncio.get_event_loop()\nprint(loop.run_until_complete(five()), loop is asyncio.get_event_loop(), asyncio.run(five()))\ntry:\n    asyncio.get_event_loop()\nexcept RuntimeError: print('none')";
+    for options in [&[][..], &["--image", "python-data"]] {
+        let ran = run_in(folder().path(), &[&["run", "--isolation", "wasm"], options, &["-c", program]].concat());
+        // As in Python 3.13: the end of `asyncio.run` leaves no loop.
+        assert_eq!((ran.code, ran.stdout_text().as_str()), (Some(0), "5 True 5\nnone\n"), "{}", ran.stderr_text());
+    }
+}
+
+#[test]
 fn variables_come_from_files() {
     let dir = folder();
     fs::write(dir.path().join("a.env"), "# ours\nA=1\nexport B='two words'\nHOST=$HOME\n").expect("it is ours");
@@ -336,6 +346,8 @@ fn programs_in_webassembly_are_run() {
     assert_eq!(ran.code, Some(50 + 44), "{}", ran.stderr_text());
     let denied = run_in(dir.path(), &["run", "--dir", ".", "copy.wasm", "argument"]);
     assert!(denied.code.is_some_and(|code| code > 50), "{}", denied.stderr_text());
+    let explained = run_in(dir.path(), &["explain", "copy.wasm"]).stdout_text();
+    assert!(!explained.contains("also suitable") && explained.contains("tier wasm: chosen"), "{explained}");
     save("loop.wasm", "(module (func (export \"_start\") (loop (br 0))))");
     let report = json(dir.path(), &["run", "--json", "--timeout", "1s", "loop.wasm"]);
     assert_eq!(

@@ -46,8 +46,8 @@ impl Parts {
             Shown::Clear { waits: false } => self.parts.clear(),
             Shown::Result(result) => {
                 self.clear_before_next();
-                let is_same = |part: &&mut Part| matches!(part, Part::Result(earlier) if result.display_id.is_some() && earlier.display_id == result.display_id);
-                let count = self.parts.iter_mut().filter(is_same).count();
+                let is_same = |part: &&Part| matches!(part, Part::Result(earlier) if result.has_id_of(earlier));
+                let count = self.parts.iter().filter(is_same).count();
                 if count > 1 && size_of(&result).saturating_mul(count) > MAX_COPIES {
                     return;
                 }
@@ -122,5 +122,50 @@ impl ResultSink for RecordedResults {
             inner.show(shown.clone());
         }
         self.0.parts().show(shown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(role: ResultRole, id: &str, text: &str) -> Shown {
+        let data = [("text/plain".to_owned(), text.into())].into();
+        Shown::Result(MimeBundle { role, data, display_id: Some(id.to_owned()), ..MimeBundle::default() })
+    }
+
+    fn texts(parts: &Parts) -> Vec<String> {
+        let text = |part: &Part| match part {
+            Part::Stream(_, bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Part::Result(result) => result.data["text/plain"].as_str().unwrap_or_default().to_owned(),
+        };
+        parts.parts.iter().map(text).collect()
+    }
+
+    #[test]
+    fn parts_are_replaced_and_removed() {
+        let mut parts = Parts::default();
+        parts.write(0, b"a");
+        parts.show(result(ResultRole::Display, "x", "1"));
+        parts.show(result(ResultRole::Update, "x", "2"));
+        // An earlier cell has shown it.
+        parts.show(result(ResultRole::Update, "other", "3"));
+        assert_eq!(texts(&parts), ["a", "2", "3"]);
+        parts.show(Shown::Clear { waits: true });
+        assert_eq!(texts(&parts), ["a", "2", "3"]);
+        parts.write(1, b"b");
+        assert_eq!(texts(&parts), ["b"]);
+        parts.show(Shown::Clear { waits: false });
+        assert!(parts.parts.is_empty());
+    }
+
+    #[test]
+    fn copies_are_limited() {
+        let mut parts = Parts::default();
+        for _ in 0..100 {
+            parts.show(result(ResultRole::Display, "x", "1"));
+        }
+        parts.show(result(ResultRole::Update, "x", &"y".repeat(1 << 20)));
+        assert!(texts(&parts).iter().all(|text| text == "1"));
     }
 }

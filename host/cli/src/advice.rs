@@ -55,9 +55,10 @@ impl Context<'_> {
                 return missed;
             }
         }
+        let is_set = |name: &str| std::env::var_os(name).is_some();
         let refused = error.and_then(|error| files::advice_to_write(error, script));
         let refused = refused.or_else(|| files::advice_for_refused(&report.missed, script));
-        let refused = refused.or_else(|| error.and_then(|error| commands::variable(error, self.args)));
+        let refused = refused.or_else(|| error.and_then(|error| commands::variable(error, is_set, self.args)));
         if refused.is_some() {
             return refused;
         }

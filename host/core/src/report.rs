@@ -174,15 +174,24 @@ pub struct MimeBundle {
     pub metadata: BTreeMap<String, Value>,
     /// Role of the result in its program.
     pub role: ResultRole,
-    /// Name by which the program can replace the forms of the result later; at most 256 bytes.
+    /// Name by which the program can replace the forms of the result later; at most [`MAX_ID_LEN`](Self::MAX_ID_LEN) bytes.
     #[serde(default)]
     pub display_id: Option<String>,
 }
 
 impl MimeBundle {
-    /// Gives an earlier result the forms of this one, if both have the same [`display_id`](Self::display_id). Returns true then.
+    /// Maximum length of a [`display_id`](Self::display_id) in bytes.
+    pub const MAX_ID_LEN: usize = 256;
+
+    /// Returns true if both have a [`display_id`](Self::display_id), and the same.
+    #[must_use]
+    pub fn has_id_of(&self, other: &Self) -> bool {
+        self.display_id.is_some() && self.display_id == other.display_id
+    }
+
+    /// Gives an earlier result the forms of this one, if both have the same identifier. Returns true then.
     pub fn replace_in(&self, earlier: &mut Self) -> bool {
-        let is_same = self.display_id.is_some() && self.display_id == earlier.display_id;
+        let is_same = self.has_id_of(earlier);
         if is_same {
             earlier.data.clone_from(&self.data);
             earlier.metadata.clone_from(&self.metadata);

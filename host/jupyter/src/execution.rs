@@ -23,9 +23,6 @@ const CHECKPOINT: &str = "cell";
 /// Time after which a completion or a description is cancelled.
 const QUERY_TIME: Duration = Duration::from_secs(2);
 
-/// Number of cells that are not counted: those of codebox, and those that clients do not count.
-const NOT_COUNTED: u32 = 0;
-
 /// The session, and the number of its cells.
 pub(crate) struct Execution {
     session: Session,
@@ -129,7 +126,7 @@ impl Execution {
         };
         // A cell that is not counted must not replace the lines of another one in tracebacks.
         let is_counted = !cell.silent && cell.store_history;
-        let number = if is_counted { u32::try_from(self.count).ok() } else { Some(NOT_COUNTED) };
+        let number = if is_counted { u32::try_from(self.count).ok() } else { Some(Cell::NOT_COUNTED) };
         let ran = self.session.exec_with(Cell { stdin, number, ..Cell::from(text) }, &mut io).await;
         self.inputs.stop();
         self.stop.received();
@@ -171,7 +168,7 @@ impl Execution {
             tokio::time::sleep(QUERY_TIME).await;
             cancel.cancel();
         });
-        let cell = Cell { number: Some(NOT_COUNTED), ..Cell::from(text) };
+        let cell = Cell { number: Some(Cell::NOT_COUNTED), ..Cell::from(text) };
         let ran = self.session.exec_with(cell, &mut io).await;
         timer.abort();
         self.stop.received();

@@ -34,7 +34,7 @@ const OTHER_PARTS: usize = 2 << 10;
 /// Time for which outputs wait for a client that does not read.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Messages without which a client waits for ever. They are short, and are published in any case.
+/// Messages by which a client knows the state of a cell. They are published in any case.
 const REQUIRED: [&str; 2] = ["status", "error"];
 
 /// Message between the identities and the signature.

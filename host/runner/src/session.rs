@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use codebox_core::{
-    Adapter, CancelToken, CodeScope, Cpus, ExecIo, Isolation, Job, LimitOverrides, Preparation, ResultKind, RunReport,
-    RunnerError, SessionSpec,
+    Adapter, CancelToken, CodeScope, Cpus, ExecIo, Isolation, Job, Preparation, ResultKind, RunReport, RunnerError,
+    SessionSpec,
 };
 use codebox_files::InstanceScratch;
 use codebox_service::{Accepted, Admitted, CellEntry, Preference, Program, Request};
@@ -32,7 +32,7 @@ mod page_files;
 mod process;
 
 pub use cell::{Cell, Course};
-use cell_checks::{check_cpu_limit, check_input, check_returned};
+use cell_checks::{check_cpu_limit, request_of};
 pub use checkpoint::Checkpoint;
 pub use file::SessionFileHead;
 use page_files::PageFiles;
@@ -277,7 +277,7 @@ impl Session {
             biased;
             () = io.cancel.cancelled() => {
                 // The state stays as the cells before leave it.
-                let request = self.request_of(cell.into())?;
+                let request = request_of(cell.into(), &self.request)?;
                 return Ok(cancelled_cell(self.runner.admit_stage(request).await?.job().limits, true));
             }
             state = self.state.lock() => state,
@@ -319,7 +319,7 @@ impl Session {
         seed: Option<[u8; 32]>,
         io: &mut ExecIo,
     ) -> Result<RunReport, RunnerError> {
-        let request = self.request_of(cell)?;
+        let request = request_of(cell, &self.request)?;
         // A cell that is refused or cancelled before it starts leaves the state as it is.
         let admitted = match &state.live {
             Some(_) => self.runner.admit_stage(request).await?,
@@ -372,24 +372,6 @@ impl Session {
             session.restored_from = state.last.as_ref().map(|last| last.name().to_owned());
         }
         Ok(report)
-    }
-
-    /// Returns the request of a cell: that of the session, with the cell's own limits.
-    fn request_of(&self, Cell { text, limits, stdin, files, returns, number }: Cell) -> Result<Request, RunnerError> {
-        let LimitOverrides { wall, cpu, output, .. } = limits;
-        if limits != (LimitOverrides { wall, cpu, output, ..LimitOverrides::default() }) {
-            let line = "a cell can set its limits on wall time, processor time and output only";
-            let fix = "set the other limits when the session is created";
-            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
-        }
-        let own = self.request.limits;
-        let limits =
-            LimitOverrides { wall: wall.or(own.wall), cpu: cpu.or(own.cpu), output: output.or(own.output), ..own };
-        check_cpu_limit(limits, self.request.isolation)?;
-        check_input(&stdin, &files, &self.request)?;
-        check_returned(&returns, &self.request)?;
-        let program = Program::Inline(text);
-        Ok(Request { program, limits, stdin, files, returns, cell_number: number, ..self.request.clone() })
     }
 
     /// Opens a guest, with the state of a checkpoint if there is one. Otherwise its image fits the imports of the program.

@@ -39,9 +39,6 @@ const MAX_FORMS: usize = 32;
 /// Maximum length of the name of a form in bytes.
 const MAX_NAME_LEN: usize = 256;
 
-/// Maximum length of a display identifier in bytes.
-const MAX_ID_LEN: usize = 256;
-
 /// The rich results of one job.
 #[derive(Debug, Default)]
 pub struct RichResults {
@@ -144,7 +141,7 @@ impl RichResults {
                 return Some(Recorded::Clear { waits: true });
             }
         };
-        if sent.display_id.as_ref().map_or(role == ResultRole::Update, |id| id.len() > MAX_ID_LEN) {
+        if sent.display_id.as_ref().map_or(role == ResultRole::Update, |id| id.len() > MimeBundle::MAX_ID_LEN) {
             return None;
         }
         if std::mem::take(&mut self.clears_next) {
@@ -161,7 +158,7 @@ impl RichResults {
     fn add(&mut self, role: ResultRole, sent: SentResult) -> Option<Recorded<'_>> {
         let SentResult { display_id, data, json, metadata, incomplete, .. } = sent;
         let mut bundle = MimeBundle { role, display_id, ..MimeBundle::default() };
-        let is_same = |earlier: &&MimeBundle| bundle.display_id.is_some() && earlier.display_id == bundle.display_id;
+        let is_same = |earlier: &&MimeBundle| bundle.has_id_of(earlier);
         let same = self.bundles.iter().filter(is_same).count();
         let is_pushed = role != ResultRole::Update || same == 0;
         // Other results need a part of the number.
@@ -198,7 +195,7 @@ impl RichResults {
             None => is_complete = false,
         }
         self.parsed = space.parsed;
-        let own_json_size = (space.json_size - json_size) / copies.max(1);
+        let own_json_size = (space.json_size - json_size) / copies;
         let is_empty = bundle.data.is_empty();
         self.dropped += u64::from(is_empty || !is_complete);
         // The forms that are shown are kept in place of a part of new ones.
@@ -485,7 +482,7 @@ mod tests {
             with("metadata", "[]".into()),
             with("role", "update".into()),
             with("display_id", 1.into()),
-            with("display_id", "x".repeat(MAX_ID_LEN + 1).into()),
+            with("display_id", "x".repeat(MimeBundle::MAX_ID_LEN + 1).into()),
         ] {
             assert_eq!(results.record(&bad), None, "{}", String::from_utf8_lossy(&bad[..bad.len().min(100)]));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codebox_core::{
     BackendError, BackendId, BoxFuture, CancelToken, Effects, ExecIo, InputModes, InstanceSpec, Job, LimitKind, Limits,
-    Outcome, PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, Shown, ToolResult,
+    MimeBundle, Outcome, PartialOutput, Provenance, RunReport, RunTools, SandboxLayer, Shown, ToolResult,
 };
 use codebox_streams::{DRAIN_TIMEOUT, Delivery, MAX_PARSED, MAX_SHOWN, MAX_SHOWN_SIZE, Output, Sinks, Stdin};
 use serde_bytes::ByteBuf;
@@ -28,9 +28,6 @@ const FORCED_CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum size in bytes of a message with the call of a tool, whose input has at most 2 MiB.
 const MAX_TOOL_CALL: u32 = 3 << 20;
-
-/// Maximum length in bytes of the identifier of a result.
-const MAX_ID_LEN: usize = 256;
 
 /// Maximum size in bytes of a message with a rich result.
 const MAX_RESULT: u32 = 24 << 20;
@@ -248,7 +245,7 @@ impl Running {
     fn admits(&mut self, shown: &Shown) -> bool {
         self.shown.count += 1;
         if let Shown::Result(result) = shown {
-            if result.display_id.as_ref().is_some_and(|id| id.len() > MAX_ID_LEN) {
+            if result.display_id.as_ref().is_some_and(|id| id.len() > MimeBundle::MAX_ID_LEN) {
                 return false;
             }
             for form in result.data.values().chain(result.metadata.values()) {

@@ -10,11 +10,11 @@ use crate::rerun_command::command_with;
 const SECRET_WORDS: [&str; 6] = ["AUTH", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN"];
 
 /// Returns the line about a variable that this process has and the program does not; `None` if it failed for another reason.
-pub(super) fn variable(error: &GuestError, args: &[OsString]) -> Option<String> {
+pub(super) fn variable(error: &GuestError, is_set: impl Fn(&str) -> bool, args: &[OsString]) -> Option<String> {
     let name = error.value.strip_prefix('\'')?.strip_suffix('\'').filter(|_| error.name == "KeyError")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_of_environment = || error.traceback.iter().any(|line| line.contains("environ"));
-    if name.is_empty() || !name.chars().all(is_name) || !is_of_environment() || std::env::var_os(name).is_none() {
+    if name.is_empty() || !name.chars().all(is_name) || !is_of_environment() || !is_set(name) {
         return None;
     }
     // The value of such a variable should not be passed without thought.
@@ -57,9 +57,11 @@ mod tests {
     fn variables_of_this_process_are_named() {
         let args = ["codebox", "run", "a.py"].map(OsString::from);
         let line = "    key = os.environ[\"PATH\"]";
-        let advice = variable(&error("KeyError", "'PATH'", line), &args).expect("it is set");
+        let is_set = |name: &str| matches!(name, "PATH" | "API_KEY");
+        let advice = variable(&error("KeyError", "'PATH'", line), is_set, &args).expect("it is set");
         assert!(advice.ends_with("codebox run --env PATH a.py"), "{advice}");
-        assert!(variable(&error("KeyError", "'CARGO_PKG_AUTHORS_TOKEN'", line), &args).is_none(), "it is not set");
+        let advice = variable(&error("KeyError", "'API_KEY'", line), is_set, &args).expect("it is set");
+        assert!(advice.ends_with("pass one with --env NAME") && !advice.contains("API_KEY"), "{advice}");
         for (name, value, line) in [
             ("KeyError", "'NO_SUCH_VARIABLE_HERE'", line),
             ("KeyError", "'PATH'", "    key = d[\"PATH\"]"),
@@ -67,7 +69,7 @@ mod tests {
             ("KeyError", "''", line),
             ("KeyError", "1", line),
         ] {
-            assert_eq!(variable(&error(name, value, line), &args), None, "{value}");
+            assert_eq!(variable(&error(name, value, line), is_set, &args), None, "{value}");
         }
     }
 

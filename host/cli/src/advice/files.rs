@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{FileChanges, FileKind, GuestError, GuestPath, MissedFiles, RunReport};
 
-use crate::rerun_command::command_with;
+use crate::rerun_command::{command_with, shell_line};
 
 /// Directory of the program in the guest.
 const PROGRAM_DIR: &str = "/run/codebox/";
@@ -23,12 +23,12 @@ const WORK_DIR: &str = "/work/";
 /// Returns the line that names a missed file and the command that grants it; `None` if the program failed for another reason. `script` is the
 /// file of the program, if it has one.
 pub(super) fn advice(error: &GuestError, script: Option<&Path>, args: &[OsString]) -> Option<String> {
-    if let Some(file) = module_of_project(error) {
+    if let Some(file) = module_of_project(error).filter(|_| !has_home(Path::new(""))) {
         let command = command_with(args, ["--project", "."])?;
         return Some(format!("the program does not have {}; copy the project with: {command}", file.display()));
     }
     let (file, dir) = beside_script(error, script).or_else(|| below_current_dir(error))?;
-    granted(&file, &dir, args)
+    Some(granted(&file, &dir, args))
 }
 
 /// Returns the line about a file or directory of this machine among the arguments of a program that is granted none, and that has failed or
@@ -48,7 +48,7 @@ pub(super) fn advice_for_words(words: &[String], report: &RunReport, args: &[OsS
     };
     let here = values.iter().filter(|word| is_missed(word)).find_map(|word| existing(Path::new(""), word));
     if let Some(file) = here {
-        return granted(&file, ".", args);
+        return Some(granted(&file, ".", args));
     }
     values.iter().filter(|_| !report.is_success()).find_map(|word| advice_for_distant(word, args))
 }
@@ -71,7 +71,7 @@ fn advice_for_distant(word: &str, args: &[OsString]) -> Option<String> {
     let changed: Vec<OsString> =
         args.iter().map(|arg| if arg == word { in_guest.clone().into() } else { arg.clone() }).collect();
     (changed != args).then_some(())?;
-    granted(path, &format!("{}:{DISTANT_DIR}", dir.to_str()?), &changed)
+    Some(granted(path, &format!("{}:{DISTANT_DIR}", dir.to_str()?), &changed))
 }
 
 /// Directories of systems, which a program should not be granted because of one file.
@@ -115,7 +115,7 @@ pub(super) fn advice_for_missed(report: &RunReport, script: Option<&Path>, args:
     let is_made = |path: &&String| report.files.created.iter().any(|file| file.guest.as_str() == path.as_str());
     let mut missed = report.missed.absent.iter().filter(|path| !is_made(path) && !is_hidden(path));
     let (file, dir) = missed.find_map(|path| on_this_machine(path, script))?;
-    granted(&file, &dir, args)
+    Some(granted(&file, &dir, args))
 }
 
 /// Returns true for a path with a name that is not shown by default, such as that of a file with secrets.
@@ -175,8 +175,8 @@ fn quoted(name: &str) -> String {
 }
 
 /// Returns the line that names a file and the command that grants a directory.
-fn granted(file: &Path, dir: &str, args: &[OsString]) -> Option<String> {
-    Some(format!("the program is not granted {}; grant it with{}", file.display(), way(dir, args)))
+fn granted(file: &Path, dir: &str, args: &[OsString]) -> String {
+    format!("the program is not granted {}; grant it with{}", file.display(), way(dir, args))
 }
 
 /// Returns the end of a line: the command with a grant, or the option alone if the command is long or grants too much.
@@ -187,7 +187,7 @@ fn way(dir: &str, args: &[OsString]) -> String {
     }
     match command_with(args, ["--dir", dir]) {
         Some(command) if command.len() <= MAX_COMMAND => format!(": {command}"),
-        _ => format!(" --dir {dir}"),
+        _ => format!(" {}", shell_line(["--dir", dir])),
     }
 }
 
@@ -232,7 +232,8 @@ fn line_to_write(path: &str, script: Option<&Path>) -> Option<String> {
         return None;
     }
     let which = if host == "." { "the current directory" } else { host };
-    Some(format!("the program may not write {}; grant {which} with --dir {dir}:rw", quoted(name)))
+    let option = shell_line(["--dir", &format!("{dir}:rw")]);
+    Some(format!("the program may not write {}; grant {which} with {option}", quoted(name)))
 }
 
 /// Returns a module of the current directory that could not be run by its name.

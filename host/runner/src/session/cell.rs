@@ -24,6 +24,11 @@ pub struct Cell {
     pub number: Option<u32>,
 }
 
+impl Cell {
+    /// [`Number`](Self::number) of cells that are not counted, which do not change `_`.
+    pub const NOT_COUNTED: u32 = 0;
+}
+
 /// Course of a cell that can be [repeated](crate::Session::exec_repeatable), as far as random numbers determine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Course {

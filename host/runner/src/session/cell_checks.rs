@@ -1,11 +1,31 @@
-//! Checks of what a cell requests beyond its session.
+//! Request of a cell, and checks of what it has beyond that of its session.
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::{GuestPath, InputFile, Isolation, LimitOverrides, ResultKind, ReturnedFile, RunnerError, Stdin};
-use codebox_service::{Preference, Request};
+use codebox_service::{Preference, Program, Request};
+
+use super::Cell;
+
+/// Returns the request of a cell: that of the session, with the cell's own limits.
+pub(super) fn request_of(cell: Cell, session: &Request) -> Result<Request, RunnerError> {
+    let Cell { text, limits, stdin, files, returns, number } = cell;
+    let LimitOverrides { wall, cpu, output, .. } = limits;
+    if limits != (LimitOverrides { wall, cpu, output, ..LimitOverrides::default() }) {
+        let line = "a cell can set its limits on wall time, processor time and output only";
+        let fix = "set the other limits when the session is created";
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    }
+    let own = session.limits;
+    let limits = LimitOverrides { wall: wall.or(own.wall), cpu: cpu.or(own.cpu), output: output.or(own.output), ..own };
+    check_cpu_limit(limits, session.isolation)?;
+    check_input(&stdin, &files, session)?;
+    check_returned(&returns, session)?;
+    let program = Program::Inline(text);
+    Ok(Request { program, limits, stdin, files, returns, cell_number: number, ..session.clone() })
+}
 
 /// Checks the input of a cell. An error of the backend would end the interpreter.
-pub(super) fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request) -> Result<(), RunnerError> {
+fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request) -> Result<(), RunnerError> {
     if *stdin != Stdin::Empty && is_container(session.isolation) {
         let line = "a cell has no standard input in a container";
         return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("pass the input as a file"));
@@ -19,7 +39,7 @@ pub(super) fn check_input(stdin: &Stdin, files: &[InputFile], session: &Request)
     Ok(())
 }
 
-pub(super) fn check_returned(paths: &[GuestPath], session: &Request) -> Result<(), RunnerError> {
+fn check_returned(paths: &[GuestPath], session: &Request) -> Result<(), RunnerError> {
     let refused = |line: String, fix: &str| Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
     if paths.len() > ReturnedFile::MAX_COUNT {
         return refused(

@@ -5,8 +5,12 @@ use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
 
+mod devices;
+
+use devices::{creation_errno, device_filestat, open_device, resolve_existing};
+
 use crate::devices::{Directory, LookupError, Node, lookup};
-use crate::guest::descriptors::{Kind, OpenFile, device_stat, directory_stat, touch, write_stat};
+use crate::guest::descriptors::{Kind, OpenFile, touch};
 use crate::guest::linker::WASI;
 use crate::guest::memory::{range, read_u32, split};
 use crate::guest::{Guest, errno, missed};
@@ -108,9 +112,10 @@ impl PathArg {
     /// Restores the guest's memory after a call with this result, and records a failure. The arguments are those of the guest.
     fn finish(&self, memory: &mut GuestMemory<'_>, guest: &mut Guest, (ptr, len): (i32, i32), result: i32) {
         self.restore(memory);
-        let GuestMemory::Unshared(bytes) = memory else { return };
-        let text = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
-        if let Some(text) = text.filter(|_| self.is_absolute && result != errno::SUCCESS) {
+        if self.is_absolute
+            && result != errno::SUCCESS
+            && let Some(text) = text_at(memory, ptr, len)
+        {
             missed::record(&mut guest.missed, text, result);
         }
     }
@@ -122,6 +127,12 @@ impl PathArg {
     }
 }
 
+/// Returns the path in the guest's memory, if it is UTF-8.
+fn text_at<'m>(memory: &'m GuestMemory<'_>, ptr: i32, len: i32) -> Option<&'m str> {
+    let GuestMemory::Unshared(bytes) = memory else { return None };
+    std::str::from_utf8(&bytes[range(bytes, ptr, len)?]).ok()
+}
+
 /// The number of new files or directories that a change creates, which count towards the quota.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NewEntries {
@@ -131,10 +142,12 @@ enum NewEntries {
 
 /// Returns true if no guard protects the file at a path from changes.
 fn allows_change(memory: &GuestMemory<'_>, guest: &Guest, path: &PathArg, final_symlink: FinalSymlink) -> bool {
-    let GuestMemory::Unshared(bytes) = memory else { return false };
+    if matches!(memory, GuestMemory::Shared(_)) {
+        return false;
+    }
     // `wasmtime-wasi` refuses a path that is not UTF-8 or out of bounds.
-    let text = range(bytes, path.ptr, path.len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
-    text.is_none_or(|text| guest.mounts.allows_change(path.location, text, final_symlink))
+    text_at(memory, path.ptr, path.len)
+        .is_none_or(|text| guest.mounts.allows_change(path.location, text, final_symlink))
 }
 
 /// Checks a change at a path and counts it. Returns the error number if the change is refused.
@@ -414,10 +427,9 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 
 /// Records that the guest has opened a directory.
 fn record_listing(memory: &GuestMemory<'_>, guest: &mut Guest, path: &PathArg, (ptr, len): (i32, i32), oflags: i32) {
-    let GuestMemory::Unshared(bytes) = memory else { return };
     if path.is_absolute
         && oflags & O_DIRECTORY != 0
-        && let Some(text) = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok())
+        && let Some(text) = text_at(memory, ptr, len)
     {
         missed::record_listing(&mut guest.missed, text);
     }
@@ -513,99 +525,12 @@ async fn file_type(
     Ok((result == errno::SUCCESS).then(|| scratch[stat_at + FILESTAT_TYPE]))
 }
 
-/// Returns the virtual file at a path.
-///
-/// # Errors
-/// The error number for the guest, if the file does not exist.
-fn resolve_existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32> {
-    let node = node.map_err(|error| match error {
-        LookupError::NotFound => errno::NOENT,
-        LookupError::NotADirectory => errno::NOTDIR,
-    })?;
-    match node {
-        Node::Descriptor(fd) if guest.descriptors.get(fd).is_err() => Err(errno::NOENT),
-        node => Ok(node),
-    }
-}
-
-/// Returns the error number for creating a file or directory in `/dev`.
-fn creation_errno(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
-    match resolve_existing(guest, node) {
-        Ok(_) => errno::EXIST,
-        Err(errno::NOENT) => errno::ACCES,
-        Err(refused) => refused,
-    }
-}
-
 /// Returns the error number for renaming or linking a device, or for renaming or linking a file into `/dev`.
 fn cross_device_errno(from: &PathTarget, to: &PathTarget) -> i32 {
     match (from, to) {
         (PathTarget::Device(_), PathTarget::Device(_)) => errno::ACCES,
         _ => errno::XDEV,
     }
-}
-
-async fn device_filestat(
-    memory: &mut GuestMemory<'_>,
-    guest: &mut Guest,
-    node: Result<Node, LookupError>,
-    out: i32,
-) -> wasmtime::Result<i32> {
-    let stat = match resolve_existing(guest, node) {
-        Ok(Node::Device(device)) => device_stat(device),
-        Ok(Node::Directory(directory)) => directory_stat(directory),
-        Ok(Node::Descriptor(fd)) => match guest.descriptors.get(fd) {
-            Ok(file) => match (&file.kind, file.stat()) {
-                (Kind::Wasi(wasi_fd), _) => {
-                    let wasi_fd = *wasi_fd;
-                    return wasi::fd_filestat_get(&mut guest.wasi, memory, wasi_fd, out).await;
-                }
-                (_, Some(stat)) => stat,
-                (_, None) => return Ok(errno::NOENT),
-            },
-            Err(_) => return Ok(errno::NOENT),
-        },
-        Err(refused) => return Ok(refused),
-    };
-    Ok(write_stat(memory, out, stat))
-}
-
-/// Opens a virtual file, or duplicates a descriptor by its path.
-fn open_device(
-    memory: &mut GuestMemory<'_>,
-    guest: &mut Guest,
-    node: Result<Node, LookupError>,
-    oflags: i32,
-    rights: i64,
-    out: i32,
-) -> i32 {
-    let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
-    let node = match resolve_existing(guest, node) {
-        Ok(_) if oflags & O_CREAT != 0 && oflags & O_EXCL != 0 => return errno::EXIST,
-        Ok(node) => node,
-        Err(errno::NOENT) if oflags & O_CREAT != 0 => return errno::ACCES,
-        Err(refused) => return refused,
-    };
-    let (readable, writable) = (rights & FD_READ != 0, rights & FD_WRITE != 0);
-    let file = match node {
-        Node::Directory(_) if writable || oflags & O_CREAT != 0 => return errno::ISDIR,
-        Node::Directory(directory) => OpenFile::new(Kind::Directory(directory), true, false),
-        _ if oflags & O_DIRECTORY != 0 => return errno::NOTDIR,
-        Node::Device(device) => OpenFile::new(Kind::Device(device), readable, writable),
-        Node::Descriptor(fd) => match guest.descriptors.get(fd) {
-            Ok(file) if readable && !file.readable || writable && !file.writable => return errno::ACCES,
-            Ok(file) => file.clone(),
-            Err(_) => return errno::NOENT,
-        },
-    };
-    if guest.quota.open().is_err() {
-        return errno::MFILE;
-    }
-    let opened = guest.descriptors.insert(file).map_or_else(|refused| refused, |fd| write_i32(bytes, out, fd));
-    if opened != errno::SUCCESS {
-        guest.quota.close();
-    }
-    opened
 }
 
 fn write_i32(bytes: &mut [u8], out: i32, number: i32) -> i32 {

@@ -88,8 +88,7 @@ struct SessionCompleter {
 impl SessionCompleter {
     fn completions(&self, text: &str, cursor: usize) -> Option<Completions> {
         let program = complete_cell(&self.language, text, cursor);
-        // It is not counted.
-        let cell = Cell { number: Some(0), ..Cell::from(program) };
+        let cell = Cell { number: Some(Cell::NOT_COUNTED), ..Cell::from(program) };
         let cancel = CancelToken::new();
         let io = CellIo { cancel: &cancel, tools: None, suspends: None, output: &mut |_, _| {} };
         // A limit would end an interpreter in a container, which keeps its state after a cancellation.
