@@ -11,13 +11,21 @@ const PYTHON: &str = "import os, sys, shutil\nprint([s.isatty() for s in (sys.st
 /// The same for JavaScript.
 const JAVASCRIPT: &str = "const { stdin, stdout, stderr } = process; console.log([stdin.isTTY, stdout.isTTY, stderr.isTTY, require('tty').isatty(1), stdout.columns, stdout.rows, stdout.hasColors(256), stdout.getColorDepth()].map(String).join(' '))";
 
+/// Returns a command that runs a line of shell at a new terminal.
+fn at_new_terminal(line: &str) -> Command {
+    let mut command = Command::new("script");
+    // `script` runs the user's shell otherwise.
+    command.args(["-qec", line, "/dev/null"]).env("SHELL", "/bin/sh").env("CODEBOX_HOME", kit().home());
+    command
+}
+
 /// Runs codebox at a terminal of 33 rows and 101 columns, with this input, and returns what the terminal shows.
 fn at_terminal(args: &[&str], input: &str) -> String {
     let dir = folder();
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
     let line = format!("stty rows 33 cols 101 -echo; exec '{}' {}", kit().binary().display(), quoted.join(" "));
-    let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home());
+    let mut command = at_new_terminal(&line);
+    command.current_dir(dir.path());
     command.env("TERM", "xterm-256color").env_remove("NO_COLOR").env_remove("COLORTERM");
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("`script` starts");
@@ -76,9 +84,10 @@ fn control_sequences_are_filtered() {
 fn answered(args: &[&str], answers: &[(&str, &str)]) -> String {
     let dir = folder();
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
-    let line = format!("'{}' {}; stty -a", kit().binary().display(), quoted.join(" "));
-    let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home());
+    // A key that ends codebox would end a shell without a trap as well.
+    let line = format!("trap : INT; '{}' {}; stty -a", kit().binary().display(), quoted.join(" "));
+    let mut command = at_new_terminal(&line);
+    command.current_dir(dir.path());
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.expect("`script` starts");
     let (mut stdin, mut stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
@@ -144,9 +153,8 @@ fn programs_in_the_background_of_a_terminal_end() {
     let binary = kit().binary().display().to_string();
     // `timeout` starts a group of its own, which is not that of the terminal.
     let line = format!("timeout 60 '{binary}' run --isolation wasm a.py; echo status $?; stty -a");
-    let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home());
-    let output = command.stdin(Stdio::null()).output().expect("`script` starts");
+    let mut command = at_new_terminal(&line);
+    let output = command.current_dir(dir.path()).stdin(Stdio::null()).output().expect("`script` starts");
     let shown = String::from_utf8_lossy(&output.stdout).replace('\r', "");
     assert!(shown.contains("ran\n") && shown.contains("status 0\n") && has_usual_settings(&shown), "{shown:?}");
 }

@@ -63,7 +63,7 @@ fn agents_use_named_boxes(test_env: &TestEnvironment) -> Result<()> {
 fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
     let sandbox = Sandbox::start(test_env, &["--env", "TOK=box-secret-1"])?;
     let config = format!(
-        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; echo {{\"a\": \"$TOK\"}}; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n\n[tools.slow]\nbox = {0:?}\nrun = ['sh', '-c', 'echo early; sleep 600']\n",
+        "[tools.leaks]\nbox = {0:?}\nrun = ['sh', '-c', 'echo of $TOK >&2; echo {{\"a\": \"$TOK\"}}; exit 3']\n\n[tools.count]\nbox = {0:?}\nrun = ['python3', '-c', 'import json, sys; print(len(json.load(sys.stdin)[\"text\"]))']\n\n[tools.fails]\nbox = {0:?}\nrun = ['sh', '-c', 'echo why >&2; exit 3']\n\n[tools.gone]\nbox = 'no-such-box'\nrun = ['true']\n\n[tools.missing]\nbox = {0:?}\nrun = ['no-such-program']\n\n[tools.slow]\nbox = {0:?}\nrun = ['sh', '-c', 'echo early; touch /tmp/started; sleep 600']\n",
         sandbox.name
     );
     std::fs::write(test_env.home().join("config/config.toml"), config)?;
@@ -96,10 +96,13 @@ fn tools_run_in_boxes(test_env: &TestEnvironment) -> Result<()> {
     // A signal to the caller ends the command.
     let mut slow = test_env.codebox().args(["tool", "call", "slow"]).command();
     let slow = slow.stdout(Stdio::piped()).spawn()?;
+    // The file is there after the output, which the command may not have written when it starts to count as running.
     wait_until_empty(|| {
-        let running = sandbox.info()?["running"].as_u64();
-        Ok(if running == Some(1) { Vec::new() } else { vec![format!("{running:?} commands")] })
+        let is_started = sandbox.exec(&["test", "-e", "/tmp/started"])?.code == Some(0);
+        Ok(if is_started { Vec::new() } else { vec!["a command that has not started".to_owned()] })
     })?;
+    let running = &sandbox.info()?["running"];
+    ensure!(*running == 1, "{running} commands");
     rustix::process::kill_process(rustix::process::Pid::from_child(&slow), rustix::process::Signal::INT)?;
     let ended = slow.wait_with_output()?;
     let result: Value = serde_json::from_slice(&ended.stdout)?;
