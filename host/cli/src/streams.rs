@@ -42,7 +42,7 @@ impl Streams {
         let write_error = WriteErrorSlot::default();
         let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout()))
             .with_error_report(Arc::clone(&write_error), cancel.clone());
-        let stdout: Box<dyn OutputSink> = match io::stdout().is_terminal() && io::stderr().is_terminal() {
+        let stdout: Box<dyn OutputSink> = match share_a_destination() {
             true => Box::new(MessageStream(stdout)),
             false => Box::new(stdout),
         };
@@ -75,6 +75,18 @@ impl Streams {
             Some(error) => Delivery::Failed(copy(error)),
         }
     }
+}
+
+/// Returns true if standard output and standard error are the terminal, or one file or pipe.
+fn share_a_destination() -> bool {
+    if io::stdout().is_terminal() && io::stderr().is_terminal() {
+        return true;
+    }
+    #[cfg(unix)]
+    if let (Ok(out), Ok(err)) = (rustix::fs::fstat(io::stdout()), rustix::fs::fstat(io::stderr())) {
+        return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino);
+    }
+    false
 }
 
 /// Result of writing the guest's standard output.

@@ -47,6 +47,15 @@ impl DelayedSink {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
     }
 
+    /// Passes the held output on, unless it is frozen.
+    pub(crate) fn pass(&self) {
+        let mut state = self.0.lock();
+        if !state.frozen {
+            // The reader may be gone.
+            let _ = state.forward();
+        }
+    }
+
     /// Stops passing output on until [`discard`](Self::discard) or [`finish`](Self::finish) is called.
     pub(crate) fn freeze(&self) {
         if let Some(mut state) = self.0.try_lock_for_timeout() {

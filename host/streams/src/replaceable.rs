@@ -37,15 +37,15 @@ impl ReplaceableRun {
             *stdin = Some(reader);
             recording
         });
-        let shared_sink = stdout.take().map(|inner| {
-            let shared_sink = SharedSink(Arc::new(Mutex::new(inner)));
-            *stdout = Some(Box::new(shared_sink.clone()));
-            shared_sink
-        });
         let held = stderr.take().map(|inner| {
             let delayed_sink = DelayedSink::new(inner);
             *stderr = Some(Box::new(delayed_sink.clone()));
             delayed_sink
+        });
+        let shared_sink = stdout.take().map(|inner| {
+            let shared_sink = SharedSink { inner: Arc::new(Mutex::new(inner)), held: held.clone() };
+            *stdout = Some(Box::new(shared_sink.clone()));
+            shared_sink
         });
         Self {
             stdin: read,
@@ -137,13 +137,18 @@ pub fn resume_streams(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) -> Diver
     divergence
 }
 
-/// A sink that several runs use in succession.
+/// A sink for standard output that several runs use in succession.
 #[derive(Clone)]
-struct SharedSink(Arc<Mutex<Box<dyn OutputSink>>>);
+struct SharedSink {
+    inner: Arc<Mutex<Box<dyn OutputSink>>>,
+    /// Standard error of the first run. It is no message about the end of a program that prints more, and both streams may be one file.
+    held: Option<DelayedSink>,
+}
 
 impl OutputSink for SharedSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        self.held.iter().for_each(DelayedSink::pass);
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
     }
 }
 
@@ -175,6 +180,24 @@ mod tests {
         assert_eq!(run(&mut second, 8, "ab", "fine"), b"one\ntwo\n");
         assert_eq!((out.text(), err.text()), ("ab".to_owned(), "fine".to_owned()));
         assert!(!divergence.is_set());
+    }
+
+    #[test]
+    fn streams_keep_their_order() {
+        let both = RecordingSink::default();
+        let sink = || Some(Box::new(both.clone()) as Box<dyn OutputSink>);
+        let mut io = ExecIo { stdout: sink(), stderr: sink(), ..ExecIo::none() };
+        let replaceable = ReplaceableRun::of(&mut io);
+        let (mut stdout, mut stderr) = (io.stdout.take().expect("a sink"), io.stderr.take().expect("a sink"));
+        for number in ["1", "2", "3"] {
+            stderr.write(format!("e{number} ").as_bytes()).expect("the sink accepts the data");
+            stdout.write(format!("o{number} ").as_bytes()).expect("the sink accepts the data");
+        }
+        stderr.write(b"end").expect("the sink accepts the data");
+        assert_eq!(both.text(), "e1 o1 e2 o2 e3 o3 ");
+        replaceable.freeze();
+        stdout.write(b"late").expect("the sink accepts the data");
+        assert_eq!(both.text(), "e1 o1 e2 o2 e3 o3 late");
     }
 
     #[test]
