@@ -53,6 +53,33 @@ fn completions_have_options_and_values() {
     assert_eq!(run(file).stdout_text().trim(), "program.py");
 }
 
+#[test]
+fn completions_leave_out_names_that_shells_would_run() {
+    let dir = folder();
+    for name in ["plain.py", "report$(id).py", "a b.py", "c;id.py", "d`id`.py", "-e.py", "g\u{b}h.py", "dir&x/y.py"] {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("it is ours");
+        std::fs::write(path, "").expect("it is ours");
+    }
+    for (shell, words) in [
+        ("bash", &["run", ""][..]),
+        ("bash", &["run", "--dir", ""]),
+        ("bash", &["run", "plain.py", ""]),
+        ("fish", &["run", ""]),
+        ("powershell", &["run", ""]),
+    ] {
+        let index = words.len().to_string();
+        let asking = kit().codebox().env("CODEBOX_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", index);
+        let asking = asking.env("_CLAP_IFS", "\n").args(["--", "codebox"]).args(words).folder(dir.path());
+        let shown = run(asking).stdout_text();
+        let values: Vec<&str> = shown.lines().map(|line| line.split('\t').next().unwrap_or_default()).collect();
+        let shown = values.join("\n");
+        assert_eq!(shown.contains("plain.py"), !words.contains(&"--dir"), "{shell} {words:?}: {shown}");
+        let has_other = ["$(", " b.py", ";", "`", "-e.py", "\u{b}h", "&"].iter().any(|part| shown.contains(part));
+        assert!(!has_other, "{shell} {words:?}: {shown}");
+    }
+}
+
 /// The script of bash, in bash.
 #[test]
 fn bash_completes_with_the_script() {

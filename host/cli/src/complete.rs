@@ -1,14 +1,16 @@
 //! Completion of command lines in shells, whose scripts call codebox with the words so far.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use clap::CommandFactory as _;
-use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
+use clap::{CommandFactory as _, ValueHint};
+use clap_complete::engine::{
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
 use clap_complete::env::{CompleteEnv, Shells};
 use codebox_core::exit;
 use serde_json::Value;
@@ -91,14 +93,37 @@ fn with_values(command: clap::Command, group: &str) -> clap::Command {
             ("runtime", "name") if arg.is_positional() => RUNTIMES,
             ("tool", "name") if arg.is_positional() => TOOLS,
             // The program, its arguments and other files.
-            _ if arg.is_positional() && arg.get_possible_values().is_empty() => {
-                return arg.add(ArgValueCompleter::new(PathCompleter::any()));
+            _ if !arg.get_possible_values().is_empty() || !arg.get_action().takes_values() => return arg,
+            _ if arg.get_value_hint() == ValueHint::DirPath => {
+                return arg.add(ArgValueCompleter::new(|current: &OsStr| paths(&PathCompleter::dir(), current)));
+            }
+            _ if arg.is_positional() || has_paths(arg.get_value_hint()) => {
+                return arg.add(ArgValueCompleter::new(|current: &OsStr| paths(&PathCompleter::any(), current)));
             }
             _ => return arg,
         };
         arg.add(ArgValueCandidates::new(move || list.candidates()))
     });
     command.mut_subcommands(|inner| with_values(inner, group))
+}
+
+/// Returns true for an option whose value is a path.
+fn has_paths(hint: ValueHint) -> bool {
+    matches!(hint, ValueHint::AnyPath | ValueHint::FilePath | ValueHint::ExecutablePath)
+}
+
+/// Returns the paths that begin with a text.
+fn paths(completer: &PathCompleter, current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut found = completer.complete(current);
+    found.retain(|candidate| is_word(&candidate.get_value().to_string_lossy()));
+    found
+}
+
+/// Returns true for a text that every shell takes as one word. The scripts of some shells insert a value as it is, so that the name of a file that
+/// a program has made could be a command. Shells complete other names of files themselves.
+fn is_word(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@%+,".contains(c);
+    !text.starts_with('-') && text.chars().all(is_plain)
 }
 
 impl ValueList {
@@ -110,7 +135,8 @@ impl ValueList {
             let help = entry[self.help].as_str().and_then(|help| help.lines().next());
             // Names of programs and descriptions are not from codebox.
             let help = help.map(|help| Escaped(help).to_string().into());
-            Some(CompletionCandidate::new(entry[self.value].as_str()?).help(help))
+            let value = entry[self.value].as_str().filter(|value| is_word(value))?;
+            Some(CompletionCandidate::new(value).help(help))
         };
         entries.iter().filter_map(candidate).collect()
     }

@@ -7,6 +7,7 @@ use codebox_core::Language;
 
 use super::session::{GrantArgs, PlaceArgs};
 use super::tools::ToolArgs;
+use super::values::LanguageParser;
 
 /// Commands of `codebox kernel`.
 #[derive(Debug, Subcommand)]
@@ -59,7 +60,7 @@ pub(crate) struct KernelRunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct KernelArgs {
     /// Language of the cells
-    #[arg(long, value_name = "LANGUAGE", default_value = "python")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = LanguageParser, hide_possible_values = true, default_value = "python")]
     pub lang: Language,
 
     #[command(flatten)]

@@ -5,13 +5,14 @@ use codebox_core::Language;
 
 use super::session::{GrantArgs, PlaceArgs};
 use super::tools::ToolArgs;
+use super::values::LanguageParser;
 use crate::images::Show;
 
 /// Arguments of `codebox repl`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplArgs {
     /// Language
-    #[arg(long, value_name = "LANGUAGE", default_value = "python")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = LanguageParser, hide_possible_values = true, default_value = "python")]
     pub lang: Language,
 
     #[command(flatten)]

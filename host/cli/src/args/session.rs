@@ -13,7 +13,7 @@ use codebox_service::{EnvRequest, Preference, Program, Request, SecretOrigin, Se
 use super::run::LimitArgs;
 use super::show::ShowArgs;
 use super::tools::ToolArgs;
-use super::values::{engine, session_preference};
+use super::values::{LanguageParser, engine, session_preference};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -133,7 +133,7 @@ pub(crate) enum SessionCommand {
 #[derive(Debug, Args)]
 pub(crate) struct NewSessionArgs {
     /// Language of the cells
-    #[arg(long, value_name = "LANGUAGE", default_value = "python")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = LanguageParser, hide_possible_values = true, default_value = "python")]
     pub lang: Language,
 
     #[command(flatten)]
