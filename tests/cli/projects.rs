@@ -277,4 +277,60 @@ fn watched_programs_run_again_after_changes() {
     child.wait().expect("it ends");
     let refused = run_in(dir.path(), &["run", "--watch", "-c", "1"]);
     assert_one_line(&refused, 125, "cannot use --watch: the program has no files that could change");
+    let refused = run_in(folder().path(), &["run", "--watch", "--project", ".", "--out", ".", "-c", "1"]);
+    assert_one_line(&refused, 125, "cannot use --watch: --out has the watched files");
+}
+
+#[test]
+fn links_lead_out_of_no_project() {
+    let dir = folder();
+    let (inside, outside) = (dir.path().join("project"), dir.path().join("outside"));
+    for (path, text) in [("project/b.py", "print('b')"), ("outside/__main__.py", "print('outside')")] {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("it is ours");
+    }
+    std::os::unix::fs::symlink(outside.join("__main__.py"), inside.join("main.py")).expect("it is ours");
+    std::os::unix::fs::symlink(&outside, inside.join("linked")).expect("it is ours");
+    std::os::unix::fs::symlink(inside.join("b.py"), inside.join("c.py")).expect("it is ours");
+    for file in ["main.py", "linked/__main__.py"] {
+        let refused = run_in(&inside, &["run", "--project", ".", file]);
+        assert_one_line(&refused, 126, "a link leads out of the project");
+    }
+    assert_eq!(output(&inside, &["run", "--project", ".", "c.py"]), "b\n");
+    assert_eq!(output(&inside, &["run", "--project", ".", "../outside/__main__.py"]), "outside\n");
+    std::os::unix::fs::symlink("/dev/null", inside.join("uv.lock")).expect("it is ours");
+    let refused = run_in(&inside, &["run", "--project", ".", "b.py"]);
+    assert_one_line(&refused, 126, "uv.lock lists packages, and cannot be read: it is a link");
+}
+
+#[test]
+fn programs_do_not_change_what_their_project_leaves_out() {
+    let dir = folder();
+    for (path, text) in [(".gitignore", "\u{feff}private.yaml\n"), ("private.yaml", "x"), ("sub/private.yaml", "x")] {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("it is ours");
+    }
+    let change = "import os\nos.makedirs('sub', exist_ok=True)\nfor name in ('.gitignore', 'sub/.gitignore', 'sub/.GITIGNORE', 'kept'):\n    with open(name, 'w') as file: file.write('!private.yaml')";
+    output(dir.path(), &["run", "--project", ".", "--out", ".", "-c", change]);
+    assert!(dir.path().join("kept").exists() && !dir.path().join("sub/.gitignore").exists());
+    let list = "import os\nprint(sorted(os.listdir()), os.path.exists('sub'))";
+    let ran = output(dir.path(), &["run", "--project", ".", "-c", list]);
+    assert_eq!(ran, "['.gitignore', 'kept'] False\n");
+}
+
+#[test]
+fn the_audit_log_names_the_project_of_a_job() {
+    let dir = folder();
+    fs::write(dir.path().join("a.txt"), "text").expect("it is ours");
+    let ran = run_in(dir.path(), &["run", "--json", "--project", ".", "-c", "1"]);
+    let report: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let id = report["job_id"].as_str().expect("an id");
+    let shown = run_in(dir.path(), &["audit", "show", id, "--json"]).stdout_text();
+    let place = dir.path().canonicalize().expect("it is there");
+    let granted = json!([{ "host": place, "guest": "/work", "access": "copy" }]);
+    let document: Value = serde_json::from_str(&shown).expect("JSON");
+    let grants = document["records"].as_array().into_iter().flatten().find_map(|record| record["event"].get("grants"));
+    assert_eq!(grants.map(|grants| &grants["dirs"]), Some(&granted), "{shown}");
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::NameError;
-use crate::path::DirGrant;
+use crate::path::{DirGrant, HostPath};
 use crate::text_form::serialize_as_text;
 
 mod dir;
@@ -24,6 +24,9 @@ pub use secret::{SecretGrant, SecretValue};
 pub struct Grants {
     /// Host directories.
     pub dirs: Vec<DirGrant>,
+    /// Directory of the host whose files the guest has copies of, in [`Job::files`](crate::Job::files).
+    #[serde(default)]
+    pub project: Option<HostPath>,
     /// Hosts that the guest may connect to.
     pub net: Vec<NetGrant>,
     /// Variables of the host's environment that the guest may see; their values are in [`Job::env`](crate::Job::env).
@@ -45,8 +48,13 @@ impl Grants {
     /// Returns true if no resource is granted.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        let Self { dirs, net, env, secrets, tools } = self;
-        dirs.is_empty() && net.is_empty() && env.is_empty() && secrets.is_empty() && tools.is_empty()
+        let Self { dirs, project, net, env, secrets, tools } = self;
+        dirs.is_empty()
+            && project.is_none()
+            && net.is_empty()
+            && env.is_empty()
+            && secrets.is_empty()
+            && tools.is_empty()
     }
 }
 

@@ -59,7 +59,8 @@ pub use open::{
 pub use private::private_dir;
 pub use program::ProgramFile;
 pub use project::{
-    LeftOut, LeftOutReason, MAX_PROJECT_BYTES, MAX_PROJECT_FILES, ProjectError, ProjectFile, ProjectFiles, read_project,
+    LeftOut, LeftOutReason, MAX_PROJECT_BYTES, MAX_PROJECT_FILES, ProjectError, ProjectFile, ProjectFiles, excluded,
+    read_project,
 };
 pub use returned::read_inner_file;
 pub use scratch::{InstanceScratch, Scratch, is_in_use};

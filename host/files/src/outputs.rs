@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::git::{completes_repository, is_git_name};
 use crate::hex::hex;
 use crate::open::{components_below, make_dirs, open_file_below};
-use crate::project::excluded;
+use crate::project::{IGNORE_FILE, excluded};
 use crate::sys::{allocated_bytes, change_time, is_executable, set_executable};
 use crate::work_dir::JobWorkDir;
 
@@ -70,6 +70,10 @@ fn guarded(work_dir: &JobWorkDir<'_>, out: &Dir, parts: &[&str], file: &OutFile)
     }
     if parts.iter().any(|part| excluded(part, true).or_else(|| excluded(part, false)).is_some()) {
         return Some("files of this name are not part of a project");
+    }
+    // Its patterns decide which files the next copy of the project has.
+    if parts.last().is_some_and(|name| name.eq_ignore_ascii_case(IGNORE_FILE)) {
+        return Some("a program may not change the files that its project leaves out");
     }
     let is_input = work_dir.before.contains_key(file.guest.as_str());
     let exists = || out.symlink_metadata(parts.iter().collect::<PathBuf>()).is_ok();

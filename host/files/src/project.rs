@@ -11,7 +11,7 @@ use crate::sys::is_executable;
 mod excluded;
 mod ignored;
 
-pub(crate) use excluded::excluded;
+pub use excluded::excluded;
 use ignored::IgnoreRules;
 
 /// Most files of a project.
@@ -23,7 +23,9 @@ const MAX_ENTRIES: usize = 20_000;
 /// Greatest depth of directories.
 const MAX_DEPTH: usize = 64;
 /// Name of the files whose patterns exclude files.
-const IGNORE_FILE: &str = ".gitignore";
+pub(crate) const IGNORE_FILE: &str = ".gitignore";
+/// Mark at the start of some files in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Greatest size of all such files together in bytes.
 const MAX_IGNORE_BYTES: u64 = 256 << 10;
 
@@ -263,7 +265,8 @@ fn ignore_file(dir: &Dir, max: u64) -> io::Result<String> {
     }
     let mut text = Vec::new();
     open_file(dir, IGNORE_FILE.as_ref())?.take(max + 1).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
+    // git skips a byte order mark too.
+    let text = String::from_utf8_lossy(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text)).into_owned();
     if text.len() as u64 > max {
         let kib = MAX_IGNORE_BYTES >> 10;
         return Err(io::Error::other(format!("all such files together have more than {kib} KiB")));

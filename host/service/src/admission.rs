@@ -43,7 +43,7 @@ use image::Image;
 pub use image::is_allowed_image;
 pub use output_file::open_output_file;
 pub use policy::{Escalation, LinkPolicy, Policy};
-pub use project::{Manifest, Project};
+pub use project::{Manifest, Project, is_left_out};
 pub use request::{ContainerTarget, EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use reserved_paths::NODE_MODULES;
 pub use script::MAX_PROGRAM;
@@ -378,7 +378,14 @@ pub fn admit(request: Request, policy: &Policy, host_environment: &dyn HostEnvir
         terminal: terminal.filter(|_| attachment.is_none()),
         returns,
         cell_number,
-        grants: Grants { dirs, net, env: environment.from_host, secrets, tools },
+        grants: Grants {
+            dirs,
+            project: project.as_ref().map(|project| project.host.clone()),
+            net,
+            env: environment.from_host,
+            secrets,
+            tools,
+        },
         limits: limits_in_force,
         cpus,
         isolations,

@@ -49,7 +49,7 @@ impl ContainerInstance {
     ) -> Result<Self, ContainerError> {
         let began = Instant::now();
         // The environment and the tools come with each job.
-        let Grants { dirs, net, env: _, secrets: _, tools: _ } = &spec.grants;
+        let Grants { dirs, project: _, net, env: _, secrets: _, tools: _ } = &spec.grants;
         let port_forwards = PortForwards::of(net);
         let agent = shared.agent()?;
         let mut scratch = shared.scratch.instance().map_err(files)?;

@@ -61,7 +61,8 @@ pub(super) struct EnvFileError {
 /// must not read the environment of this machine. Of several lines with one name, the last one counts.
 ///
 /// # Errors
-/// Returns the first line that has no `=`, a name that is no name of a variable, or a quote without end.
+/// Returns the first line that has no `=`, a name that is no name of a variable, a quote without end, or other text than a comment after a
+/// value in quotes.
 fn parse_env_file(text: &str) -> Result<Vec<EnvRequest>, EnvFileError> {
     let mut variables: Vec<EnvRequest> = Vec::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -82,7 +83,14 @@ fn parse_env_file(text: &str) -> Result<Vec<EnvRequest>, EnvFileError> {
             return Err(fault("a name has no spaces"));
         }
         let (value, end) = match begin.chars().next() {
-            Some(quote @ ('\'' | '"')) => quoted(&begin[1..], quote).ok_or_else(|| fault("a quote has no end"))?,
+            Some(quote @ ('\'' | '"')) => {
+                let (value, after) = quoted(&begin[1..], quote).ok_or_else(|| fault("a quote has no end"))?;
+                let (more, after) = after.split_once('\n').unwrap_or((after, ""));
+                if !more.trim().is_empty() && !more.trim_start().starts_with('#') {
+                    return Err(fault("there is text after a value in quotes"));
+                }
+                (value, after)
+            }
             _ => {
                 let (value, after) = begin.split_once('\n').unwrap_or((begin, ""));
                 let value = value.split_once(" #").map_or(value, |(value, _)| value);
@@ -98,15 +106,14 @@ fn parse_env_file(text: &str) -> Result<Vec<EnvRequest>, EnvFileError> {
     Ok(variables)
 }
 
-/// Returns a value in quotes, whose first one is not part of `text`, and the text after its line. `None` without a second one.
+/// Returns a value in quotes, whose first one is not part of `text`, and the text after the last one. `None` without a second one.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
         match c {
             c if c == quote => {
-                let (_, after) = text[at..].split_once('\n').unwrap_or(("", ""));
-                return Some((value, after));
+                return Some((value, &text[at + 1..]));
             }
             '\\' if quote == '"' => match chars.next()?.1 {
                 'n' => value.push('\n'),
@@ -151,8 +158,14 @@ mod tests {
 
     #[test]
     fn invalid_lines_are_named_without_their_values() {
-        for (text, line) in [("A=1\nSECRET", 2), ("A='x\ny'\n=secret", 3), ("A=1\n\nB=\"secret", 3), ("a b=secret", 1)]
-        {
+        for (text, line) in [
+            ("A=1\nSECRET", 2),
+            ("A='x\ny'\n=secret", 3),
+            ("A=1\n\nB=\"secret", 3),
+            ("a b=secret", 1),
+            ("A='secret's", 1),
+            ("A=\"x\"\"secret\"", 1),
+        ] {
             let error = parse_env_file(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");
             assert!(!error.to_string().to_lowercase().contains("secret"), "{error}");

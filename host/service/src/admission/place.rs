@@ -24,7 +24,7 @@ pub(super) fn place(
     hidden: &[GuestPath],
     project: Option<&Project>,
 ) -> Result<(Source, Option<InputFile>), Denied> {
-    let Script { typed, canonical, text, is_regular: _, language: _ } = script;
+    let Script { typed, place, canonical, text, is_regular: _, language: _ } = script;
     let host = canonical.as_deref().and_then(|path| HostPath::native(path).ok());
     let mapped = host.and_then(|host| map.to_guest(&host).ok());
     if let Some(name) = mapped.filter(|name| !hidden.iter().any(|place| name.is_within(place))) {
@@ -32,6 +32,10 @@ pub(super) fn place(
         return Ok((source, None));
     }
     let of_project = canonical.as_deref().and_then(|path| project?.guest_path(path));
+    if of_project.is_none() && project.is_some_and(|project| project.has_link(&place)) {
+        let detail = "a link leads out of the project, whose copy has no links";
+        return Err(Denied::new(ResultKind::PathRejected, "run", typed, detail, "name the file that it leads to"));
+    }
     if of_project.as_ref().is_some_and(|name| map.to_host(name).is_ok()) {
         let fix = "grant the directory at another path, or run the file in it";
         let detail = "a granted directory is at its place in the project";

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::{Access, DirGrant, DirGrantSpec, GuestPath, HostPath, InputFile, OutGuard, ResultKind};
-use codebox_files::{Dir, LeftOut, ProjectError, ProjectFile, ProjectFiles, open_dir_without_symlinks, read_project};
+use codebox_files::{
+    Dir, LeftOut, LeftOutReason, ProjectError, ProjectFile, ProjectFiles, excluded, open_dir_without_symlinks,
+    read_project,
+};
 
 use super::denied::Denied;
 use super::dirs;
@@ -70,6 +73,19 @@ impl Project {
         below.try_fold(GuestPath::work(), |path, part| path.child(part).ok())
     }
 
+    /// Returns true for a path from the root that leads through the project.
+    pub(super) fn has_link(&self, place: &Path) -> bool {
+        let mut plain = PathBuf::new();
+        for part in place.components() {
+            match part {
+                Component::ParentDir => drop(plain.pop()),
+                Component::CurDir => {}
+                part => plain.push(part),
+            }
+        }
+        plain.ancestors().skip(1).any(|dir| dir.canonicalize().is_ok_and(|dir| self.guest_path(&dir).is_some()))
+    }
+
     /// Returns the working directory of a program: that of this process if it is below the project, and the project itself otherwise.
     pub(super) fn work_dir(&self, host_environment: &dyn HostEnvironment) -> GuestPath {
         let current = host_environment.current_dir().and_then(|dir| dir.canonicalize()).ok();
@@ -118,6 +134,15 @@ pub(super) fn admit(
         let detail = format!("{} is larger than {} MiB", file.path, MAX_MANIFEST >> 20);
         return Err(refused(detail, "correct the file, or move it out of the project"));
     }
+    let is_manifest = |entry: &&LeftOut| {
+        let reasons =
+            matches!(entry.reason, LeftOutReason::Link | LeftOutReason::Special | LeftOutReason::Unreadable(_));
+        reasons && MANIFESTS.contains(&entry.path.as_str())
+    };
+    if let Some(LeftOut { path, reason }) = left_out.iter().find(is_manifest) {
+        let detail = format!("{path} lists packages, and cannot be read: {reason}");
+        return Err(refused(detail, "replace it with a file, or list it in .gitignore"));
+    }
     let manifests = MANIFESTS.iter().filter_map(|name| {
         let file = files.iter().find(|file| file.path == *name)?;
         let text = String::from_utf8_lossy(&file.content).into_owned();
@@ -137,6 +162,12 @@ pub(super) fn admit(
         }
     }
     Ok((Project { host, files: inputs.len(), left_out, manifests }, inputs))
+}
+
+/// Returns true for a name that no copy of a project has, such as that of a file with secrets.
+#[must_use]
+pub fn is_left_out(name: &str) -> bool {
+    excluded(name, false).or_else(|| excluded(name, true)).is_some()
 }
 
 /// Returns the directories of the repository above a directory, the outermost first, each with the name that leads on to it. Without a

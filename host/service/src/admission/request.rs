@@ -218,7 +218,7 @@ impl TryFrom<Job> for Request {
             results,
             isolations,
         } = job;
-        let Grants { dirs, net, env: _, secrets, tools } = grants;
+        let Grants { dirs, project: _, net, env: _, secrets, tools } = grants;
         let variable = |(name, value): (String, String)| match EnvName::new(&name) {
             Ok(name) => Ok(EnvRequest::Set(name, value)),
             Err(error) => {

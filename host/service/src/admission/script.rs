@@ -17,6 +17,8 @@ pub const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
 pub(super) struct Script {
     /// Path as typed.
     pub typed: String,
+    /// Path from the root, with its links.
+    pub place: PathBuf,
     /// Canonical path; `None` if there is none, as for a pipe.
     pub canonical: Option<PathBuf>,
     /// True for a regular file, which can be read again, unlike a pipe.
@@ -49,7 +51,7 @@ pub(super) fn read(
     if !language.spec().is_module {
         check_encoding(&text, &language, &shown)?;
     }
-    Ok(Script { typed, canonical: place.canonicalize().ok(), is_regular, text, language })
+    Ok(Script { typed, canonical: place.canonicalize().ok(), place, is_regular, text, language })
 }
 
 /// Refuses a program that is larger than [`MAX_PROGRAM`].

@@ -3,8 +3,8 @@
 use codebox_core::path::MappedPath as _;
 use codebox_core::wire::v1::{self, LimitsInForce};
 use codebox_core::{
-    Access, Attachment, BackendId, Grants, Job, RunReport, RunnerError, ShimCall, Source, ToolName, mask_secrets,
-    mask_words,
+    Access, Attachment, BackendId, Grants, GuestPath, Job, RunReport, RunnerError, ShimCall, Source, ToolName,
+    mask_secrets, mask_words,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -422,7 +422,7 @@ pub struct DirGranted {
     pub host: String,
     /// Path in the guest.
     pub guest: String,
-    /// `ro` or `rw`.
+    /// `ro` or `rw`, or `copy` for a project.
     pub access: String,
 }
 
@@ -522,7 +522,12 @@ fn values(job: &Job) -> Vec<&str> {
 impl From<&Grants> for GrantsGiven {
     fn from(grants: &Grants) -> Self {
         // A further grant must be added here.
-        let Grants { dirs, net, env, secrets, tools } = grants;
+        let Grants { dirs, project, net, env, secrets, tools } = grants;
+        let copied = project.iter().map(|host| DirGranted {
+            host: host.to_string(),
+            guest: GuestPath::work().to_string(),
+            access: "copy".to_owned(),
+        });
         let texts = |items: &[codebox_core::NetGrant]| items.iter().map(ToString::to_string).collect();
         Self {
             dirs: dirs
@@ -532,6 +537,7 @@ impl From<&Grants> for GrantsGiven {
                     guest: dir.guest.to_string(),
                     access: if dir.access == Access::ReadWrite { "rw" } else { "ro" }.to_owned(),
                 })
+                .chain(copied)
                 .collect(),
             hosts: texts(net),
             env: env.iter().map(ToString::to_string).collect(),

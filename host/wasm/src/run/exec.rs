@@ -75,7 +75,7 @@ impl WasmInstance {
         analyzer: Option<Analyzer>,
     ) -> Result<Self, WasmError> {
         // The environment comes with each job as values, and tools and the network with the instance.
-        let Grants { dirs, net: _, env: _, secrets: _, tools: _ } = spec.grants;
+        let Grants { dirs, project: _, net: _, env: _, secrets: _, tools: _ } = spec.grants;
         let settled =
             resolve_overlaps(&dirs).map_err(|e| WasmError::input("the granted directories", e.to_string()))?;
         let mut mounts = store.as_ref().map_or(Ok(Vec::new()), Store::library_mounts)?;
