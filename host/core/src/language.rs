@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::name::{NameError, RuntimeName};
 
 mod adapter;
+mod python_packages;
 mod spec;
 
 pub use adapter::{Adapter, MAX_FRAMES, PackageManager};
+pub use python_packages::{POPULAR_PACKAGES, package_of_module};
 pub use spec::{Interpreter, LanguageSpec, Languages, check_extension};
 
 /// Language of a program.

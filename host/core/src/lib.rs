@@ -65,7 +65,8 @@ pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, OutGuard, Source, Stdin};
 pub use language::{
-    Adapter, Interpreter, Language, LanguageSpec, Languages, MAX_FRAMES, NamedLanguage, PackageManager, check_extension,
+    Adapter, Interpreter, Language, LanguageSpec, Languages, MAX_FRAMES, NamedLanguage, POPULAR_PACKAGES,
+    PackageManager, check_extension, package_of_module,
 };
 pub use limits::{
     ByteSize, Cpus, Enforcement, EnforcementLevel, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError,

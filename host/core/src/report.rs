@@ -5,6 +5,7 @@ use serde_bytes::ByteBuf;
 use serde_json::Value;
 
 use crate::guest_error::GuestError;
+use crate::language::package_of_module;
 use crate::limits::{Enforcement, Limits};
 use crate::outcome::{Outcome, ResultKind, exit_status};
 use crate::path::GuestPath;
@@ -305,7 +306,13 @@ impl Missing {
     /// Creates the entry of a module or package that the program imports and that its interpreter does not find.
     #[must_use]
     pub fn module(name: &str) -> Self {
-        let hint = "it is not part of the runtime: add the package that provides it (--with NAME), or grant a directory that contains it on the program's module path, such as the script's directory";
-        Self { what: format!("the module {name}"), hint: hint.to_owned() }
+        let package = match package_of_module(name) {
+            Some(package) => format!("add its package with --with {package}"),
+            None => "add the package that provides it (--with NAME)".to_owned(),
+        };
+        let hint = format!(
+            "it is not part of the runtime: {package}, or grant a directory that contains it on the program's module path, such as the script's directory"
+        );
+        Self { what: format!("the module {name}"), hint }
     }
 }
