@@ -94,7 +94,11 @@ def _use_terminal(size):
     def get_terminal_size(fd=1, /):
         if not os.isatty(fd):
             raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
-        return os.terminal_size(size)
+        try:
+            return os.terminal_size(json.loads(host.call("terminal_size")))
+        except Exception:
+            # The size at the start of the program.
+            return os.terminal_size(size)
 
     os.get_terminal_size = get_terminal_size
 

@@ -83,6 +83,10 @@ impl InputModes for ProgramModes {
         *state = State::Changed(self.0.clone());
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &settings);
     }
+
+    fn size(&self) -> Option<WindowSize> {
+        Some(size())
+    }
 }
 
 /// Restores the mode of the terminal after a program, which can no longer change it.

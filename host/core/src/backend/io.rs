@@ -104,10 +104,15 @@ pub enum InputMode {
     Keys,
 }
 
-/// Modes of the input of a program.
+/// Modes of the input of a program, and the size of its terminal.
 pub trait InputModes: Send + Sync {
     /// Changes the mode until the next call, or until the run ends.
     fn set(&self, mode: InputMode);
+
+    /// Returns the current size of the terminal; `None` if only the size at the start of the run is known.
+    fn size(&self) -> Option<WindowSize> {
+        None
+    }
 }
 
 /// Changes of the size of a terminal.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use codebox_analysis::StripRequest;
 use codebox_core::{
-    BoxFuture, Effects, InputMode, InputModes, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, encode_tool_result,
-    parse_tool_call,
+    BoxFuture, Effects, InputMode, InputModes, MAX_FRAMES, RunTools, TOOL_TAG, ToolResult, WindowSize,
+    encode_tool_result, parse_tool_call,
 };
 use codebox_streams::{RESULT_TAG, RichResults};
 use serde::Deserialize;
@@ -120,6 +120,8 @@ enum Request {
     Missing(Missing),
     /// Change of the mode in which the terminal passes keys.
     InputMode { mode: InputMode },
+    /// Request for the size of the terminal: its columns and rows.
+    TerminalSize,
     /// Request for a TypeScript text without its types.
     Strip(StripRequest),
     /// Report of the interpreter's facts, while an image is made.
@@ -214,6 +216,11 @@ impl Channel {
                 return stripper.start(request).map(Answer::Pending).map_err(|_| FAULT);
             }
             Request::InputMode { mode } => self.input_modes.as_ref().ok_or(NO_HOST)?.set(mode),
+            Request::TerminalSize => {
+                let WindowSize { rows, columns } =
+                    self.input_modes.as_ref().and_then(|modes| modes.size()).ok_or(NO_HOST)?;
+                return Ok(Answer::Ready(format!("[{columns},{rows}]").into_bytes()));
+            }
             Request::Error(error) => self.record_error(error),
             Request::Missing(missing) => self.record_missing(missing),
             Request::Facts { .. } | Request::Seed(_) | Request::Modules { .. } if !self.imaging => return Err(FAULT),
