@@ -23,7 +23,7 @@ fi
 
 # Everything is compiled from one folder by relative names, so that no path gets into the result.
 mkdir -p "$work/build"
-cp -p "$crate"/quickjs/*.c "$crate"/quickjs/*.h "$here"/src/*.c "$here"/src/*.h "$work/build/"
+cp -p "$crate"/quickjs/*.c "$crate"/quickjs/*.h "$here"/src/*.c "$here"/src/*.h "$here"/src/*.zig "$work/build/"
 cp -p "$prelude" "$work/build/prelude.js"
 cd "$work/build"
 
@@ -34,7 +34,7 @@ target="-target wasm32-wasi -mexec-model=reactor"
 digest=$(sha256sum prelude.js | cut -c1-64)
 
 objects=
-for source in engine regexp libunicode dtoa bytes clock errors files host inspect loop memory modules reactor streams; do
+for source in engine regexp libunicode dtoa bytes clock digests errors files host inspect loop memory modules reactor streams; do
     objects="$objects $source.o"
     # With BUILD, an object is kept unless one of its sources is newer.
     case $source in
@@ -50,5 +50,6 @@ for source in engine regexp libunicode dtoa bytes clock errors files host inspec
         -fno-strict-aliasing -funsigned-char -fwrapv -fvisibility=hidden -Wall -Wno-unused -Wno-sign-compare \
         ${OPTIONS-} -c "$source.c" -o "$source.o"
 done
-"$python" -m ziglang cc $target $objects -o out.wasm -Wl,-z,stack-size=4194304 -Wl,--strip-all
+"$python" -m ziglang build-obj -target wasm32-wasi -O ReleaseFast -fstrip -fsingle-threaded --name algorithms digests.zig -femit-bin=algorithms.o
+"$python" -m ziglang cc $target $objects algorithms.o -o out.wasm -Wl,-z,stack-size=4194304 -Wl,--strip-all
 mv out.wasm "$out"

@@ -93,6 +93,18 @@ static JSParseState *with_position(JSParseState *s);
 #define postfix_of_JSParseState (js_parse_postfix_expr)(JSParseState
 #define postfix_of_s (js_parse_postfix_expr)(with_position(s)
 
+// The engine looks ahead for the end of parentheses, and keeps the error of text that it could not read, which a later call would report as
+// its own. It also takes `/` after a template for the start of a regular expression. The first macro removes the error: the text is parsed
+// again. The second one looks at the text before `/`.
+static int look_ahead(JSParseState *s, int *bits, bool no_line_terminator);
+static bool ends_template(JSParseState *s);
+#define js_parse_skip_parens_token(first, ...) ahead_of_##first, __VA_ARGS__)
+#define ahead_of_JSParseState (js_parse_skip_parens_token)(JSParseState
+#define ahead_of_s look_ahead(s
+#define is_regexp_allowed(argument) regexp_after_##argument)
+#define regexp_after_int (is_regexp_allowed)(int
+#define regexp_after_last_tok !ends_template(s) && (is_regexp_allowed)(last_tok
+
 #include "quickjs.c"
 
 #undef JS_Call
@@ -101,6 +113,26 @@ static JSParseState *with_position(JSParseState *s);
 #undef js_iterator_helper_next
 #undef js_iterator_wrap_next
 #undef js_parse_postfix_expr
+#undef js_parse_skip_parens_token
+#undef is_regexp_allowed
+
+static int look_ahead(JSParseState *s, int *bits, bool no_line_terminator)
+{
+    int token = js_parse_skip_parens_token(s, bits, no_line_terminator);
+    // The position is lost only if memory is.
+    if (token != -1)
+        JS_FreeValue(s->ctx, JS_GetException(s->ctx));
+    return token;
+}
+
+// Returns true if the token before the current one, which is an operator, is a template that has ended.
+static bool ends_template(JSParseState *s)
+{
+    const uint8_t *at = s->token.ptr;
+    while (at > s->buf_start && (at[-1] == ' ' || at[-1] == '\t' || at[-1] == '\n' || at[-1] == '\r'))
+        at--;
+    return at > s->buf_start && at[-1] == '`';
+}
 
 __attribute__((noinline)) static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc,
                                                      JSValueConst *argv)

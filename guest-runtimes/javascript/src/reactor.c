@@ -123,6 +123,7 @@ __attribute__((constructor)) static void make_image(void)
     add_streams(ctx, native);
     add_clock(ctx, native);
     add_bytes(ctx, native);
+    add_digests(ctx, native);
     add_modules(ctx, native);
     add_inspect(ctx, native);
     add_host(ctx, native);

@@ -86,6 +86,7 @@ void add_files(JSContext *ctx, JSValueConst native);
 void add_streams(JSContext *ctx, JSValueConst native);
 void add_clock(JSContext *ctx, JSValueConst native);
 void add_bytes(JSContext *ctx, JSValueConst native);
+void add_digests(JSContext *ctx, JSValueConst native);
 void add_modules(JSContext *ctx, JSValueConst native);
 void add_inspect(JSContext *ctx, JSValueConst native);
 void add_host(JSContext *ctx, JSValueConst native);

@@ -41,7 +41,16 @@ export function globalOf(message) {
   const ending = ' is not defined';
   if (message === `Deno${ending}`) return 'deno:api';
   if (message === `Bun${ending}`) return 'bun:api';
+  // Deno asks at the terminal as browsers do.
+  if (message === `prompt${ending}` || message === `confirm${ending}` || message === `alert${ending}`) return 'deno:api';
   for (let i = 0; i < globals.length; i++) if (message === globals[i] + ending) return `api:${globals[i]}`;
+  return undefined;
+}
+
+// Returns the runner whose API a text uses without a test for it.
+export function runnerOf(text) {
+  if (/\bDeno\.[a-z]/i.test(text) && !/typeof Deno\b|globalThis\.Deno\b|'Deno' in|"Deno" in/.test(text)) return 'deno:api';
+  if (/\bBun\.[a-z]/i.test(text) && !/typeof Bun\b|globalThis\.Bun\b|'Bun' in|"Bun" in/.test(text)) return 'bun:api';
   return undefined;
 }
 

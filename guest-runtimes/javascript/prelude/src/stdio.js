@@ -4,7 +4,11 @@ import { Readable, Writable } from './node/stream.js';
 import { Buffer, wrap } from './node/buffer.js';
 import { awaitStdin } from './loop/loop.js';
 import { nextTick } from './loop/ticks.js';
+import { setInterval } from './loop/timers.js';
 import * as terminal from './terminal.js';
+
+// Milliseconds between two looks at the size of the window.
+const RESIZE_INTERVAL = 100;
 
 class WriteStream extends Writable {
   constructor(fd) {
@@ -39,6 +43,31 @@ class WriteStream extends Writable {
   }
   destroySoon() {
     this.destroy();
+  }
+  on(name, listener) {
+    if (name === 'resize') this.#watchSize();
+    return super.on(name, listener);
+  }
+  once(name, listener) {
+    if (name === 'resize') this.#watchSize();
+    return super.once(name, listener);
+  }
+  addListener(name, listener) {
+    return this.on(name, listener);
+  }
+  #isWatched = false;
+  // No signal says that the size of the window has changed.
+  #watchSize() {
+    if (this.#isWatched || !terminal.isTerminal(this.fd)) return;
+    this.#isWatched = true;
+    let before = `${this.getWindowSize()}`;
+    const compare = () => {
+      const size = `${this.getWindowSize()}`;
+      if (size === before) return;
+      before = size;
+      this.emit('resize');
+    };
+    setInterval(compare, RESIZE_INTERVAL).unref();
   }
   get isTTY() { return terminal.isTerminal(this.fd) || undefined; }
   get columns() { return terminal.columns(); }

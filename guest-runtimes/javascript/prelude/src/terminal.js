@@ -2,6 +2,8 @@
 import { native } from './native.js';
 import { process } from './process.js';
 
+const { parse } = JSON;
+
 // Columns and rows.
 let size;
 
@@ -18,9 +20,20 @@ export function setKeys(keys) {
   }
 }
 
+// Asks for the size, which changes with the window.
+function current() {
+  if (size === undefined) return undefined;
+  try {
+    size = parse(native.utf8Decode(native.host('{"op":"terminal_size"}'), false));
+  } catch {
+    // Only the size at the start of the program is known.
+  }
+  return size;
+}
+
 export const isTerminal = (fd) => size !== undefined && Number.isInteger(fd) && fd >= 0 && fd <= 2;
-export const columns = () => size?.[0];
-export const rows = () => size?.[1];
+export const columns = () => current()?.[0];
+export const rows = () => current()?.[1];
 
 // Number of bits of a colour, by the variables that terminals set, as in Node.
 export function colorDepth(env = process.env) {

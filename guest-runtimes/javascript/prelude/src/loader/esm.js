@@ -9,7 +9,7 @@ import { builtin, isBuiltin, nameOf, namespaceOf } from './builtins.js';
 import { Module, run } from './cjs.js';
 import { endingOf, formatOfPath, formatOfText } from './detect.js';
 import { readText } from './files.js';
-import { resolveImport, shown } from './resolve.js';
+import { isMain, resolveImport, shown } from './resolve.js';
 import { textOf } from './texts.js';
 import { hrefOf } from './urls.js';
 import { SafeSet } from '../engine/uncurry.js';
@@ -171,6 +171,7 @@ function named(target, path) {
 }
 
 export function meta(id, target) {
+  target.main = isMain(id);
   if (id[0] === '/') {
     const path = pathOf(id);
     named(target, path);

@@ -1,7 +1,8 @@
 // Resolves the specifier that an ES module imports to the absolute name of a module.
 import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
-import { lacking } from '../missing.js';
+import { originalOf } from '../engine/sources.js';
+import { lacking, runnerOf } from '../missing.js';
 import { CODEBOX, isBuiltin, nameOf } from './builtins.js';
 import { aliased, isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
 import { isTypeScript } from './texts.js';
@@ -13,6 +14,7 @@ let main;
 export const useMain = (id) => {
   main = id;
 };
+export const isMain = (id) => id === main;
 
 let base = '/work';
 // Sets the directory in which programs without a file look for modules.
@@ -85,6 +87,9 @@ function resolveBare(specifier, importer, version) {
   if (pack === undefined) {
     if (specifier === 'codebox') return `node:${CODEBOX}`;
     if (name === 'bun') throw lacking('bun:api', notFound(name, importer, true));
+    // The registry of Deno has packages of this scope, and a program for another runner needs more than packages.
+    const runner = name.startsWith('@std/') ? 'deno:imports' : runnerOf(originalOf(importer) ?? '');
+    if (runner !== undefined) throw lacking(runner, notFound(name, importer, true));
     throw lacking(`npm:${name}${version ? `@${version}` : ''}`, notFound(name, importer, true));
   }
   if (pack.data.exports !== undefined && pack.data.exports !== null) return finish(resolveExports(pack, subpath, IMPORT, shown(importer)), '', importer);

@@ -1,11 +1,8 @@
 // node:crypto and the web's crypto: hashes, keyed hashes, derived keys and random values.
-import { md5, ripemd160, sha1 } from '@noble/hashes/legacy.js';
-import { sha224, sha256, sha384, sha512, sha512_256 } from '@noble/hashes/sha2.js';
-import { sha3_224, sha3_256, sha3_384, sha3_512 } from '@noble/hashes/sha3.js';
+import { ripemd160 } from '@noble/hashes/legacy.js';
 import { hmac } from '@noble/hashes/hmac.js';
-import { pbkdf2 } from '@noble/hashes/pbkdf2.js';
 import { hkdf } from '@noble/hashes/hkdf.js';
-import { scrypt } from '@noble/hashes/scrypt.js';
+import { md5, pbkdf2, scrypt, sha1, sha224, sha256, sha384, sha3_224, sha3_256, sha3_384, sha3_512, sha512, sha512_256 } from './digests.js';
 import { native } from '../native.js';
 import { Buffer, wrap } from './buffer.js';
 import { Transform } from './stream.js';

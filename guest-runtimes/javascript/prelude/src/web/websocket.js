@@ -1,5 +1,5 @@
 // WebSocket clients (RFC 6455), with the interface of the WHATWG and Node's additions.
-import { sha1 } from '@noble/hashes/legacy.js';
+import { sha1 } from '../node/digests.js';
 import { native } from '../native.js';
 import { Buffer } from '../node/buffer.js';
 import { hostFeature, refuse } from '../missing.js';
