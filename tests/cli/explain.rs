@@ -90,3 +90,18 @@ fn rejects_what_run_rejects() {
     assert_eq!(json.code, Some(125));
     assert!(serde_json::from_slice::<serde_json::Value>(&json.stdout).is_ok(), "{}", json.stdout_text());
 }
+
+#[test]
+fn clients_and_tests_run_in_webassembly() {
+    let dir = folder();
+    for (name, text) in [
+        ("a.test.js", "const test = require('node:test'); test('a', () => {})"),
+        ("b.js", "require('http').get('http://127.0.0.1:9/')"),
+        ("c.mjs", "import https from 'node:https'; https.request('https://127.0.0.1:9/').end()"),
+        ("d.js", "new WebSocket('ws://127.0.0.1:9')"),
+    ] {
+        fs::write(dir.path().join(name), text).expect("it is ours");
+        let explained = run_in(dir.path(), &["explain", "--net", "127.0.0.1:9", name]).stdout_text();
+        assert!(explained.contains(" would run in wasm"), "{explained}");
+    }
+}

@@ -45,7 +45,8 @@ pub struct Need {
 
 /// The descriptions of socket needs of clients, which connections to granted hosts satisfy. Other socket needs are
 /// those of servers, or do not concern connections.
-const CLIENTS: [&str; 26] = [
+const CLIENTS: [&str; 31] = [
+    "WebSocket",
     "asyncio.open_connection",
     "asyncio.streams.open_connection",
     "fetch",
@@ -53,6 +54,10 @@ const CLIENTS: [&str; 26] = [
     "ftplib.FTP_TLS",
     "http.client.HTTPConnection",
     "http.client.HTTPSConnection",
+    "http.get",
+    "http.request",
+    "https.get",
+    "https.request",
     "imaplib.IMAP4",
     "imaplib.IMAP4_SSL",
     "import httpcore",

@@ -124,8 +124,12 @@ impl Runner {
             match ensured {
                 Ok(()) => return Ok((plan, backend)),
                 Err(error) if requirements.can_do_without_container() => {
+                    self.parts.progress.note(&format!("{}: {}", plan.choice.backend, error.message()));
                     let fix = "see codebox doctor".to_owned();
                     let why = Unavailable { reason: error.message().to_owned(), fix };
+                    // A virtual machine is not started for an image that the engine of this machine could not pull.
+                    let machines = all.iter().filter(|backend| backend.isolation() == Isolation::Vm);
+                    refused.extend(machines.map(|backend| (backend.id(), why.clone())));
                     refused.push((plan.choice.backend, why));
                 }
                 Err(error) => return Err(error),

@@ -66,7 +66,7 @@ pub(super) fn facility_of_import(specifier: &str) -> Option<(Facility, &'static 
         return match name {
             "sqlite" => module("node:sqlite"),
             "sea" => module("node:sea"),
-            "test" | "test/reporters" => module("node:test"),
+            "test/reporters" => module("node:test/reporters"),
             _ => None,
         };
     }

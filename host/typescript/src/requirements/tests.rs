@@ -78,7 +78,7 @@ fn finds_requirements_of_imports() {
         ("const Database = require('better-sqlite3')", "module 1: import better-sqlite3"),
         ("import x from '@tensorflow/tfjs-node/dist/x.js'", "module 1: import @tensorflow/tfjs-node"),
         ("import { DatabaseSync } from 'node:sqlite'", "module 1: import node:sqlite"),
-        ("import test from 'node:test'", "module 1: import node:test"),
+        ("import 'node:test/reporters'", "module 1: import node:test/reporters"),
         ("require('./build/addon.node')", "module 1: import a .node file"),
         ("export * from 'canvas'", "module 1: import canvas"),
         ("import express from 'express'", "sockets 1: import express"),
