@@ -122,7 +122,7 @@ impl Backend {
 
     /// Returns true if the case with this number runs. In the short form, the first engine runs one case in four of Python, others of
     /// JavaScript, and one in eight of TypeScript and of Lua, which share their code path with these. The second engine runs one in eight of
-    /// Python, which the first one does not run, and the virtual machine one in 32.
+    /// Python, which the first one does not run, and the virtual machine one in 64.
     pub fn selects(self, language: Language, number: usize) -> bool {
         match (self, language) {
             (Self::Wasm | Self::Host, _) => true,
@@ -130,7 +130,7 @@ impl Backend {
             (Self::Podman, Language::JavaScript) => is_selected(number + 2, 4),
             (Self::Podman, _) => is_selected(number, 8),
             (Self::Docker, _) => is_selected(number + 1, 8),
-            (Self::Vm, _) => is_selected(number, 32),
+            (Self::Vm, _) => is_selected(number, 64),
         }
     }
 

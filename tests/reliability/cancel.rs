@@ -55,7 +55,7 @@ pub fn by_dropping(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
         Ok(())
     };
     run(0..12)?;
-    check_no_leaks(kit, || run(0..soak().of(100, 5000)))?;
+    check_no_leaks(kit, || run(0..soak().of(40, 5000)))?;
     run_successfully(runner, printing(guest, 1)).map(drop)
 }
 
@@ -103,6 +103,6 @@ pub fn by_token(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     };
     // Short-lived threads leave allocator arenas behind, but only the first few of them.
     run(0..40)?;
-    check_no_leaks(kit, || run(0..soak().of(100, 5000)))?;
+    check_no_leaks(kit, || run(0..soak().of(40, 5000)))?;
     run_successfully(runner, printing(guest, 1)).map(drop)
 }

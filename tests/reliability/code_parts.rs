@@ -51,7 +51,7 @@ pub fn every_extension_module(runner: &Workbench, _kit: &Kit) -> Result<()> {
     ensure!(names.len() > 300, "only {} extension modules", names.len());
     // Some modules cannot be imported without their package. That is an exception, and not a trap.
     let program = "import sys\ntry: __import__(sys.argv[1])\nexcept Exception: pass\nprint('done')";
-    for name in names.iter().step_by(soak().of(8, 1)) {
+    for name in names.iter().step_by(soak().of(24, 1)) {
         let mut importing = job(Guest::Python, program, JOB_TIMEOUT);
         importing.args = vec![(*name).to_owned()];
         let report = runner.run(importing)?;

@@ -34,7 +34,7 @@ print(numpy.random.default_rng().random())
 print(numpy.random.SeedSequence().entropy)";
 
 pub fn random_values_are_unique(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
-    check_distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(500, 10_000))
+    check_distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(150, 10_000))
 }
 
 /// Checks the sources of randomness that Python's data image additionally initialises.

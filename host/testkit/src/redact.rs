@@ -49,7 +49,9 @@ fn redact_words(line: &str) -> String {
 
 fn replacement(word: &str) -> &str {
     let hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let mixed = word.bytes().any(|byte| byte.is_ascii_digit()) && !word.bytes().all(|byte| byte.is_ascii_digit());
+    // A word of digits alone can be a date.
+    let mixed = word.bytes().any(|byte| byte.is_ascii_digit())
+        && !(word.starts_with("20") && word.bytes().all(|byte| byte.is_ascii_digit()));
     let digest = hex && word.len() >= 40;
     // Abbreviated digest, as in names and versions.
     let abbreviated = hex && mixed && matches!(word.len(), 8 | 12);
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn names_redacted_parts() {
         let home = Path::new("/a/home");
-        assert_eq!(redact("js-0.1-6a40038d, 20261121", &[]), "js-0.1-[digest], 20261121");
+        assert_eq!(redact("js-0.1-6a40038d, 20261121, 22532378", &[]), "js-0.1-[digest], 20261121, [digest]");
         let text = format!("in /a/home/x: 1.5 MiB, sha256 is {}, 12.25ms (keep 5s)", "ab".repeat(32));
         assert_eq!(redact(&text, &[(home, "HOME")]), "in [HOME]/x: [size] MiB, sha256 is [sha256], [time] (keep 5s)");
     }
