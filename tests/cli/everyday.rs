@@ -46,6 +46,12 @@ fn texts_import_files_of_the_working_directory() {
         ("ts", module, "5 6 /work file:///work/x\n"),
         ("js", bun, "5 /work true\n"),
         ("js", script, "6 /work/b.cjs .\n"),
+        (
+            "js",
+            "console.log(`8` / 2, ((a = `8` / 2) => a)(), `${/[`]/.test('`')}` / 1); console.log(require('./a.mjs').default)",
+            "4 4 NaN\n5\n",
+        ),
+        ("ts", "console.log(import.meta.main)", "true\n"),
         ("python", "import c; print(c.x)", "7\n"),
     ] {
         let ran = run_in(dir.path(), &["run", "--dir", ".", "--lang", language, "-c", text]);
@@ -165,7 +171,65 @@ fn failures_that_programs_handle_are_followed_by_advice() {
             "{name}: {stderr}"
         );
     }
+    let figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()";
+    assert!(advice(&[], "m.py", figure).contains("with --show"));
     assert!(advice(&[], "l.py", replaces).contains("discarded \"data.txt\""), "it has made the file itself");
+}
+
+#[test]
+fn advice_names_nothing_that_is_private() {
+    let dir = folder();
+    for name in [".env", "id_rsa", "secrets.toml", "plain.txt"] {
+        fs::write(dir.path().join(name), "secret").expect("it is ours");
+    }
+    let lines = |options: &[&str], text: &str| {
+        fs::write(dir.path().join("a.py"), text).expect("it is ours");
+        run_in(dir.path(), &[&["run", "--isolation", "wasm"], options, &["a.py"]].concat()).stderr_text()
+    };
+    for (text, line) in [
+        ("raise FileNotFoundError(2, 'No such file or directory', '.env')", None),
+        ("try: open('id_rsa')\nexcept OSError: pass", None),
+        ("open('secrets.toml')", None),
+        ("raise PermissionError(1, 'x', '.git/hooks/pre-commit')", None),
+        ("open('plain.txt')", Some("not granted plain.txt")),
+    ] {
+        let shown = lines(&[], text);
+        let advised = shown.lines().find(|line| line.contains("--dir"));
+        assert_eq!(advised.is_some(), line.is_some(), "{text}: {shown}");
+        assert!(line.is_none_or(|line| shown.contains(line)), "{text}: {shown}");
+    }
+    // A rename has two names, and a directory that is granted does not permit everything.
+    let renames = lines(&["--dir", "."], "import os; os.rename('plain.txt', 'b.txt')");
+    assert!(renames.contains("may not write \"plain.txt\"; grant the current directory with --dir .:rw"), "{renames}");
+    let links = lines(&["--dir", ".:rw"], "import os; os.symlink('/etc/passwd', 'link')");
+    assert!(!links.contains("may not write"), "{links}");
+    for (host, is_warned) in [("169.254.169.254", true), ("10.0.0.1", true), ("example.com", false)] {
+        let shown = lines(&[], &format!("import urllib.request; urllib.request.urlopen('http://{host}/')"));
+        assert!(shown.contains(&format!("--net {host}")), "{shown}");
+        assert_eq!(shown.contains("grant it only if you know what answers there"), is_warned, "{shown}");
+    }
+}
+
+#[test]
+fn versions_are_those_of_the_language_of_the_program() {
+    let dir = folder();
+    fs::write(dir.path().join("a.py"), "print(1)").expect("it is ours");
+    for args in [&["run", "--node", "22", "a.py"][..], &["run", "--python", "3.12", "--lang", "js", "-c", "1"]] {
+        let refused = run_in(dir.path(), args);
+        assert_eq!(refused.code, Some(125), "{args:?}");
+        assert!(refused.stderr_text().contains("the program is in "), "{args:?}: {}", refused.stderr_text());
+    }
+}
+
+#[test]
+fn messages_after_output_in_one_file_begin_a_line() {
+    let dir = folder();
+    let binary = kit().binary().display().to_string();
+    let line = format!("'{binary}' run --isolation wasm --max-output 10 -c 'print(\"x\" * 100)' 2>&1");
+    let mut shell = std::process::Command::new("sh");
+    let shown = shell.args(["-c", &line]).current_dir(dir.path()).env("CODEBOX_HOME", kit().home()).output();
+    let shown = String::from_utf8(shown.expect("it starts").stdout).expect("text");
+    assert!(shown.lines().any(|line| line.starts_with("codebox: stdout was truncated")), "{shown}");
 }
 
 #[test]
@@ -274,6 +338,10 @@ fn programs_for_other_runners_of_javascript_have_advice() {
         ),
         ("sqlite.ts", "import { Database } from 'bun:sqlite'\nconsole.log(Database)", "-- bun run sqlite.ts"),
         ("file.ts", "console.log(Bun.file('x'))", "-- bun run file.ts"),
+        ("package.ts", "import chalk from 'chalk'\nconsole.log(chalk, Bun.argv)", "-- bun run package.ts"),
+        ("scope.ts", "import { join } from '@std/path'\nconsole.log(join)", "-- deno run -A scope.ts"),
+        ("ask.ts", "console.log(prompt('name'))", "-- deno run -A ask.ts"),
+        ("both.ts", "import x from 'left-pad'\nif (typeof Deno !== 'undefined') Deno.exit(x)", "--with left-pad,"),
     ] {
         fs::write(dir.path().join(name), text).expect("it is ours");
         let ran = run_in(dir.path(), &["run", "--isolation", "wasm", name]);

@@ -181,7 +181,8 @@ fn figures_are_results_when_they_are_shown_and_at_the_end() {
         assert_eq!((images, found.len()), (count, count), "{rest}");
     }
     let result = run_in(folder().path(), &["run", "--isolation", "wasm", "-c", &format!("{plot}plt.show()")]);
-    assert_eq!((result.code, result.stdout_text(), result.stderr_text()), (Some(0), String::new(), String::new()));
+    let note = "codebox: the program has shown a figure; draw it in the terminal or save it with --show\n";
+    assert_eq!((result.code, result.stdout_text(), result.stderr_text()), (Some(0), String::new(), note.to_owned()));
 }
 
 #[test]

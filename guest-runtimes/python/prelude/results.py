@@ -9,7 +9,7 @@ import warnings
 import weakref
 
 import _host
-from _codebox import hooks
+from _codebox import hooks, host
 
 # First byte of a request that has a rich result.
 _TAG = b"\x03"
@@ -355,7 +355,12 @@ def _text(text):
 
 def _patch_figure_managers(backends):
     # Without a window, a figure is shown as a result, and not with a warning.
-    backends.FigureManagerBase.show = lambda self: _show_figure(self.canvas.figure)
+    def show(self):
+        if not _collects:
+            host.notify("missing", what="figures")
+        _show_figure(self.canvas.figure)
+
+    backends.FigureManagerBase.show = show
 
 
 def install():

@@ -43,7 +43,7 @@ impl Context<'_> {
             return None;
         }
         let (error, script) = (report.error.as_ref(), self.script.as_deref());
-        if let Some(line) = runners::advice(report, script, &self.words) {
+        if let Some(line) = runners::advice(report, script, &self.words, self.args) {
             return Some(line);
         }
         if self.granted_none {
@@ -56,8 +56,10 @@ impl Context<'_> {
             }
         }
         let is_set = |name: &str| std::env::var_os(name).is_some();
-        let refused = error.and_then(|error| files::advice_to_write(error, script));
-        let refused = refused.or_else(|| files::advice_for_refused(&report.missed, script));
+        // A directory that the program may write does not permit everything, such as links.
+        let may_write = self.keeps_files || !self.writable.is_empty();
+        let refused = error.filter(|_| !may_write).and_then(|error| files::advice_to_write(error, script));
+        let refused = refused.or_else(|| files::advice_for_refused(&report.missed, script).filter(|_| !may_write));
         let refused = refused.or_else(|| error.and_then(|error| commands::variable(error, is_set, self.args)));
         if refused.is_some() {
             return refused;
@@ -71,6 +73,9 @@ impl Context<'_> {
         let finds_nothing = report.missed.lists_work_dir && report.files.created.is_empty();
         if self.granted_none && self.script.is_some() && self.has_files_here && finds_nothing {
             return files::advice_for_listing(self.args);
+        }
+        if report.missed.shows_figures {
+            return Some("the program has shown a figure; draw it in the terminal or save it with --show".to_owned());
         }
         if self.keeps_files || !report.is_success() { None } else { files::discarded(&report.files, &self.writable) }
     }

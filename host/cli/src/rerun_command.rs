@@ -28,10 +28,15 @@ pub(crate) fn rerun_command(
 /// Returns the command of a run with an option and its value in addition, quoted for a shell. `None` if it is no run.
 pub(crate) fn command_with(args: &[OsString], option: [&str; 2]) -> Option<String> {
     let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let place = words.iter().position(|word| word == "run")?;
+    let place = words.iter().position(is_command)?;
     let (before, after) = words.split_at(place + 1);
     let line = ["codebox"].into_iter().chain(before.iter().map(String::as_str)).chain(option);
     Some(shell_line(line.chain(after.iter().map(String::as_str))))
+}
+
+/// Returns true for the name of a command that runs a program, after which its options are.
+fn is_command(word: &String) -> bool {
+    word == "run" || word == "x"
 }
 
 /// Returns words as a line, quoted for a shell.
@@ -46,8 +51,8 @@ fn with_isolation(words: &[String], program_words: usize, image: ImageOption, is
     let mut seen_run = false;
     while let Some(word) = options.next() {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-        if !seen_run && word == "run" {
-            line.extend(["run", "--isolation", isolation.as_str()].map(str::to_owned));
+        if !seen_run && is_command(word) {
+            line.extend([word, "--isolation", isolation.as_str()].map(str::to_owned));
             seen_run = true;
         } else if seen_run && (name == "--isolation" || name == "--image" && image == ImageOption::Drop) {
             if value.is_none() {

@@ -70,7 +70,7 @@ fn neighbour(option: &str) -> Option<&'static str> {
         "-i" | "--interactive" => "leave it out: standard input is passed to the program; -t is a terminal",
         "-t" | "--tty" => "use it with codebox run or codebox box exec",
         "--network" | "--allow-net" => "grant each host with --net HOST[:PORT]; all others are refused",
-        "-w" => "change the directory in the program: it starts in /work",
+        "-w" => "name the directory in which the program starts with --workdir DIR",
         "-p" | "--publish" => "leave it out: programs accept no connections from outside",
         "-d" | "--detach" => "start a container for many commands with codebox box start",
         "-A" | "--allow-all" | "--allow-run" | "--privileged" | "--cap-add" => {
@@ -182,7 +182,7 @@ mod tests {
             (&["-it"], "standard input"),
             (&["--allow-net"], "--net HOST"),
             (&["--network=none"], "--net HOST"),
-            (&["-w", "/x"], "/work"),
+            (&["-w", "/x"], "--workdir DIR"),
             (&["--privileged"], "no grant for everything"),
         ] {
             for command in ["run", "explain"] {

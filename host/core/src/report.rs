@@ -224,6 +224,9 @@ pub struct MissedFiles {
     pub unwritable: Vec<String>,
     /// True if the program has listed its working directory.
     pub lists_work_dir: bool,
+    /// True if the program has shown a figure while no [results](crate::Job::results) are collected.
+    #[serde(default)]
+    pub shows_figures: bool,
 }
 
 impl MissedFiles {

@@ -67,9 +67,10 @@ impl Spec {
         writeln!(file, "{text}").map_err(failed)?;
         #[cfg(unix)]
         {
-            // Other users of an environment can use the kernel.
+            // Other users of an environment can use the kernel, unless its command or variables may have secrets.
             use std::os::unix::fs::PermissionsExt as _;
-            let readable = fs::Permissions::from_mode(0o644);
+            let is_private = self.command.iter().any(|word| word.starts_with("--env"));
+            let readable = fs::Permissions::from_mode(if is_private { 0o600 } else { 0o644 });
             file.as_file().set_permissions(readable).map_err(failed)?;
         }
         file.persist(dir.join(FILE)).map_err(|error| failed(error.error))?;

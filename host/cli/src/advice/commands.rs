@@ -7,7 +7,24 @@ use codebox_core::GuestError;
 use crate::rerun_command::command_with;
 
 /// Parts of the names of variables with secrets.
-const SECRET_WORDS: [&str; 6] = ["AUTH", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN"];
+const SECRET_WORDS: [&str; 16] = [
+    "AUTH",
+    "CERT",
+    "CONN",
+    "COOKIE",
+    "CREDENTIAL",
+    "DSN",
+    "HOOK",
+    "KEY",
+    "PASS",
+    "PRIVATE",
+    "PWD",
+    "SECRET",
+    "SESSION",
+    "SIGN",
+    "TOKEN",
+    "URL",
+];
 
 /// Returns the line about a variable that this process has and the program does not; `None` if it failed for another reason.
 pub(super) fn variable(error: &GuestError, is_set: impl Fn(&str) -> bool, args: &[OsString]) -> Option<String> {

@@ -65,7 +65,8 @@ fn advice_for_distant(word: &str, args: &[OsString]) -> Option<String> {
         true => (path, DISTANT_DIR.to_owned()),
         false => (path.parent()?, format!("{DISTANT_DIR}/{}", path.file_name()?.to_str()?)),
     };
-    if is_of_system(dir) || has_home(dir) {
+    let full = full_path(path)?;
+    if is_of_system(dir) || has_home(dir) || full.to_string_lossy().split('/').any(codebox_service::is_left_out) {
         return None;
     }
     let changed: Vec<OsString> =
@@ -90,7 +91,7 @@ fn is_of_system(dir: &Path) -> bool {
 }
 
 /// Returns true for the home directory of the user, and for the directories that it is in: a program should get a part of them.
-fn has_home(dir: &Path) -> bool {
+pub(super) fn has_home(dir: &Path) -> bool {
     let home = std::env::home_dir().unwrap_or_default();
     full_path(dir).is_none_or(|full| full == Path::new("/") || home.starts_with(full))
 }
@@ -113,14 +114,19 @@ fn full_path(path: &Path) -> Option<PathBuf> {
 pub(super) fn advice_for_missed(report: &RunReport, script: Option<&Path>, args: &[OsString]) -> Option<String> {
     // A program may look if its output is there before it makes it.
     let is_made = |path: &&String| report.files.created.iter().any(|file| file.guest.as_str() == path.as_str());
-    let mut missed = report.missed.absent.iter().filter(|path| !is_made(path) && !is_hidden(path));
+    let mut missed = report.missed.absent.iter().filter(|path| !is_made(path));
     let (file, dir) = missed.find_map(|path| on_this_machine(path, script))?;
     Some(granted(&file, &dir, args))
 }
 
-/// Returns true for a path with a name that is not shown by default, such as that of a file with secrets.
+/// Returns true for a path with a name that is not shown by default.
 fn is_hidden(path: &str) -> bool {
-    path.split('/').any(|name| name.starts_with('.'))
+    path.split('/').any(|name| name.starts_with('.') && !matches!(name, "." | ".."))
+}
+
+/// Returns true for a path that a program should not be granted because it looks for it, such as that of a file with secrets.
+fn is_private(path: &str) -> bool {
+    is_hidden(path) || path.split('/').any(codebox_service::is_left_out)
 }
 
 /// Returns the paths of files that were made and are gone, relative to the working directory.
@@ -162,9 +168,8 @@ pub(super) fn discarded(files: &FileChanges, writable: &[GuestPath]) -> Option<S
         1 => " and another file".to_owned(),
         count => format!(" and {count} other files"),
     };
-    Some(format!(
-        "discarded {first}{others} that the program has left; keep such files with --out DIR, or with --dir .:rw"
-    ))
+    let grant = if has_home(Path::new("")) { "" } else { ", or with --dir .:rw" };
+    Some(format!("discarded {first}{others} that the program has left; keep such files with --out DIR{grant}"))
 }
 
 /// Returns a name that the program has chosen, in quotation marks and shortened.
@@ -213,12 +218,13 @@ pub(super) fn advice_to_write(error: &GuestError, script: Option<&Path>) -> Opti
         || ["EPERM: ", "EACCES: ", "EROFS: "].iter().any(|start| error.value.starts_with(start));
     let (before, _) = error.value.strip_suffix('\'').filter(|_| is_refused)?.split_once('\'')?;
     let path = &error.value[before.len() + 1..error.value.len() - 1];
-    line_to_write(path, script)
+    // An error of a copy or of a new name has both names.
+    line_to_write(path.split_once("' -> '").map_or(path, |(from, _)| from), script)
 }
 
 /// Returns the line about a file that the program could not write, which it has handled.
 pub(super) fn advice_for_refused(missed: &MissedFiles, script: Option<&Path>) -> Option<String> {
-    missed.unwritable.iter().filter(|path| !is_hidden(path)).find_map(|path| line_to_write(path, script))
+    missed.unwritable.iter().find_map(|path| line_to_write(path, script))
 }
 
 fn line_to_write(path: &str, script: Option<&Path>) -> Option<String> {
@@ -228,7 +234,7 @@ fn line_to_write(path: &str, script: Option<&Path>) -> Option<String> {
     };
     let is_below = Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let host = dir.strip_suffix(":/work").unwrap_or(&dir);
-    if !is_below || has_home(Path::new(host)) {
+    if !is_below || has_home(Path::new(host)) || is_private(name) {
         return None;
     }
     let which = if host == "." { "the current directory" } else { host };
@@ -285,7 +291,7 @@ fn below_current_dir(error: &GuestError) -> Option<(PathBuf, String)> {
 fn existing(dir: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if !is_below {
+    if !is_below || is_private(&path.to_string_lossy()) {
         return None;
     }
     // A link could lead to another directory.

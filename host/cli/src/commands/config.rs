@@ -55,7 +55,7 @@ fn show(is_json: bool, files: &ConfigFiles) -> Result<u8, RunnerError> {
             ConfigOrigin::Project => ("project", Some(files.project.display().to_string())),
             ConfigOrigin::Default => ("default", None),
         };
-        Line { key, value, from, file }
+        Line { key, value: without_password(&value), from, file }
     };
     let lines: Vec<Line> = files.values()?.into_iter().map(line).collect();
     if is_json {
@@ -67,6 +67,19 @@ fn show(is_json: bool, files: &ConfigFiles) -> Result<u8, RunnerError> {
         table.row([key, value, from]);
     }
     answer::print(&table.to_string())
+}
+
+/// Returns a value with the user and the password of each URL replaced.
+fn without_password(value: &str) -> String {
+    let mut parts = value.split("://");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['/', '"', '\'', ' ', '?', '#']).unwrap_or(part.len());
+        let host = part[..end].rfind('@').map_or(0, |at| at + 1);
+        text.push_str(if host == 0 { "://" } else { "://***@" });
+        text.push_str(&part[host..]);
+    }
+    text
 }
 
 /// Opens the user's file in the editor of the environment, and checks it afterwards.
@@ -111,5 +124,22 @@ fn create(path: &Path) -> io::Result<()> {
         Ok(mut file) => file.write_all(NEW_FILE.as_bytes()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_urls_are_not_shown() {
+        for (value, shown) in [
+            ("\"https://user:word@host/simple\"", "\"https://***@host/simple\""),
+            ("[\"https://a/b@c\", \"https://t@b\"]", "[\"https://a/b@c\", \"https://***@b\"]"),
+            ("\"https://u:p@q@host\"", "\"https://***@host\""),
+            ("3", "3"),
+        ] {
+            assert_eq!(without_password(value), shown);
+        }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::answer;
 use crate::args::{LockArgs, PackagesCommand};
-use crate::render::{Escaped, bytes};
+use crate::render::{Escaped, Table, bytes};
 
 /// Remedy for a program that is not in a file.
 const BESIDE: &str = "pass a file: the lock file is written next to it";
@@ -67,17 +67,15 @@ pub(super) fn packages(command: PackagesCommand, runner: &Runner) -> Result<u8, 
 }
 
 fn list(kept: &[StoredPackage]) -> String {
-    let mut text = String::new();
-    for StoredPackage { file, size, targets, origin, .. } in kept {
-        let origin = origin.as_ref().map(|(file, _)| format!("  built from {}", Escaped(file)));
-        // Writing to a string cannot fail.
-        let _ =
-            writeln!(text, "{}  {}  {}{}", Escaped(file), bytes(*size), targets.join(", "), origin.unwrap_or_default());
-    }
     if kept.is_empty() {
-        text.push_str("no packages are stored\n");
+        return "no packages are stored\n".to_owned();
     }
-    text
+    let mut table = Table::new(["FILE", "SIZE", "FOR", "BUILT FROM"]);
+    for StoredPackage { file, size, targets, origin, .. } in kept {
+        let origin = origin.as_ref().map_or_else(String::new, |(file, _)| file.clone());
+        table.row([file.clone(), bytes(*size), targets.join(", "), origin]);
+    }
+    table.to_string()
 }
 
 fn show(kept: &[StoredPackage]) -> String {
@@ -108,10 +106,12 @@ mod tests {
         };
         let origin = Some(("some_name-1.0.tar.gz".to_owned(), format!("sha256-{}", "cd".repeat(32))));
         let built = StoredPackage { origin, ..kept.clone() };
-        assert!(list(std::slice::from_ref(&built)).ends_with("wasm-3.15  built from some_name-1.0.tar.gz\n"));
+        assert!(list(std::slice::from_ref(&built)).ends_with("wasm-3.15  some_name-1.0.tar.gz\n"));
         assert!(show(&[built]).contains(&format!("from some_name-1.0.tar.gz, sha256-{}", "cd".repeat(32))));
         assert_eq!(list(&[]), "no packages are stored\n");
-        assert_eq!(list(std::slice::from_ref(&kept)), "Some_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n");
+        let lines = list(std::slice::from_ref(&kept));
+        assert!(lines.starts_with("FILE "), "{lines}");
+        assert!(lines.ends_with("\nSome_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n"), "{lines}");
         assert_eq!(normalized_name(&kept.name), normalized_name("some__name"));
         assert!(show(&[kept]).contains(&"ab".repeat(32)));
     }

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use codebox_core::{
-    Access, BackendError, HostPath, Language, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire,
+    Access, Adapter, BackendError, HostPath, Language, Languages, Outcome, ResultKind, RunReport, RunnerError, Stdin,
+    exit, wire,
 };
 use codebox_runner::{RunEnd, Runner};
 use codebox_service::{ContainerTarget, EnvRequest, MAX_PROGRAM, Preference, Process, Program, Request, read_env_file};
@@ -195,9 +196,33 @@ fn explain(report: &RunReport, messages: Messages) {
     }
 }
 
+/// Refuses a version of the interpreter of another language than that of the program.
+fn check_version(args: &RunArgs, program: &ProgramLocation) -> Result<(), RunnerError> {
+    let (option, adapter) = match (&args.python, &args.node) {
+        (Some(_), _) => ("--python", Adapter::Python),
+        (None, Some(_)) => ("--node", Adapter::Node),
+        (None, None) => return Ok(()),
+    };
+    let of_file = || match program {
+        ProgramLocation::File(path) => {
+            let end = path.extension()?.to_str()?;
+            Languages::default().of_extension(end)
+        }
+        ProgramLocation::Module(_) => Some(Language::Python),
+        _ => None,
+    };
+    let Some(language) = args.lang.clone().or_else(of_file) else { return Ok(()) };
+    if language.adapter() == Some(adapter) {
+        return Ok(());
+    }
+    let line = format!("cannot use {option}: the program is in {language}");
+    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("name an image with --image"))
+}
+
 /// Builds the request from the arguments. A program on standard input is read unless it is already `known`.
 pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, RunnerError> {
     let (program, mut words) = args.program()?;
+    check_version(&args, &program)?;
     let (limits, cpus) = (args.limits.overrides(), args.limits.cpus());
     let container = target(&args)?;
     let mut env = variables(&args)?;

@@ -101,6 +101,11 @@ impl Watched {
             let fix = "name a file, --project or a directory that is granted read-only";
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
+        if let Some(out) = watched.out.as_ref().filter(|out| watched.dirs.iter().any(|dir| dir.starts_with(out))) {
+            let line = format!("cannot use --watch: --out has the watched files of {}", out.display());
+            let fix = "name another directory for --out, such as one in it";
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
         Ok(watched)
     }
 

@@ -416,6 +416,9 @@ fn open(path: &PathBuf) -> std::io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
+/// Identifier of figures that have no receiver, which is no missing feature.
+const FIGURES: &str = "figures";
+
 /// Moves the guest's results into the report.
 fn fill_report(report: &mut RunReport, guest: GuestResult) {
     let GuestResult { channel, quota, missed, captured: [stdout, stderr], limiter: _, network } = guest;
@@ -432,7 +435,9 @@ fn fill_report(report: &mut RunReport, guest: GuestResult) {
     if let Some(results) = channel.results {
         (report.results, report.results_dropped) = (results.bundles, results.dropped);
     }
-    report.missing = channel.missing.into_iter().map(|missing| describe(&missing.what)).collect();
+    let (figures, missing): (Vec<_>, Vec<_>) = channel.missing.into_iter().partition(|missing| missing.what == FIGURES);
+    report.missed.shows_figures = !figures.is_empty();
+    report.missing = missing.into_iter().map(|missing| describe(&missing.what)).collect();
     report.denials = quota
         .denied()
         .iter()

@@ -1,6 +1,6 @@
 //! Descriptions of the features that a guest can lack, and hints on how to get them.
 
-use codebox_core::Missing;
+use codebox_core::{AddressKind, Missing};
 
 /// A feature that a prelude reports, its name in reports, and a hint for the user.
 struct FeatureDescription {
@@ -59,6 +59,19 @@ fn is_host(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && !text.starts_with('-') && text.bytes().all(is_part)
 }
 
+/// Returns the kind of a host that is not a part of the public internet, if it is an address.
+fn special_kind(host: &str) -> Option<AddressKind> {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Option<std::net::IpAddr> = address.parse().ok().or_else(|| {
+        let host: std::net::SocketAddr = host.parse().ok()?;
+        Some(host.ip())
+    });
+    if host.split(':').next() == Some("metadata.google.internal") {
+        return Some(AddressKind::Metadata);
+    }
+    AddressKind::of(address?).filter(|kind| *kind != AddressKind::Loopback)
+}
+
 /// Returns true for a text that can be the name of a package of npm, with its version or without.
 fn is_package(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@/^".contains(&byte);
@@ -74,7 +87,11 @@ pub(super) fn describe(identifier: &str) -> Missing {
         return Missing::module(module);
     }
     if let Some(host) = identifier.strip_prefix("host:").filter(|host| is_host(host)) {
-        return Missing { what: format!("access to {host}"), hint: format!("grant it with --net {host}") };
+        let hint = match special_kind(host) {
+            Some(kind) => format!("it is {kind}, so grant it only if you know what answers there: --net {host}"),
+            None => format!("grant it with --net {host}"),
+        };
+        return Missing { what: format!("access to {host}"), hint };
     }
     if let Some(package) = identifier.strip_prefix("npm:").filter(|package| is_package(package)) {
         let at = package.rfind('@').filter(|at| *at > 0);
@@ -92,6 +109,10 @@ pub(super) fn describe(identifier: &str) -> Missing {
         Some(("python", attribute)) => (
             format!("Python's {attribute}"),
             "WebAssembly does not support this system call: run it in a container (--isolation container)",
+        ),
+        Some(("library", module @ ("tkinter" | "turtle"))) => (
+            format!("the module {module}"),
+            "it shows windows, and programs in sandboxes have no display: print the results, or save images",
         ),
         Some(("library", module)) => (
             format!("the module {module}"),
