@@ -1,6 +1,6 @@
 //! Sessions whose interpreter is kept in a container.
 
-use codebox_testkit::{ProcessResult, check_engine, is_required};
+use codebox_testkit::{BASE_IMAGE, ProcessResult, check_engine, is_required};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -71,6 +71,9 @@ impl Drop for EngineHome {
 #[test]
 fn cells_of_python_share_their_state() {
     for home in EngineHome::all() {
+        // An image or an engine is that of a container.
+        let named = home.run(&["new", "--image", BASE_IMAGE]).stdout_text();
+        assert_eq!(home.exec(named.trim(), "import os; print(os.path.exists('/usr/bin'))"), "True\n");
         let id = home.new_session(&[]);
         assert_eq!(home.exec(&id, "import threading, os\nx = 41"), "");
         assert_eq!(home.exec(&id, "x + 1"), "42\n");

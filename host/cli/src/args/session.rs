@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use codebox_core::{
-    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, NetGrant, SessionContainer, parse_duration, parse_size,
+    ByteSize, DirGrantSpec, Isolation, Language, Limit, LimitOverrides, NetGrant, SessionContainer, parse_duration,
+    parse_size,
 };
 use codebox_runner::Resumption;
 use codebox_service::{EnvRequest, Preference, Program, Request, SecretOrigin, SecretRequest};
@@ -153,11 +154,11 @@ pub(crate) struct PlaceArgs {
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = session_preference())]
     pub isolation: Preference,
 
-    /// Container image of a session in a container
+    /// Container image; the session is in a container then
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
 
-    /// Container engine of a session in a container
+    /// Container engine; the session is in a container then
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<String>,
 }
@@ -167,6 +168,9 @@ impl PlaceArgs {
     pub(crate) fn of(self, request: Request) -> (Request, SessionContainer) {
         let Self { isolation, image, engine } = self;
         let container = SessionContainer { image: image.clone(), engine: engine.clone() };
+        // Sessions choose no tier by their cells, and memory images are chosen by imports.
+        let is_for_containers = isolation == Preference::Auto && (image.is_some() || engine.is_some());
+        let isolation = if is_for_containers { Preference::Only(Isolation::Container) } else { isolation };
         (Request { isolation, image, engine, ..request }, container)
     }
 }
