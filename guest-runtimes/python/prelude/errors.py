@@ -76,10 +76,19 @@ def status_of(exc):
         # A value that does not fit into a C long counts as -1.
         status = (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFFFFFFFF
     else:
+        _flush_output()
         _print_stderr(code)
     if status:
         _report_missing(exc)
     return status
+
+
+def _flush_output():
+    """Has unfinished output come before a message, as in a native interpreter."""
+    try:
+        sys.stdout.flush()
+    except BaseException:
+        pass
 
 
 def _print_stderr(what):
@@ -105,6 +114,7 @@ def uncaught(exc):
         # Memory or descriptors do not suffice for the full report; the host recognises limits by the name.
         host.notify("error", name=type(exc).__name__, value="", traceback="", line=None)
     _report_missing(exc)
+    _flush_output()
     hook = getattr(sys, "excepthook", sys.__excepthook__)
     try:
         hook(type(exc), exc, tb)

@@ -1,4 +1,6 @@
-//! Output that is held back briefly, so that it can be discarded when another run replaces its run.
+//! Standard error that is held back briefly, so that it can be discarded when another run replaces its run.
+//!
+//! Standard output that is written meanwhile waits behind it, so that the streams keep their order where they are one file.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -10,12 +12,29 @@ use codebox_core::OutputSink;
 /// Time for which output is held back; a failing program prints its error messages within that time before its end.
 const DELAY: Duration = Duration::from_millis(100);
 
+/// Most bytes that wait. More are passed on at once, so that a reader that is slower than the program stops it.
+const MAX_WAITING: usize = 256 << 10;
+
 /// Time limit for acquiring the state's lock, which a stalled reader can block.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A sink that passes output on after a short delay.
+/// A sink for standard error that passes text on after a short delay.
 #[derive(Clone)]
 pub(crate) struct DelayedSink(Arc<Shared>);
+
+/// A sink for standard output that several runs use in succession.
+pub(crate) type SharedOutput = Arc<Mutex<Box<dyn OutputSink>>>;
+
+/// Writes to standard output.
+pub(crate) fn write_to(output: &SharedOutput, bytes: &[u8]) -> io::Result<()> {
+    output.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+}
+
+/// Text that waits.
+enum Piece {
+    Error(Vec<u8>),
+    Output(Vec<u8>),
+}
 
 struct Shared {
     state: Mutex<State>,
@@ -24,7 +43,11 @@ struct Shared {
 
 struct State {
     inner: Option<Box<dyn OutputSink>>,
-    buffer: Vec<u8>,
+    output: Option<SharedOutput>,
+    /// The waiting text in its order. The first piece is one of standard error.
+    waiting: Vec<Piece>,
+    /// Number of waiting bytes.
+    size: usize,
     /// Times at which the first and the last of the held bytes were written.
     since: Option<(Instant, Instant)>,
     has_forwarder: bool,
@@ -33,12 +56,14 @@ struct State {
 }
 
 impl DelayedSink {
-    /// Creates a sink that delays the output to `inner`.
+    /// Creates a sink that delays the text to `inner`, and the standard output that follows it.
     #[must_use]
-    pub(crate) fn new(inner: Box<dyn OutputSink>) -> Self {
+    pub(crate) fn new(inner: Box<dyn OutputSink>, output: Option<SharedOutput>) -> Self {
         let state = State {
             inner: Some(inner),
-            buffer: Vec::new(),
+            output,
+            waiting: Vec::new(),
+            size: 0,
             since: None,
             has_forwarder: false,
             frozen: false,
@@ -47,13 +72,14 @@ impl DelayedSink {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
     }
 
-    /// Passes the held output on, unless it is frozen.
-    pub(crate) fn pass(&self) {
+    /// Has standard output wait behind the held text. Returns false if none is held.
+    pub(crate) fn hold_output(&self, bytes: &[u8]) -> bool {
         let mut state = self.0.lock();
-        if !state.frozen {
-            // The reader may be gone.
-            let _ = state.forward();
+        let is_held = !state.waiting.is_empty();
+        if is_held {
+            state.hold(Piece::Output(bytes.to_vec()));
         }
+        is_held
     }
 
     /// Stops passing output on until [`discard`](Self::discard) or [`finish`](Self::finish) is called.
@@ -63,10 +89,12 @@ impl DelayedSink {
         }
     }
 
-    /// Drops the held and all later output, and returns the inner sink; `None` if a stalled reader blocks it.
+    /// Drops the held and all later text, passes on the standard output behind it, and returns the inner sink; `None` if a stalled reader
+    /// blocks it.
     pub(crate) fn discard(&self) -> Option<Box<dyn OutputSink>> {
         let inner = self.0.try_lock_for_timeout().and_then(|mut state| {
-            state.buffer.clear();
+            state.waiting.retain(|piece| matches!(piece, Piece::Output(_)));
+            let _ = state.forward();
             state.closed = true;
             state.inner.take()
         });
@@ -137,13 +165,31 @@ impl Shared {
 }
 
 impl State {
-    fn forward(&mut self) -> io::Result<()> {
-        self.since = None;
-        let buffer = std::mem::take(&mut self.buffer);
-        match &mut self.inner {
-            Some(inner) if !buffer.is_empty() => inner.write(&buffer),
-            _ => Ok(()),
+    /// Adds a piece to the waiting text.
+    fn hold(&mut self, piece: Piece) {
+        let (Piece::Error(bytes) | Piece::Output(bytes)) = &piece;
+        self.size += bytes.len();
+        self.waiting.push(piece);
+        let now = Instant::now();
+        self.since = Some((self.since.map_or(now, |(first, _)| first), now));
+        if self.size > MAX_WAITING && !self.frozen {
+            let _ = self.forward();
         }
+    }
+
+    /// Passes the waiting text on. Both streams are written, even if one of them has failed.
+    fn forward(&mut self) -> io::Result<()> {
+        (self.since, self.size) = (None, 0);
+        let mut result = Ok(());
+        for piece in std::mem::take(&mut self.waiting) {
+            let written = match (piece, &mut self.inner, &self.output) {
+                (Piece::Error(bytes), Some(inner), _) => inner.write(&bytes),
+                (Piece::Output(bytes), _, Some(output)) => write_to(output, &bytes),
+                _ => Ok(()),
+            };
+            result = result.and(written);
+        }
+        result
     }
 }
 
@@ -153,9 +199,7 @@ impl OutputSink for DelayedSink {
         if state.closed {
             return Ok(());
         }
-        state.buffer.extend_from_slice(bytes);
-        let now = Instant::now();
-        state.since = Some((state.since.map_or(now, |(first, _)| first), now));
+        state.hold(Piece::Error(bytes.to_vec()));
         if !state.has_forwarder {
             state.has_forwarder = true;
             let shared = Arc::clone(&self.0);
@@ -200,13 +244,13 @@ pub(crate) mod tests {
     #[test]
     fn held_output_can_be_discarded_or_forwarded() {
         let recorded = RecordingSink::default();
-        let mut sink = DelayedSink::new(Box::new(recorded.clone()));
+        let mut sink = DelayedSink::new(Box::new(recorded.clone()), None);
         sink.write(b"x").expect("the sink accepts the data");
         let mut inner = sink.discard().expect("no reader is stalled");
         sink.write(b"y").expect("the sink accepts the data");
         inner.write(b"z").expect("the sink accepts the data");
         assert_eq!(recorded.text(), "z");
-        let mut sink = DelayedSink::new(Box::new(recorded.clone()));
+        let mut sink = DelayedSink::new(Box::new(recorded.clone()), None);
         sink.write(b"x").expect("the sink accepts the data");
         finish(&sink);
         assert_eq!(recorded.text(), "zx");
@@ -215,7 +259,7 @@ pub(crate) mod tests {
     #[test]
     fn unwritten_sink_finishes_at_once() {
         let recorded = RecordingSink::default();
-        let sink = DelayedSink::new(Box::new(recorded.clone()));
+        let sink = DelayedSink::new(Box::new(recorded.clone()), None);
         finish(&sink);
         assert!(sink.discard().is_none());
         assert_eq!(Arc::strong_count(&recorded.0), 1);

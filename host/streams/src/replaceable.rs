@@ -1,11 +1,11 @@
 //! Streams of a run that another run can replace.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use codebox_core::{CancelToken, ExecIo, InputModes, OutputSink, RunTools};
 
-use crate::delayed_sink::DelayedSink;
+use crate::delayed_sink::{DelayedSink, SharedOutput, write_to};
 use crate::recording::InputRecording;
 use crate::replay_filter::{DivergenceFlag, ReplayFilter};
 
@@ -37,13 +37,14 @@ impl ReplaceableRun {
             *stdin = Some(reader);
             recording
         });
+        let output = stdout.take().map(|inner| Arc::new(Mutex::new(inner)));
         let held = stderr.take().map(|inner| {
-            let delayed_sink = DelayedSink::new(inner);
+            let delayed_sink = DelayedSink::new(inner, output.clone());
             *stderr = Some(Box::new(delayed_sink.clone()));
             delayed_sink
         });
-        let shared_sink = stdout.take().map(|inner| {
-            let shared_sink = SharedSink { inner: Arc::new(Mutex::new(inner)), held: held.clone() };
+        let shared_sink = output.map(|inner| {
+            let shared_sink = SharedSink { inner, held: held.clone() };
             *stdout = Some(Box::new(shared_sink.clone()));
             shared_sink
         });
@@ -140,15 +141,17 @@ pub fn resume_streams(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) -> Diver
 /// A sink for standard output that several runs use in succession.
 #[derive(Clone)]
 struct SharedSink {
-    inner: Arc<Mutex<Box<dyn OutputSink>>>,
-    /// Standard error of the first run. It is no message about the end of a program that prints more, and both streams may be one file.
+    inner: SharedOutput,
+    /// Standard error of the first run, behind which output waits.
     held: Option<DelayedSink>,
 }
 
 impl OutputSink for SharedSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.held.iter().for_each(DelayedSink::pass);
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        if self.held.as_ref().is_some_and(|held| held.hold_output(bytes)) {
+            return Ok(());
+        }
+        write_to(&self.inner, bytes)
     }
 }
 
@@ -194,10 +197,32 @@ mod tests {
             stdout.write(format!("o{number} ").as_bytes()).expect("the sink accepts the data");
         }
         stderr.write(b"end").expect("the sink accepts the data");
-        assert_eq!(both.text(), "e1 o1 e2 o2 e3 o3 ");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        replaceable.finish(move || sender.send(()).expect("the receiver exists"));
+        receiver.recv().expect("the output is passed on");
+        assert_eq!(both.text(), "e1 o1 e2 o2 e3 o3 end");
+    }
+
+    #[test]
+    fn output_behind_discarded_messages_is_passed_on() {
+        let (out, err) = (RecordingSink::default(), RecordingSink::default());
+        let mut io =
+            ExecIo { stdout: Some(Box::new(out.clone())), stderr: Some(Box::new(err.clone())), ..ExecIo::none() };
+        let replaceable = ReplaceableRun::of(&mut io);
+        let (mut stdout, mut stderr) = (io.stdout.take().expect("a sink"), io.stderr.take().expect("a sink"));
+        stderr.write(b"no threads").expect("the sink accepts the data");
         replaceable.freeze();
-        stdout.write(b"late").expect("the sink accepts the data");
-        assert_eq!(both.text(), "e1 o1 e2 o2 e3 o3 late");
+        stdout.write(b"bye").expect("the sink accepts the data");
+        let (mut second, _) = replaceable.replay(b"bye".to_vec()).expect("the run is replaceable");
+        second.stdout.take().expect("a sink").write(b"bye, all").expect("the sink accepts the data");
+        assert_eq!((out.text(), err.text()), ("bye, all".to_owned(), String::new()));
+        // More than may wait is passed on at once.
+        let mut io =
+            ExecIo { stdout: Some(Box::new(out.clone())), stderr: Some(Box::new(err.clone())), ..ExecIo::none() };
+        let _other = ReplaceableRun::of(&mut io);
+        io.stderr.take().expect("a sink").write(b"x").expect("the sink accepts the data");
+        io.stdout.take().expect("a sink").write(&[b'y'; 1 << 20]).expect("the sink accepts the data");
+        assert_eq!((out.text().len(), err.text().len()), (8 + (1 << 20), 1));
     }
 
     #[test]
