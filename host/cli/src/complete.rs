@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -29,7 +29,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers a script with the possible next words, and returns the exit status; `None` if no script asks.
 pub(crate) fn answer_shell(args: &[OsString]) -> Option<u8> {
-    std::env::var_os(VARIABLE)?;
+    let shell = std::env::var_os(VARIABLE)?;
+    // The variable is removed before values are listed.
+    let _ = SHELL.set(shell.to_string_lossy().into_owned());
     let dir = std::env::current_dir().ok();
     let env = CompleteEnv::with_factory(command).var(VARIABLE).bin(PROGRAM).completer(PROGRAM);
     match env.try_complete(args.iter().cloned(), dir.as_deref()) {
@@ -75,7 +77,8 @@ const TOOLS: ValueList =
 
 /// Returns the command line with the lists of values. They are not a part of its definition, which the program for WebAssembly has too.
 fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
+    let command = Cli::command().mut_args(|arg| with_value(arg, ""));
+    command.mut_subcommands(|command| {
         let group = command.get_name().to_owned();
         with_values(command, &group)
     })
@@ -83,28 +86,30 @@ fn command() -> clap::Command {
 
 /// Adds the lists of values to the arguments of a command below `group`.
 fn with_values(command: clap::Command, group: &str) -> clap::Command {
-    let command = command.mut_args(|arg| {
-        let list = match (group, arg.get_id().as_str()) {
-            (_, "image") => IMAGES,
-            ("session", "id" | "ids") => SESSIONS,
-            ("jobs" | "audit", "id") => JOBS,
-            ("box", "name" | "names") if arg.is_positional() => BOXES,
-            ("image", "name") if arg.is_positional() => IMAGES,
-            ("runtime", "name") if arg.is_positional() => RUNTIMES,
-            ("tool", "name") if arg.is_positional() => TOOLS,
-            // The program, its arguments and other files.
-            _ if !arg.get_possible_values().is_empty() || !arg.get_action().takes_values() => return arg,
-            _ if arg.get_value_hint() == ValueHint::DirPath => {
-                return arg.add(ArgValueCompleter::new(|current: &OsStr| paths(&PathCompleter::dir(), current)));
-            }
-            _ if arg.is_positional() || has_paths(arg.get_value_hint()) => {
-                return arg.add(ArgValueCompleter::new(|current: &OsStr| paths(&PathCompleter::any(), current)));
-            }
-            _ => return arg,
-        };
-        arg.add(ArgValueCandidates::new(move || list.candidates()))
-    });
-    command.mut_subcommands(|inner| with_values(inner, group))
+    command.mut_args(|arg| with_value(arg, group)).mut_subcommands(|inner| with_values(inner, group))
+}
+
+/// Adds the list of values to an argument of a command below `group`.
+fn with_value(arg: clap::Arg, group: &str) -> clap::Arg {
+    let list = match (group, arg.get_id().as_str()) {
+        (_, "image") => IMAGES,
+        ("session", "id" | "ids") => SESSIONS,
+        ("jobs" | "audit", "id") => JOBS,
+        ("box", "name" | "names") if arg.is_positional() => BOXES,
+        ("image", "name") if arg.is_positional() => IMAGES,
+        ("runtime", "name") if arg.is_positional() => RUNTIMES,
+        ("tool", "name") if arg.is_positional() => TOOLS,
+        // The program, its arguments and other files.
+        _ if !arg.get_possible_values().is_empty() || !arg.get_action().takes_values() => return arg,
+        _ if arg.get_value_hint() == ValueHint::DirPath => {
+            return arg.add(ArgValueCompleter::new(|current: &OsStr| paths(&PathCompleter::dir(), current)));
+        }
+        _ if arg.is_positional() || has_paths(arg.get_value_hint()) => {
+            return arg.add(ArgValueCompleter::new(|current: &OsStr| paths(&PathCompleter::any(), current)));
+        }
+        _ => return arg,
+    };
+    arg.add(ArgValueCandidates::new(move || list.candidates()))
 }
 
 /// Returns true for an option whose value is a path.
@@ -119,11 +124,21 @@ fn paths(completer: &PathCompleter, current: &OsStr) -> Vec<CompletionCandidate>
     found
 }
 
-/// Returns true for a text that every shell takes as one word. The scripts of some shells insert a value as it is, so that the name of a file that
-/// a program has made could be a command. Shells complete other names of files themselves.
+/// Name of the shell that asks.
+static SHELL: OnceLock<String> = OnceLock::new();
+
+/// Shells whose scripts quote what they insert.
+const QUOTING_SHELLS: [&str; 3] = ["elvish", "fish", "zsh"];
+
+/// Returns true for a text that the shell which asks takes as one word. The scripts of bash and PowerShell insert a value as it is, so that the
+/// name of a file that a program has made could be a command. bash completes other names itself if there is no value.
 fn is_word(text: &str) -> bool {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@%+,".contains(c);
-    !text.starts_with('-') && text.chars().all(is_plain)
+    let is_quoted = SHELL.get().is_some_and(|shell| QUOTING_SHELLS.contains(&shell.as_str()));
+    let is_plain = |c: char| match is_quoted {
+        true => !c.is_control(),
+        false => c.is_alphanumeric() || "-_./:@%+".contains(c),
+    };
+    !text.starts_with(['-', '@']) && text.chars().all(is_plain)
 }
 
 impl ValueList {
