@@ -277,8 +277,10 @@ fn watched_programs_run_again_after_changes() {
     child.wait().expect("it ends");
     let refused = run_in(dir.path(), &["run", "--watch", "-c", "1"]);
     assert_one_line(&refused, 125, "cannot use --watch: the program has no files that could change");
-    let refused = run_in(folder().path(), &["run", "--watch", "--project", ".", "--out", ".", "-c", "1"]);
-    assert_one_line(&refused, 125, "cannot use --watch: --out has the watched files");
+    for out in [".", ".."] {
+        let refused = run_in(dir.path(), &["run", "--watch", "--project", ".", "--out", out, "-c", "1"]);
+        assert_one_line(&refused, 125, "cannot use --watch: --out has the watched files");
+    }
 }
 
 #[test]
@@ -293,7 +295,10 @@ fn links_lead_out_of_no_project() {
     std::os::unix::fs::symlink(outside.join("__main__.py"), inside.join("main.py")).expect("it is ours");
     std::os::unix::fs::symlink(&outside, inside.join("linked")).expect("it is ours");
     std::os::unix::fs::symlink(inside.join("b.py"), inside.join("c.py")).expect("it is ours");
-    for file in ["main.py", "linked/__main__.py"] {
+    fs::write(outside.join("nb.ipynb"), "{\"nbformat\": 4, \"nbformat_minor\": 5, \"metadata\": {}, \"cells\": []}")
+        .expect("it is ours");
+    std::os::unix::fs::symlink(outside.join("nb.ipynb"), inside.join("nb.ipynb")).expect("it is ours");
+    for file in ["main.py", "linked/__main__.py", "nb.ipynb"] {
         let refused = run_in(&inside, &["run", "--project", ".", file]);
         assert_one_line(&refused, 126, "a link leads out of the project");
     }

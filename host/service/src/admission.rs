@@ -43,7 +43,7 @@ use image::Image;
 pub use image::is_allowed_image;
 pub use output_file::open_output_file;
 pub use policy::{Escalation, LinkPolicy, Policy};
-pub use project::{Manifest, Project, is_left_out};
+pub use project::{Manifest, Project, is_left_out, leads_out};
 pub use request::{ContainerTarget, EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use reserved_paths::NODE_MODULES;
 pub use script::MAX_PROGRAM;

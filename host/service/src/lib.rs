@@ -31,7 +31,7 @@ mod testing;
 pub use admission::{
     Admitted, ContainerTarget, Denied, EnvRequest, EnvRequestError, Escalation, HostEnvironment, LinkPolicy,
     MAX_PROGRAM, Manifest, PackageNeeds, Policy, Preference, Process, Program, Project, Request, SecretOrigin,
-    SecretRequest, SecretRequestError, SecretSource, admit, is_allowed_image, is_left_out, open_output_file,
+    SecretRequest, SecretRequestError, SecretSource, admit, is_allowed_image, is_left_out, leads_out, open_output_file,
     read_env_file,
 };
 pub use audit::{AuditError, AuditLog, AuditRecord, Broken, Event, SessionAction, Verified};

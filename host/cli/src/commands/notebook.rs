@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use codebox_blocks::{Block, BlockStatus, BlocksReport, Notebook, Options, ipython_command};
 use codebox_core::{ResultKind, RunnerError};
-use codebox_service::{Process, open_output_file};
+use codebox_service::{Process, leads_out, open_output_file};
 
 use super::blocks::{report_of, started};
 use super::run::request;
@@ -27,6 +27,10 @@ pub(super) fn of(args: &RunArgs) -> Option<PathBuf> {
 /// Runs the cells of a notebook in one session until the first error, and returns the exit status. The notebook with the outputs is
 /// written to the file of `--out`.
 pub(super) fn run(path: &Path, mut args: RunArgs, messages: Messages, host: Host<'_>) -> Result<u8, RunnerError> {
+    if args.project.as_deref().is_some_and(|project| leads_out(project, path)) {
+        let line = format!("cannot run {}: a link leads out of the project, whose copy has no links", path.display());
+        return Err(RunnerError::new(ResultKind::PathRejected, line).with_fix("name the file that it leads to"));
+    }
     let notebook = Notebook::parse(&read_text("the notebook", path)?).map_err(|error| {
         let line = format!("cannot run {}: {}", path.display(), error.message());
         RunnerError::new(error.kind(), line).with_fix(error.fix().unwrap_or_default())

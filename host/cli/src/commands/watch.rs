@@ -95,7 +95,7 @@ impl Watched {
         let read_only = args.dirs.iter().filter(|dir| dir.access == Access::ReadOnly);
         watched.dirs.extend(read_only.filter_map(|dir| absolute(Path::new(&dir.host))));
         watched.files.extend(args.env_files.iter().chain(&args.requirements).filter_map(|path| absolute(path)));
-        watched.out = args.out.as_deref().and_then(|out| std::path::absolute(out).ok());
+        watched.out = args.out.as_deref().and_then(|out| absolute(out).or_else(|| std::path::absolute(out).ok()));
         if watched.files.is_empty() && watched.dirs.is_empty() {
             let line = "cannot use --watch: the program has no files that could change";
             let fix = "name a file, --project or a directory that is granted read-only";
@@ -119,13 +119,16 @@ impl Watched {
 
     /// Returns true if a change of this path counts.
     fn counts(&self, path: &Path) -> bool {
+        if self.files.contains(path) {
+            return true;
+        }
         if self.out.as_ref().is_some_and(|out| path.starts_with(out)) {
             return false;
         }
         let below = self.dirs.iter().find_map(|dir| path.strip_prefix(dir).ok());
         let is_ignored =
             |below: &Path| below.components().any(|part| IGNORED.iter().any(|name| part.as_os_str() == *name));
-        self.files.contains(path) || below.is_some_and(|below| !is_ignored(below))
+        below.is_some_and(|below| !is_ignored(below))
     }
 }
 

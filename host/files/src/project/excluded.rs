@@ -81,14 +81,28 @@ const TEMPLATES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".def
 /// Ends of the names of copies that editors and people make.
 const COPIES: [&str; 9] = [".bak", ".backup", ".old", ".orig", ".save", ".swp", "~", " - copy", " copy"];
 
-/// Ends of the names of private keys of SSH.
-const SSH_KEYS: [&str; 8] =
-    ["id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", "_dsa_key", "_ecdsa_key", "_ed25519_key", "_rsa_key"];
+/// Names of private keys of SSH, which can follow another name.
+const SSH_KEYS: [&str; 4] = ["id_dsa", "id_ecdsa", "id_ed25519", "id_rsa"];
 
-/// Returns the name of which this one is a copy with a number, as `a (1)` is of `a`.
-fn numbered(name: &str) -> Option<&str> {
-    let (original, number) = name.strip_suffix(')')?.rsplit_once(" (")?;
-    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(original)
+/// Returns true for the name of a private key of SSH, of a user or of a machine.
+fn is_ssh_key(name: &str) -> bool {
+    let name = name.strip_suffix("_sk").unwrap_or(name);
+    let before = SSH_KEYS.iter().find_map(|key| name.strip_suffix(key));
+    let is_own = before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '-', '.', ' ']));
+    is_own || name.starts_with("ssh_host_") && name.ends_with("_key")
+}
+
+/// Returns the name of which this one is a copy, as `a` is of `a (1)`, `a copy 2` and `a.bak`.
+fn original(name: &str) -> Option<&str> {
+    if let Some(original) = COPIES.iter().find_map(|end| name.strip_suffix(end)) {
+        return Some(original.trim_end_matches('~'));
+    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    if let Some((original, number)) = name.strip_suffix(')').and_then(|name| name.rsplit_once(" (")) {
+        return is_number(number).then_some(original);
+    }
+    let (copy, number) = name.rsplit_once(' ')?;
+    (is_number(number) && copy.ends_with(" copy")).then_some(copy)
 }
 
 /// Returns the reason that an entry with this name is left out, whatever the project's own rules are. Upper and lower case are the same.
@@ -100,17 +114,23 @@ pub fn excluded(name: &str, is_dir: bool) -> Option<LeftOutReason> {
     if is_dir && GENERATED.contains(&name.as_str()) {
         return Some(LeftOutReason::Generated);
     }
-    let mut name = name.trim_matches(['#', '~']);
-    while let Some(original) = COPIES.iter().find_map(|end| name.strip_suffix(end)).or_else(|| numbered(name)) {
-        name = original.trim_end_matches('~');
+    let mut name = name.trim_matches(['#', '~']).to_owned();
+    // The mark of a copy may be before the extension.
+    let of_stem = |name: &str| {
+        let (stem, extension) = name.rsplit_once('.')?;
+        Some(format!("{}.{extension}", original(stem)?))
+    };
+    while let Some(other) = original(&name).map(str::to_owned).or_else(|| of_stem(&name)) {
+        name = other;
     }
+    let name = name.as_str();
     let rest = name.strip_prefix(".env").filter(|rest| rest.is_empty() || rest.starts_with(['.', '-', '_']));
     let is_variables = rest.is_some() && !TEMPLATES.iter().any(|end| name.ends_with(end));
     // The name may have the format after it, as in `prod.tfvars.json`.
     let name_of_data = name.strip_suffix(".json").unwrap_or(name);
     let extension = |name: &str| name.rsplit_once('.').is_some_and(|(_, end)| SECRET_EXTENSIONS.contains(&end));
     let is_key = !is_dir && (extension(name) || extension(name_of_data));
-    let is_ssh = SSH_KEYS.iter().any(|key| name.strip_suffix("_sk").unwrap_or(name).ends_with(key));
+    let is_ssh = !is_dir && is_ssh_key(name);
     (is_variables || is_key || is_ssh || SECRETS.contains(&name)).then_some(LeftOutReason::Secret)
 }
 
@@ -142,6 +162,16 @@ mod tests {
             ("id_rsa (1)", false, Some(Secret)),
             (".env - Copy (2)", false, Some(Secret)),
             ("my_id_rsa", false, Some(Secret)),
+            ("id_rsa copy 2", false, Some(Secret)),
+            ("service-account (1).json", false, Some(Secret)),
+            ("secrets copy.yaml", false, Some(Secret)),
+            ("credentials - Copy.json", false, Some(Secret)),
+            (".env copy.local", false, Some(Secret)),
+            ("valid_rsa", false, None),
+            ("my_id_rsa", true, None),
+            ("public_rsa_key", false, None),
+            ("photocopy.py", false, None),
+            ("chapter 2.txt", false, None),
             ("ssh_host_rsa_key", false, Some(Secret)),
             ("secrets.yaml", false, Some(Secret)),
             ("secrets.py", false, None),

@@ -6,7 +6,7 @@ use codebox_core::path::{MappedPath as _, PathMap};
 use codebox_core::{GuestPath, HostPath, InputFile, ResultKind, Source};
 
 use super::denied::Denied;
-use super::project::Project;
+use super::project::{Project, leads_out};
 use super::script::Script;
 
 /// Read-only guest directory of a script that is not in a granted directory.
@@ -32,7 +32,7 @@ pub(super) fn place(
         return Ok((source, None));
     }
     let of_project = canonical.as_deref().and_then(|path| project?.guest_path(path));
-    if of_project.is_none() && project.is_some_and(|project| project.has_link(&place)) {
+    if of_project.is_none() && project.is_some_and(|project| leads_out(&project.host.to_path_buf(), &place)) {
         let detail = "a link leads out of the project, whose copy has no links";
         return Err(Denied::new(ResultKind::PathRejected, "run", typed, detail, "name the file that it leads to"));
     }

@@ -73,19 +73,6 @@ impl Project {
         below.try_fold(GuestPath::work(), |path, part| path.child(part).ok())
     }
 
-    /// Returns true for a path from the root that leads through the project.
-    pub(super) fn has_link(&self, place: &Path) -> bool {
-        let mut plain = PathBuf::new();
-        for part in place.components() {
-            match part {
-                Component::ParentDir => drop(plain.pop()),
-                Component::CurDir => {}
-                part => plain.push(part),
-            }
-        }
-        plain.ancestors().skip(1).any(|dir| dir.canonicalize().is_ok_and(|dir| self.guest_path(&dir).is_some()))
-    }
-
     /// Returns the working directory of a program: that of this process if it is below the project, and the project itself otherwise.
     pub(super) fn work_dir(&self, host_environment: &dyn HostEnvironment) -> GuestPath {
         let current = host_environment.current_dir().and_then(|dir| dir.canonicalize()).ok();
@@ -162,6 +149,24 @@ pub(super) fn admit(
         }
     }
     Ok((Project { host, files: inputs.len(), left_out, manifests }, inputs))
+}
+
+/// Returns true for a file that is reached through a directory, and that a link leads to out of it.
+#[must_use]
+pub fn leads_out(dir: &Path, file: &Path) -> bool {
+    let (Ok(dir), Ok(place)) = (dir.canonicalize(), std::path::absolute(file)) else { return false };
+    if file.canonicalize().is_ok_and(|file| file.starts_with(&dir)) {
+        return false;
+    }
+    let mut plain = PathBuf::new();
+    for part in place.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain.ancestors().skip(1).any(|place| place.canonicalize().is_ok_and(|place| place.starts_with(&dir)))
 }
 
 /// Returns true for a name that no copy of a project has, such as that of a file with secrets.
