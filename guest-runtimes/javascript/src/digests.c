@@ -102,7 +102,8 @@ static JSValue scrypt(JSContext *ctx, JSValueConst self, int argc, JSValueConst 
         return JS_HasException(ctx) ? JS_EXCEPTION : JS_UNDEFINED;
     // The blocks, a block and its copy, those of all lanes, and their alignment.
     uint64_t size = 128ull * block_size * ((1ull << log_cost) + parallelization + 2) + 256;
-    if (size > UINT32_MAX)
+    // The library computes with 30 bits.
+    if (size > UINT32_MAX || 128ull * block_size * parallelization >= 1u << 30)
         return JS_UNDEFINED;
     uint8_t *memory = js_malloc(ctx, size), *out = memory ? js_malloc(ctx, length) : NULL;
     if (!out) {

@@ -103,7 +103,7 @@ static bool ends_template(JSParseState *s);
 #define ahead_of_s look_ahead(s
 #define is_regexp_allowed(argument) regexp_after_##argument)
 #define regexp_after_int (is_regexp_allowed)(int
-#define regexp_after_last_tok !ends_template(s) && (is_regexp_allowed)(last_tok
+#define regexp_after_last_tok last_tok == TOK_TEMPLATE ? !ends_template(s) : (is_regexp_allowed)(last_tok
 
 #include "quickjs.c"
 
@@ -125,7 +125,7 @@ static int look_ahead(JSParseState *s, int *bits, bool no_line_terminator)
     return token;
 }
 
-// Returns true if the token before the current one, which is an operator, is a template that has ended.
+// Returns true if the template, or a part of it, before the current token, which is an operator, is the end of it.
 static bool ends_template(JSParseState *s)
 {
     const uint8_t *at = s->token.ptr;

@@ -47,10 +47,17 @@ export function globalOf(message) {
   return undefined;
 }
 
+const COMMENT = /\/\*[\s\S]*?\*\/|(?:^|\s)\/\/[^\n]*/g;
+const DENO =
+  /\bDeno\.(?:args|bench|build|chdir|chmod|Command|connect|consoleSize|copyFile|cron|cwd|env|errors|execPath|exit|inspect|kill|listen|lstat|make|mkdir|noColor|open|permissions|pid|read|realPath|remove|rename|resolve|run|serve|stat|stdin|stdout|stderr|test|version|watch|write)/;
+const BUN =
+  /\bBun\.(?:\$|argv|build|color|connect|CryptoHasher|deepEquals|env|escapeHTML|file|Glob|gzip|hash|inspect|listen|main|nanoseconds|password|plugin|resolve|serve|sleep|spawn|sql|stdin|stdout|stderr|stringWidth|TOML|Transpiler|version|which|write|YAML)/;
+
 // Returns the runner whose API a text uses without a test for it.
 export function runnerOf(text) {
-  if (/\bDeno\.[a-z]/i.test(text) && !/typeof Deno\b|globalThis\.Deno\b|'Deno' in|"Deno" in/.test(text)) return 'deno:api';
-  if (/\bBun\.[a-z]/i.test(text) && !/typeof Bun\b|globalThis\.Bun\b|'Bun' in|"Bun" in/.test(text)) return 'bun:api';
+  const code = text.replace(COMMENT, ' ');
+  if (DENO.test(code) && !/typeof Deno\b|globalThis\.Deno\b|['"]Deno['"] in/.test(code)) return 'deno:api';
+  if (BUN.test(code) && !/typeof Bun\b|globalThis\.Bun\b|['"]Bun['"] in/.test(code)) return 'bun:api';
   return undefined;
 }
 

@@ -55,6 +55,14 @@ class WriteStream extends Writable {
   addListener(name, listener) {
     return this.on(name, listener);
   }
+  prependListener(name, listener) {
+    if (name === 'resize') this.#watchSize();
+    return super.prependListener(name, listener);
+  }
+  prependOnceListener(name, listener) {
+    if (name === 'resize') this.#watchSize();
+    return super.prependOnceListener(name, listener);
+  }
   #isWatched = false;
   // No signal says that the size of the window has changed.
   #watchSize() {

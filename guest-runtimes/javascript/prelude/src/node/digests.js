@@ -66,6 +66,6 @@ export function pbkdf2(hash, password, salt, options) {
 export function scrypt(password, salt, options) {
   const { N, r, p, dkLen } = options;
   const cost = Math.log2(N);
-  const isUsual = [cost, r, p, dkLen].every((each) => Number.isSafeInteger(each) && each > 0 && each < 2 ** 30) && 128 * N * r <= options.maxmem;
+  const isUsual = [cost, r, p, dkLen].every((each) => Number.isSafeInteger(each) && each > 0 && each < 2 ** 30) && 128 * r * (N + p + 2) <= options.maxmem && 128 * r * p < 2 ** 30;
   return (isUsual && native.scrypt(password, salt, cost, r, p, dkLen)) || scryptOfLibrary(password, salt, options);
 }
