@@ -453,7 +453,16 @@ fn describe_error(job: &Job, stderr: &CapturedOutput, report: &mut RunReport) {
     let text = String::from_utf8_lossy(stderr.bytes().as_ref()).into_owned();
     report.error = adapter.and_then(|adapter| adapter.parse_error(&text));
     let module = adapter.zip(report.error.as_ref()).and_then(|(adapter, error)| adapter.missing_module(error));
-    report.missing.extend(module.map(|name| Missing::module(&name)));
+    let is_npm = job.language.package_manager() == Some(PackageManager::Npm);
+    // An import can name a file in a package.
+    let package = |name: &str| {
+        let parts = if name.starts_with('@') { 2 } else { 1 };
+        name.split('/').take(parts).collect::<Vec<_>>().join("/")
+    };
+    report.missing.extend(module.map(|name| match is_npm && !name.contains(':') {
+        true => Missing::npm_package(&package(&name)),
+        false => Missing::module(&name),
+    }));
 }
 
 fn not_started(program: &str, dir: Option<&str>, number: i32) -> GuestError {

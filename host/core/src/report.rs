@@ -306,7 +306,19 @@ impl Missing {
     /// `what` of a program that uses the API of Bun.
     pub const API_OF_BUN: &str = "Bun's API";
 
-    /// Creates the entry of a module or package that the program imports and that its interpreter does not find.
+    /// Creates the entry of a package of npm, with its version or without, that the program imports and that its interpreter does not find.
+    #[must_use]
+    pub fn npm_package(package: &str) -> Self {
+        let at = package.rfind('@').filter(|at| *at > 0);
+        let name = &package[..at.unwrap_or(package.len())];
+        let hint = format!(
+            "it is not part of the runtime: add its package with --with {package}, or grant a directory that has it in node_modules"
+        );
+        Self { what: format!("the module {name}"), hint }
+    }
+
+    /// Creates the entry of a module of Python, or of a language without packages, that the program imports and that its interpreter does
+    /// not find.
     #[must_use]
     pub fn module(name: &str) -> Self {
         let package = match package_of_module(name) {

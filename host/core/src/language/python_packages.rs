@@ -324,7 +324,6 @@ const MODULE_PACKAGES: &[(&str, &str)] = &[
     ("multipart", "python-multipart"),
     ("nacl", "pynacl"),
     ("paho", "paho-mqtt"),
-    ("pkg_resources", "setuptools"),
     ("pptx", "python-pptx"),
     ("progressbar", "progressbar2"),
     ("psycopg2", "psycopg2-binary"),
@@ -346,8 +345,9 @@ const MODULE_PACKAGES: &[(&str, &str)] = &[
 #[must_use]
 pub fn package_of_module(module: &str) -> Option<String> {
     let top = module.split('.').next().unwrap_or(module);
-    if let Ok(at) = MODULE_PACKAGES.binary_search_by_key(&top, |(module, _)| module) {
-        return Some(MODULE_PACKAGES[at].1.to_owned());
+    // A name may have been normalized, or be written as that of a package.
+    if let Some((_, package)) = MODULE_PACKAGES.iter().find(|(module, _)| module.eq_ignore_ascii_case(top)) {
+        return Some((*package).to_owned());
     }
     let name = top.to_ascii_lowercase().replace('_', "-");
     POPULAR_PACKAGES.binary_search(&name.as_str()).is_ok().then_some(name)
@@ -364,6 +364,7 @@ mod tests {
             ("rich", Some("rich")),
             ("PIL", Some("pillow")),
             ("PIL.Image", Some("pillow")),
+            ("pil", Some("pillow")),
             ("yaml", Some("pyyaml")),
             ("prompt_toolkit", Some("prompt-toolkit")),
             ("my_own_module", None),

@@ -30,9 +30,13 @@ mod tests {
 
     #[test]
     fn suggests_packages_for_typos_and_module_names() {
-        for (name, package) in
-            [("reqeusts", "requests"), ("request", "requests"), ("sklearn", "scikit-learn"), ("nunpy", "numpy")]
-        {
+        for (name, package) in [
+            ("reqeusts", "requests"),
+            ("request", "requests"),
+            ("sklearn", "scikit-learn"),
+            ("pil", "pillow"),
+            ("nunpy", "numpy"),
+        ] {
             assert_eq!(similar_names(name, std::iter::empty()).first().map(String::as_str), Some(package), "{name}");
         }
         assert_eq!(similar_names("frobnicate-tools", std::iter::empty()), Vec::<String>::new());

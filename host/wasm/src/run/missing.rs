@@ -94,12 +94,7 @@ pub(super) fn describe(identifier: &str) -> Missing {
         return Missing { what: format!("access to {host}"), hint };
     }
     if let Some(package) = identifier.strip_prefix("npm:").filter(|package| is_package(package)) {
-        let at = package.rfind('@').filter(|at| *at > 0);
-        let name = &package[..at.unwrap_or(package.len())];
-        let hint = format!(
-            "it is not part of the runtime: add its package with --with {package}, or grant a directory that has it in node_modules"
-        );
-        return Missing { what: format!("the module {name}"), hint };
+        return Missing::npm_package(package);
     }
     let (what, hint) = match identifier.split_once(':') {
         Some(("api", api)) => (
