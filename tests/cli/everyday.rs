@@ -48,8 +48,8 @@ fn texts_import_files_of_the_working_directory() {
         ("js", script, "6 /work/b.cjs .\n"),
         (
             "js",
-            "console.log(`8` / 2, ((a = `8` / 2) => a)(), `${/[`]/.test('`')}` / 1); console.log(require('./a.mjs').default)",
-            "4 4 NaN\n5\n",
+            "console.log(`8` / 2, ((a = `8` / 2) => a)(), ((text, pattern =\n// like `x`\n/[)]/) => pattern.test(text))(')'), `${/[`]/.test('`')}` / 1); console.log(require('./a.mjs').default)",
+            "4 4 true NaN\n5\n",
         ),
         ("ts", "console.log(import.meta.main)", "true\n"),
         ("python", "import c; print(c.x)", "7\n"),
@@ -339,6 +339,11 @@ fn programs_for_other_runners_of_javascript_have_advice() {
         ("sqlite.ts", "import { Database } from 'bun:sqlite'\nconsole.log(Database)", "-- bun run sqlite.ts"),
         ("file.ts", "console.log(Bun.file('x'))", "-- bun run file.ts"),
         ("package.ts", "import chalk from 'chalk'\nconsole.log(chalk, Bun.argv)", "-- bun run package.ts"),
+        (
+            "words.mjs",
+            "// See https://bun.sh/guides, Bun.serve and deno.json\nimport x from 'left-pad'\nconsole.log(x, 'Deno.land')",
+            "--with left-pad,",
+        ),
         ("scope.ts", "import { join } from '@std/path'\nconsole.log(join)", "-- deno run -A scope.ts"),
         ("ask.ts", "console.log(prompt('name'))", "-- deno run -A ask.ts"),
         ("both.ts", "import x from 'left-pad'\nif (typeof Deno !== 'undefined') Deno.exit(x)", "--with left-pad,"),

@@ -147,6 +147,23 @@ fn keys_that_end_codebox_keep_their_meaning() {
 }
 
 #[test]
+fn programs_see_changes_of_the_size() {
+    let python = "import shutil, time\nfirst = shutil.get_terminal_size().columns\nwhile shutil.get_terminal_size().columns == first: time.sleep(0.01)\nprint(sorted([first, shutil.get_terminal_size().columns]))";
+    let javascript = "const first = process.stdout.columns; process.stdout.once('resize', () => { console.log(JSON.stringify([first, process.stdout.columns].sort())); process.exit() }); setTimeout(() => {}, 50000)";
+    for (language, program, shown_as) in [("python", python, "[61, 99]"), ("js", javascript, "[61,99]")] {
+        let quoted = program.replace('\'', "'\\''");
+        // The size changes until the program has ended.
+        let line = format!(
+            "stty rows 20 cols 61; (while :; do sleep 0.5; stty cols 99 </dev/tty; sleep 0.5; stty cols 61 </dev/tty; done) & '{}' run --isolation wasm --lang {language} -c '{quoted}'; kill $!",
+            kit().binary().display()
+        );
+        let output = at_new_terminal(&line).current_dir(folder().path()).stdin(Stdio::null()).output();
+        let shown = String::from_utf8_lossy(&output.expect("`script` starts").stdout).into_owned();
+        assert!(shown.contains(shown_as), "{language}: {shown:?}");
+    }
+}
+
+#[test]
 fn programs_in_the_background_of_a_terminal_end() {
     let dir = folder();
     std::fs::write(dir.path().join("a.py"), "print('ran')").expect("it is ours");

@@ -74,9 +74,11 @@ impl Context<'_> {
         if self.granted_none && self.script.is_some() && self.has_files_here && finds_nothing {
             return files::advice_for_listing(self.args);
         }
-        if report.missed.shows_figures {
-            return Some("the program has shown a figure; draw it in the terminal or save it with --show".to_owned());
+        if !report.is_success() {
+            return None;
         }
-        if self.keeps_files || !report.is_success() { None } else { files::discarded(&report.files, &self.writable) }
+        let lost = (!self.keeps_files).then(|| files::discarded(&report.files, &self.writable)).flatten();
+        let figure = "the program has shown a figure; draw it in the terminal or save it with --show";
+        lost.or_else(|| report.missed.shows_figures.then(|| figure.to_owned()))
     }
 }

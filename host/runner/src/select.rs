@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use codebox_core::{Backend, BackendId, CodeScope, Isolation, Language, Preparation, RunnerError, Unavailable};
+use codebox_core::{
+    Backend, BackendId, CodeScope, Isolation, Language, Preparation, ResultKind, RunnerError, Unavailable,
+};
 use codebox_service::catalog::{Catalog, ImageEntry, ImageOrigin};
 use codebox_service::image_choice::{ImageFacts, NoImage};
 use codebox_service::{
@@ -128,7 +130,8 @@ impl Runner {
                     let fix = "see codebox doctor".to_owned();
                     let why = Unavailable { reason: error.message().to_owned(), fix };
                     // A virtual machine is not started for an image that the engine of this machine could not pull.
-                    let machines = all.iter().filter(|backend| backend.isolation() == Isolation::Vm);
+                    let is_pull = error.kind() == ResultKind::ImageError;
+                    let machines = all.iter().filter(|backend| is_pull && backend.isolation() == Isolation::Vm);
                     refused.extend(machines.map(|backend| (backend.id(), why.clone())));
                     refused.push((plan.choice.backend, why));
                 }

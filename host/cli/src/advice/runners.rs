@@ -12,8 +12,23 @@ use crate::rerun_command::shell_line;
 const SCRIPT_ENDS: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
 
 /// Options whose values the command of a runner has too.
-const KEPT_OPTIONS: [&str; 8] =
-    ["--cpus", "--env", "--env-file", "--memory", "--net", "--out", "--output", "--timeout"];
+const KEPT_OPTIONS: [&str; 15] = [
+    "--cpu-time",
+    "--cpus",
+    "--env",
+    "--env-file",
+    "--max-disk",
+    "--max-files",
+    "--max-net-bytes",
+    "--max-net-connections",
+    "--max-open-files",
+    "--max-output",
+    "--max-processes",
+    "--memory",
+    "--net",
+    "--out",
+    "--timeout",
+];
 
 /// Returns the line with the command that runs a program in a container of its own runner; `None` if it is for Node.
 pub(super) fn advice(report: &RunReport, script: Option<&Path>, words: &[String], args: &[OsString]) -> Option<String> {
