@@ -24,7 +24,7 @@ const FEATURES: [FeatureDescription; 8] = [
     FeatureDescription {
         identifier: "sockets",
         name: "network sockets",
-        hint: "grant the hosts with --net if it is a client; servers and other sockets need a container",
+        hint: "grant the hosts with --net if it is a client; run servers and programs with other sockets with --isolation container",
     },
     FeatureDescription {
         identifier: "signals",
