@@ -40,7 +40,7 @@ fn builds_pure_package_once_for_wasm(test_env: &TestEnvironment) -> Result<()> {
     let explanation = test_env.codebox(&index).args(["explain", "--build", "--with", &name, "-c", &program]).run()?;
     ensure!(explanation.stdout_text().contains("is built from"), "{}", explanation.stdout_text());
     let listed = test_env.run_packages(&["list"])?;
-    ensure!(listed.contains(&format!("built from {module}-1.tar.gz")), "{listed}");
+    ensure!(listed.contains(&format!("  {module}-1.tar.gz")), "{listed}");
     let shown = test_env.run_packages(&["show", &name])?;
     ensure!(shown.contains("built    from") && shown.contains(&index.announced_sha256(&name)), "{shown}");
     ensure!(!test_env.run_packages(&["prune"])?.is_empty() && !test_env.has_built_packages());
@@ -319,6 +319,6 @@ fn concurrent_runs_build_once(test_env: &TestEnvironment) -> Result<()> {
     ensure!(output.len() == 1, "{output:?}");
     ensure!(waiting_runs > 0, "no run reported waiting");
     let listed = test_env.run_packages(&["list"])?;
-    ensure!(listed.lines().count() == 1 && listed.contains("built from"), "{listed}");
+    ensure!(listed.lines().count() == 2 && listed.contains("BUILT FROM") && listed.contains(".tar.gz"), "{listed}");
     Ok(())
 }
