@@ -21,6 +21,8 @@ pub(crate) struct Context<'c> {
     pub keeps_files: bool,
     /// Directories that the program may write, whose files are kept.
     pub writable: Vec<GuestPath>,
+    /// Directories that the program may only read.
+    pub read_only: Vec<GuestPath>,
     /// True if the working directory of this process has files besides the program.
     pub has_files_here: bool,
     /// Command line of this process.
@@ -56,10 +58,8 @@ impl Context<'_> {
             }
         }
         let is_set = |name: &str| std::env::var_os(name).is_some();
-        // A directory that the program may write does not permit everything, such as links.
-        let may_write = self.keeps_files || !self.writable.is_empty();
-        let refused = error.filter(|_| !may_write).and_then(|error| files::advice_to_write(error, script));
-        let refused = refused.or_else(|| files::advice_for_refused(&report.missed, script).filter(|_| !may_write));
+        let refused = error.and_then(|error| files::advice_to_write(error, script, &self.read_only));
+        let refused = refused.or_else(|| files::advice_for_refused(&report.missed, script, &self.read_only));
         let refused = refused.or_else(|| error.and_then(|error| commands::variable(error, is_set, self.args)));
         if refused.is_some() {
             return refused;

@@ -459,9 +459,9 @@ fn describe_error(job: &Job, stderr: &CapturedOutput, report: &mut RunReport) {
         let parts = if name.starts_with('@') { 2 } else { 1 };
         name.split('/').take(parts).collect::<Vec<_>>().join("/")
     };
-    report.missing.extend(module.map(|name| match is_npm && !name.contains(':') {
-        true => Missing::npm_package(&package(&name)),
-        false => Missing::module(&name),
+    report.missing.extend(module.map(|name| {
+        let of_npm = is_npm.then(|| Missing::npm_package(&package(&name))).flatten();
+        of_npm.unwrap_or_else(|| Missing::module(&name))
     }));
 }
 

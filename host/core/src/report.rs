@@ -307,14 +307,20 @@ impl Missing {
     pub const API_OF_BUN: &str = "Bun's API";
 
     /// Creates the entry of a package of npm, with its version or without, that the program imports and that its interpreter does not find.
+    /// `None` for a text that names no package: programs choose it, and users paste the hint.
     #[must_use]
-    pub fn npm_package(package: &str) -> Self {
+    pub fn npm_package(package: &str) -> Option<Self> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@/^".contains(&byte);
+        let is_name = !package.is_empty() && package.len() <= 214 && !package.starts_with('-');
+        if !is_name || !package.bytes().all(is_part) {
+            return None;
+        }
         let at = package.rfind('@').filter(|at| *at > 0);
         let name = &package[..at.unwrap_or(package.len())];
         let hint = format!(
             "it is not part of the runtime: add its package with --with {package}, or grant a directory that has it in node_modules"
         );
-        Self { what: format!("the module {name}"), hint }
+        Some(Self { what: format!("the module {name}"), hint })
     }
 
     /// Creates the entry of a module of Python, or of a language without packages, that the program imports and that its interpreter does
@@ -329,5 +335,22 @@ impl Missing {
             "it is not part of the runtime: {package}, or grant a directory that contains it on the program's module path, such as the script's directory"
         );
         Self { what: format!("the module {name}"), hint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_name_nothing_but_packages() {
+        let npm = |text: &str| Missing::npm_package(text).map(|missing| (missing.what, missing.hint));
+        let (what, hint) = npm("@a/b@^2").expect("a package");
+        assert!(what == "the module @a/b" && hint.contains("--with @a/b@^2,"), "{what}: {hint}");
+        for text in ["", "-x", "a b", "x; rm -rf .", "$(id)", "a\nb", &"x".repeat(300)] {
+            assert_eq!(npm(text), None, "{text}");
+        }
+        assert!(Missing::module("yaml").hint.contains("--with pyyaml,"));
+        assert!(Missing::module("$(id)").hint.contains("(--with NAME)"));
     }
 }

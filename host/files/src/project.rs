@@ -265,13 +265,12 @@ fn ignore_file(dir: &Dir, max: u64) -> io::Result<String> {
     }
     let mut text = Vec::new();
     open_file(dir, IGNORE_FILE.as_ref())?.take(max + 1).read_to_end(&mut text)?;
-    // git skips a byte order mark too.
-    let text = String::from_utf8_lossy(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text)).into_owned();
     if text.len() as u64 > max {
         let kib = MAX_IGNORE_BYTES >> 10;
         return Err(io::Error::other(format!("all such files together have more than {kib} KiB")));
     }
-    Ok(text)
+    // git skips a byte order mark too.
+    Ok(String::from_utf8_lossy(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text)).into_owned())
 }
 
 #[cfg(all(test, unix))]

@@ -212,22 +212,37 @@ fn grant_of(dir: &Path) -> Option<String> {
 }
 
 /// Returns the line about a file of the working directory or beside the program that it could not write; `None` if it failed for another reason.
-pub(super) fn advice_to_write(error: &GuestError, script: Option<&Path>) -> Option<String> {
+pub(super) fn advice_to_write(error: &GuestError, script: Option<&Path>, read_only: &[GuestPath]) -> Option<String> {
     let is_refused = error.name == "PermissionError"
         || error.value.contains("Read-only file system")
         || ["EPERM: ", "EACCES: ", "EROFS: "].iter().any(|start| error.value.starts_with(start));
     let (before, _) = error.value.strip_suffix('\'').filter(|_| is_refused)?.split_once('\'')?;
     let path = &error.value[before.len() + 1..error.value.len() - 1];
     // An error of a copy or of a new name has both names.
-    line_to_write(path.split_once("' -> '").map_or(path, |(from, _)| from), script)
+    line_to_write(path.split_once("' -> '").map_or(path, |(from, _)| from), script, read_only)
 }
 
 /// Returns the line about a file that the program could not write, which it has handled.
-pub(super) fn advice_for_refused(missed: &MissedFiles, script: Option<&Path>) -> Option<String> {
-    missed.unwritable.iter().find_map(|path| line_to_write(path, script))
+pub(super) fn advice_for_refused(
+    missed: &MissedFiles,
+    script: Option<&Path>,
+    read_only: &[GuestPath],
+) -> Option<String> {
+    missed.unwritable.iter().find_map(|path| line_to_write(path, script, read_only))
 }
 
-fn line_to_write(path: &str, script: Option<&Path>) -> Option<String> {
+/// Returns true for a path that the program may not write because of its grant. Elsewhere, a write such as that of a link is refused for
+/// another reason.
+fn is_read_only(path: &str, read_only: &[GuestPath]) -> bool {
+    let full = if path.starts_with('/') { path.to_owned() } else { format!("{WORK_DIR}{path}") };
+    let is_granted = |path: GuestPath| read_only.iter().any(|dir| path.is_within(dir));
+    full.starts_with(PROGRAM_DIR) || GuestPath::new(&full.replace("/./", "/")).is_ok_and(is_granted)
+}
+
+fn line_to_write(path: &str, script: Option<&Path>, read_only: &[GuestPath]) -> Option<String> {
+    if !is_read_only(path, read_only) {
+        return None;
+    }
     let (name, dir) = match path.strip_prefix(PROGRAM_DIR) {
         Some(name) => (name, script.and_then(Path::parent).and_then(grant_of).unwrap_or_else(|| ".".to_owned())),
         None => (path.strip_prefix(WORK_DIR).unwrap_or(path), ".".to_owned()),
@@ -381,7 +396,10 @@ mod tests {
             let line = file.map(|file| {
                 format!("the program may not write \"{file}\"; grant the current directory with --dir .:rw")
             });
-            assert_eq!(advice_to_write(&error(name, value), None), line, "{value}");
+            assert_eq!(advice_to_write(&error(name, value), None, &[GuestPath::work()]), line, "{value}");
+            // The write was refused for another reason.
+            let has_program = value.contains(PROGRAM_DIR);
+            assert_eq!(advice_to_write(&error(name, value), None, &[]).is_some(), has_program, "{value}");
         }
     }
 
@@ -428,7 +446,11 @@ mod tests {
             assert_eq!(advice(absent), None, "{absent:?}");
         }
         let refused = MissedFiles { unwritable: vec!["/work/out/a.txt".to_owned()], ..MissedFiles::default() };
-        assert!(advice_for_refused(&refused, None).expect("a line").contains("may not write \"out/a.txt\""));
+        assert!(
+            advice_for_refused(&refused, None, &[GuestPath::work()])
+                .expect("a line")
+                .contains("may not write \"out/a.txt\"")
+        );
     }
 
     fn left(names: &[&str]) -> FileChanges {

@@ -57,9 +57,12 @@ pub(super) fn run(
     };
     let has_files_here = granted_none && script.is_some() && Context::has_files_here(script.as_deref());
     let keeps_files = args.out.is_some() || args.container.is_some() || args.dev_config.is_some();
-    let writable =
-        args.dirs.iter().filter(|dir| dir.access == Access::ReadWrite).map(|dir| dir.guest.clone()).collect();
-    let context = Context { script, words, granted_none, keeps_files, writable, has_files_here, args: host.args };
+    let granted = |access: Access| {
+        args.dirs.iter().filter(|dir| dir.access == access).map(|dir| dir.guest.clone()).collect::<Vec<_>>()
+    };
+    let (writable, read_only) = (granted(Access::ReadWrite), granted(Access::ReadOnly));
+    let context =
+        Context { script, words, granted_none, keeps_files, writable, read_only, has_files_here, args: host.args };
     let finished = execute(args, streams, runner, host, messages, trace, takeover.as_deref_mut());
     let why = finished.as_ref().map_or_else(|failure| failure.message(), |_| "it was cancelled");
     if takeover.is_some_and(|takeover| takeover.refuse(why)) {
@@ -212,7 +215,8 @@ fn check_version(args: &RunArgs, program: &ProgramLocation) -> Result<(), Runner
         _ => None,
     };
     let Some(language) = args.lang.clone().or_else(of_file) else { return Ok(()) };
-    if language.adapter() == Some(adapter) {
+    // Commands of a shell can use any interpreter.
+    if language.adapter().is_none_or(|own| own == adapter) {
         return Ok(());
     }
     let line = format!("cannot use {option}: the program is in {language}");

@@ -90,6 +90,21 @@ fn patterns_that_cannot_be_applied_are_errors() -> Result<()> {
 }
 
 #[test]
+fn patterns_after_a_byte_order_mark_count_whole() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    write(home.path(), "first.txt", "text")?;
+    write(home.path(), "last.txt", "text")?;
+    write(home.path(), ".gitignore", "\u{feff}first.txt\nlast.txt\n")?;
+    let found = read_project(&open(home.path())?, &[])?;
+    assert!(found.files.iter().all(|file| file.path == ".gitignore"), "{found:?}");
+    // One that is too large is not cut.
+    let max = usize::try_from(MAX_IGNORE_BYTES)?;
+    write(home.path(), ".gitignore", &format!("\u{feff}{}\nlast.txt\n", "#".repeat(max - 4)))?;
+    read_project(&open(home.path())?, &[]).expect_err("it is too large");
+    Ok(())
+}
+
+#[test]
 fn too_large_projects_are_refused() -> Result<()> {
     let home = tempfile::tempdir()?;
     write(home.path(), "a.txt", "text")?;

@@ -72,12 +72,6 @@ fn special_kind(host: &str) -> Option<AddressKind> {
     AddressKind::of(address?).filter(|kind| *kind != AddressKind::Loopback)
 }
 
-/// Returns true for a text that can be the name of a package of npm, with its version or without.
-fn is_package(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@/^".contains(&byte);
-    !text.is_empty() && text.len() <= 214 && !text.starts_with('-') && text.bytes().all(is_part)
-}
-
 /// Describes a feature that the program lacked, by the identifier in the prelude's report.
 pub(super) fn describe(identifier: &str) -> Missing {
     if let Some(description) = FEATURES.iter().find(|description| description.identifier == identifier) {
@@ -93,8 +87,8 @@ pub(super) fn describe(identifier: &str) -> Missing {
         };
         return Missing { what: format!("access to {host}"), hint };
     }
-    if let Some(package) = identifier.strip_prefix("npm:").filter(|package| is_package(package)) {
-        return Missing::npm_package(package);
+    if let Some(missing) = identifier.strip_prefix("npm:").and_then(Missing::npm_package) {
+        return missing;
     }
     let (what, hint) = match identifier.split_once(':') {
         Some(("api", api)) => (
