@@ -236,7 +236,7 @@ pub(super) fn advice_for_refused(
 fn is_read_only(path: &str, read_only: &[GuestPath]) -> bool {
     let full = if path.starts_with('/') { path.to_owned() } else { format!("{WORK_DIR}{path}") };
     let is_granted = |path: GuestPath| read_only.iter().any(|dir| path.is_within(dir));
-    full.starts_with(PROGRAM_DIR) || GuestPath::new(&full.replace("/./", "/")).is_ok_and(is_granted)
+    full.starts_with(PROGRAM_DIR) || GuestPath::new(full.replace("/./", "/")).is_ok_and(is_granted)
 }
 
 fn line_to_write(path: &str, script: Option<&Path>, read_only: &[GuestPath]) -> Option<String> {
